@@ -1,1 +1,1 @@
-"""Streams that are known only by chance: paper 5's Lahar, and the hidden Markov models that its streams come from."""
+"""Pattern matching over probabilistic streams (Lahar, paper 5), and inference in their hidden Markov models."""

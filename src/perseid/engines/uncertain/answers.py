@@ -1,6 +1,6 @@
-"""The answers of one pattern to the rows of a call, step by step: how probable it is that it is completed, and how often.
+"""Match probabilities of one pattern for the rows of one call, by step, and expected numbers of matches.
 
-Exact, and where that takes too much, sampled.
+Results are exact, or sampled where the exact computation needs too many states.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from perseid.runtime.key_encoding import Codes
 
 @dataclass(frozen=True)
 class Answers:
-    """By group and step, in this order: the probability that the pattern is completed."""
+    """Match probabilities, sorted by group and step."""
 
     keys: Sequence[ArrowColumn]
-    """The columns of groups."""
+    """The group key columns, by group."""
     group: IntArray
-    """By answer: its group."""
+    """By result row: its group."""
     step: IntArray
     probability: FloatArray
     error: FloatArray
-    """By how much it may be off; where bindings are told one by one, what pruning left out."""
+    """Error bound; per binding, only the probability mass lost to pruning."""
     drawn: BoolArray
-    """Whether it was sampled."""
+    """True where the probability was sampled."""
     binding: IntArray | None = None
-    """Where bindings are told one by one: a hash of each."""
+    """Hash of the binding, if results are per binding."""
     expected: FloatArray | None = None
-    """Where it is asked for: how many matches are expected to be completed."""
+    """Expected number of completed matches, if the output policy requires it."""
 
 
 def exactly(asked: Asked, streams: Streams, reader: Reader, given: Given, apart: bool = False) -> tuple[Answers, int]:
-    """The answers where all rows have come; and how many readings cannot be.
+    """Return exact results for a finite input, and the number of readings with zero likelihood.
 
-    A group whose worlds come to be in too many states at once is sampled from that step on. A reader of ways has numbers of matches
-    for probabilities.
+    A group with worlds in too many automaton states at once is sampled from that step on. If the automaton is a
+    ``Ways``, probabilities are expected numbers of matches instead.
     """
     found = material(asked, streams, reader, given)
     if asked.is_single(streams):
@@ -68,12 +68,12 @@ def exactly(asked: Asked, streams: Streams, reader: Reader, given: Given, apart:
 
 
 def sampled(asked: Asked, streams: Streams, reader: Reader, given: Given, apart: bool = False) -> Answers:
-    """The answers by sampling, where all rows have come."""
+    """Return sampled results for a finite input."""
     asked.refuse_unsampled(streams)
     found = material(asked, streams, reader, given)
 
     def begun(_: int) -> Worlds:
-        reader.automaton.held.clear()  # those before are done
+        reader.automaton.held.clear()  # the states of the previous group are no longer needed
         return fresh_worlds(reader, streams)
 
     told, _ = drawn_on(found, given.numbered, begun, np.zeros(len(found.units)))
@@ -83,16 +83,16 @@ def sampled(asked: Asked, streams: Streams, reader: Reader, given: Given, apart:
 def combined(
     asked: Asked, streams: Streams, units: Units, parts: Sequence[Told], *, apart: bool = False, ways: bool = False
 ) -> Answers:
-    """In order; and for anyone where bindings are independent queries: true for one of them at least (section 3.2).
+    """Sort results, and combine independent bindings: the probability that at least one matches (section 3.2).
 
-    Of ``ways`` what is told are numbers, which add up.
+    With ``apart``, bindings stay separate. With ``ways``, results are expected numbers of matches, and are summed.
     """
     told = Told(*(np.concatenate(some) for some in zip(*parts, strict=True)))
     keys, group = units.keys, told.unit
     if asked.groups < len(asked.unit):
         groups = Units([units.keys[: asked.groups]], [len(units)])
         keys, group = groups.keys, groups.of[0][told.unit]
-    # So that products are taken in the same order in every call.
+    # Products are taken in the same order in every call.
     order = np.lexsort((units.hashes[told.unit], told.step, group))
     told, group = Told._make(one[order] for one in told), group[order]
     if apart:
@@ -104,7 +104,7 @@ def combined(
 
 
 def beside(answers: Answers, counted: Answers) -> Answers:
-    """Answers with the numbers of matches that were counted at their steps; of any other step none is expected."""
+    """Add the expected numbers of matches, joined by group, step and binding; 0 where none were counted."""
     rows = Units([_whose(answers), _whose(counted)], [len(answers.step), len(counted.step)])
     expected = np.zeros(len(rows))
     expected[rows.of[1]] = counted.probability
@@ -112,13 +112,13 @@ def beside(answers: Answers, counted: Answers) -> Answers:
 
 
 def _whose(answers: Answers) -> list[ArrowColumn]:
-    """Whose each answer is: columns of its group, its step, and its binding where these are told apart."""
+    """Join key of each result: group columns, step, and the binding if results are per binding."""
     words = [answers.step] if answers.binding is None else [answers.step, answers.binding]
     return [*(key.take(pa.array(answers.group)) for key in answers.keys), *map(pa.array, words)]
 
 
 def beginnings(words: Sequence[Codes]) -> IntArray:
-    """Of rows in order: where those begin that agree in all words."""
+    """Return the first index of each run of rows that agree in all columns; rows are sorted."""
     new = np.zeros(len(words[0]), bool)
     new[:1] = True
     for word in words:
@@ -127,27 +127,27 @@ def beginnings(words: Sequence[Codes]) -> IntArray:
 
 
 def anyone(probability: FloatArray, at: IntArray) -> FloatArray:
-    """By run of rows: the probability that one of them at least is true.
+    """By run of rows: the probability that at least one of them is true, if they are independent.
 
-    Of a single one that can be it is that one's to the bit, whatever else there is in a call.
+    If only one row of a run has a probability above 0, the result is that probability, bit for bit.
     """
     none = np.multiply.reduceat(1.0 - probability, at) if len(at) else np.zeros(0)
     return np.where(summed(probability > 0, at) > 1, 1.0 - none, summed(probability, at))
 
 
 def summed(numbers: FloatArray | BoolArray, at: IntArray) -> FloatArray:
-    """By run of rows: their sum."""
+    """By run of rows: the sum."""
     return np.add.reduceat(numbers, at, dtype=np.float64) if len(at) else np.zeros(0)
 
 
 def errors(lost: FloatArray, drawn: BoolArray, at: IntArray, streams: Streams) -> tuple[FloatArray, BoolArray]:
-    """By run of rows: how far the probability of any of them may be off, and whether one was sampled."""
+    """By run of rows: the summed error bound, and True if any row was sampled."""
     some = np.logical_or.reduceat(drawn, at) if len(at) else np.zeros(0, bool)
     return summed(lost, at) + np.where(some, streams.sampling.epsilon, 0.0), some
 
 
 def too_many_letters(one: Asked) -> LimitError:
-    """That steps are told apart in too many ways."""
+    """Error for a step at which too many distinct letters occur."""
     return LimitError(
         f"Pattern {one.name} is asked of so many chains at once that steps differ in more ways than can be kept.",
         hint="Partition by what belongs together, or ask for fewer keys in its conditions.",
@@ -155,7 +155,7 @@ def too_many_letters(one: Asked) -> LimitError:
 
 
 def too_many_ways(one: Asked) -> LimitError:
-    """That matches of a pattern cannot be counted."""
+    """Error for a pattern with too many distinct partial matches to count."""
     return LimitError(
         f"The partial matches of pattern {one.name}, or what may happen at one step, differ in more ways than can be counted.",
         hint="Partition by what belongs together, or use a coarser step or a shorter window.",

@@ -1,9 +1,9 @@
-"""The automaton of a pattern made deterministic, as far as a stream needs it.
+"""The automaton of a pattern, determinized lazily for the letters of a stream.
 
-A state is the set of configurations that a world has come to; which of them is reached depends on the world alone, so the
-probabilities of worlds that have come to the same state can be added (section 3.1.2). States and letters are numbered as they
-are met. There may be more states than anybody can count: a group whose worlds are in too many at once is sampled, and states
-that nobody is in any more are forgotten.
+A state is the set of NFA configurations that a possible world has reached. It depends on that world alone, so the
+probabilities of worlds in the same state add up (section 3.1.2). States and letters are numbered on first use. The
+number of states is exponential in the worst case: a group with worlds in too many states at once is sampled, and states
+that no world is in are evicted.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from perseid.semantics import core as c
 from perseid.semantics.values import Relation
 
 MOST_STATES = 4_096
-"""How many states the worlds of one group may be in at once."""
+"""Maximum number of states that the worlds of one group may be in at once."""
 FORGET = 20_000
-"""States after which those are forgotten that no world is in."""
+"""Number of states above which unused states are evicted."""
 MOST_LETTERS = 4_096
-"""How many different steps of a stream a pattern may tell apart at once: two of them have to be put together."""
+"""Maximum number of distinct letters of a pattern; a table has an entry for every pair of them."""
 MOST_SETS = 512
-"""The same where a letter is a set of events: above it, worlds are moved on event by event."""
+"""The limit if a letter is a set of events: above it, worlds advance event by event."""
 UNKNOWN = -1
 
 S = TypeVar("S", bound=np.generic)
 
 
-class TooManyStates(Exception):  # noqa: N818  It is no error of the user's, and is always caught.
-    """What is asked about comes together in too many ways to be told exactly."""
+class TooManyStates(Exception):  # noqa: N818  Not a user error: always caught.
+    """Exact evaluation needs more states or letters than the limit."""
 
 
 class Automaton:
-    """States and letters by number; ``next`` and ``done`` are tables of what is known by now."""
+    """DFA states and letters by number; ``next`` and ``done`` are the transition tables computed so far."""
 
     sparse = False
-    """Are the events of a step put together world by world, and not as letters?"""
+    """True if worlds advance by single events instead of joint letters."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class Automaton:
         self.pattern = pattern
         self.nfa = PatternNFA(pattern, relations)
         self.elapsed = elapsed
-        """Microseconds from one step of the stream to the next."""
+        """Microseconds between two steps of the stream."""
         self.most = MOST_STATES if most is None else most
-        """How many states the worlds of one group may be in at once, to be told exactly."""
+        """Maximum number of states of one group in exact evaluation."""
         self.held: list[IntArray] = []
-        """Arrays of numbers of states that somebody goes on using: they are changed in place when states are forgotten."""
+        """Arrays of state numbers in use by callers; eviction renumbers them in place."""
         self._enough = FORGET
         self.configurations: list[Configuration] = []
         self._configuration_numbers: dict[ConfigurationKey, int] = {}
@@ -75,13 +75,13 @@ class Automaton:
 
     @property
     def most_letters(self) -> int:
-        """How many letters there may be. Where conditions look back at events, a letter is a set of events: few of them repeat."""
+        """Maximum number of letters; lower if conditions refer to earlier events, as such letters rarely repeat."""
         return min(MOST_LETTERS, MOST_SETS) if self.nfa.refers_back else MOST_LETTERS
 
     # numbers
 
     def letter(self, letter: Letter) -> int:
-        """The number of a letter; that of no event is 0."""
+        """Return the number of a letter, adding it if it is new; 0 is the empty letter."""
         number = self._letter_numbers.get(letter)
         if number is None:
             if len(self.letters) >= self.most_letters:
@@ -93,18 +93,18 @@ class Automaton:
         return number
 
     def joined(self, one: int, other: int) -> int:
-        """The letter of a step at which the events of both happen."""
+        """Return the letter of a step with the events of both letters."""
         if self.join[one, other] == UNKNOWN:
             made = self.letter(self.together(self.letters[one], self.letters[other]))
             self.join[one, other] = self.join[other, one] = made
         return int(self.join[one, other])
 
     def together(self, one: Letter, other: Letter) -> Letter:
-        """What two events of a step are to whether a pattern is completed."""
+        """Join two letters, as far as the pattern distinguishes their events."""
         return self.nfa.join_letters(one, other)
 
     def number(self, configuration: Configuration) -> int:
-        """The number of a configuration."""
+        """Return the number of a configuration, adding it if it is new."""
         number = self._configuration_numbers.get(configuration.key)
         if number is None:
             number = self._configuration_numbers[configuration.key] = len(self.configurations)
@@ -112,7 +112,7 @@ class Automaton:
         return number
 
     def state(self, configurations: Iterable[int]) -> int:
-        """The number of a set of configurations; that of none is 0."""
+        """Return the number of a set of configurations, adding it if it is new; 0 is the empty set."""
         own = tuple(sorted(set(configurations)))
         number = self._state_numbers.get(own)
         if number is None:
@@ -124,7 +124,7 @@ class Automaton:
     # moves
 
     def move(self, configuration: int, letter: int) -> tuple[tuple[int, ...], int]:
-        """What becomes of one configuration, and how many ways are complete with it."""
+        """Successors of one configuration on a letter, and the number of threads that complete."""
         known = self._moves.get((configuration, letter))
         if known is None:
             after, done = self.nfa.advance(self.configurations[configuration], self.letters[letter], self.elapsed)
@@ -132,7 +132,7 @@ class Automaton:
         return known
 
     def begin(self, letter: int) -> tuple[tuple[int, ...], int]:
-        """What begins with a letter."""
+        """Configurations that start with a letter, and the number of threads that complete at once."""
         known = self._begun.get(letter)
         if known is None:
             after, done = self.nfa.start(self.letters[letter])
@@ -140,7 +140,7 @@ class Automaton:
         return known
 
     def resolve(self, state: int, letter: int) -> None:
-        """Find out where a state goes with a letter, for the tables."""
+        """Compute the transition of a state on a letter and store it in the tables."""
         configurations, done = self.begin(letter)
         after = list(configurations)
         for configuration in self.states[state]:
@@ -153,11 +153,11 @@ class Automaton:
         self.done[state, letter] = done > 0
 
     def is_crowded(self) -> bool:
-        """Are there so many states that some should be forgotten?"""
+        """Return True if there are so many states that unused ones should be evicted."""
         return len(self.states) > self._enough
 
     def forget(self, *used: IntArray) -> None:
-        """Forget all states but those in these arrays and in what is held; in all of them they have new numbers then."""
+        """Evict all states that occur neither in these arrays nor in ``held``, and renumber the arrays in place."""
         arrays = [*self.held, *used]
         own = np.unique(np.concatenate([np.zeros(1, np.int64), *arrays]))
         states = [self.states[int(state)] for state in own]
@@ -168,14 +168,14 @@ class Automaton:
         self.next = np.full((8, self.next.shape[1]), UNKNOWN, np.int32)
         self.done = np.zeros((8, self.done.shape[1]), np.bool_)
         renamed = {number: self.number(one) for number, one in zip(numbers, configurations, strict=True)}
-        for state in states:  # the first is that of none
+        for state in states:  # the first is the empty set
             self.state(renamed[configuration] for configuration in state)
         for array in arrays:
             array[:] = np.searchsorted(own, array)
         self._enough = FORGET + 2 * len(own)
 
     def _youngest(self, configurations: list[int]) -> list[int]:
-        """Of configurations that differ in their age alone, the one that has the most time left."""
+        """Of configurations that differ only in age, retain the youngest: it has the most time left."""
         best: dict[ConfigurationKey, int] = {}
         for number in configurations:
             one = self.configurations[number]
@@ -186,7 +186,7 @@ class Automaton:
 
 
 def _grown(table: NDArray[S], fill: int, row: int, column: int) -> NDArray[S]:
-    """A table with room for a row and a column."""
+    """Return the table, doubled in size if it lacks the row or the column."""
     rows, columns = table.shape
     if row < rows and column < columns:
         return table

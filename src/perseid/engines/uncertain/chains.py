@@ -1,7 +1,7 @@
-"""Readings of a stream with a model, chain by chain: every step that a key has, silent ones too, and what they say.
+"""Hidden Markov chains of a stream with a model: the steps of each key, with the likelihoods of their readings.
 
-A key has a step where it has a row. For as long as its stream is patient, silence is a reading too: that nothing was read.
-After a longer one the chain begins anew.
+A key has a step where it has a row. For up to ``patience`` steps after its last row, a step without a row counts as the
+reading "nothing was read". After a longer gap the chain restarts from the initial distribution.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from perseid.semantics.hidden import HiddenMarkov
 
 @dataclass(frozen=True)
 class Chains:
-    """The chains of one stream: those of a key that was silent for too long are two."""
+    """The chains of one stream; a gap longer than ``patience`` splits a key into two chains."""
 
     keys: Mapping[str, ArrowColumn]
-    """The columns of their key, by chain."""
+    """The key columns, by chain."""
     hashes: IntArray
     """By chain: a hash of its key."""
     offsets: IntArray
-    """By chain: where its steps begin."""
+    """By chain: offset of its first step."""
     step: IntArray
-    """By step: its number."""
+    """By step: its step number."""
     reading: IntArray
     """By step: a row of the likelihoods."""
     rows: BoolArray
-    """By step: whether it has a row; others are silent."""
+    """By step: True if it has a row."""
     likelihood: FloatArray
-    """By reading and value; the last row says nothing."""
+    """By reading and value; the last row is uninformative (all ones)."""
     afresh: BoolArray
-    """By chain: whether it begins here, and does not go on from what is kept."""
+    """By chain: True if it starts here, False if it continues a retained chain."""
     told: IntArray
-    """By chain: how many of its steps count now; those behind them only say what comes."""
+    """By chain: the number of its steps to evaluate now; later steps only provide lookahead."""
     before: IntArray
-    """By chain: where what is kept of it is, or -1."""
+    """By chain: its index among the retained chains, or -1."""
 
     def some(self, which: IntArray) -> tuple[Chains, IntArray]:
-        """Some of them, and which of all steps theirs are."""
+        """Select chains; also return the indices of their steps among all steps."""
         lengths = np.diff(self.offsets)[which]
         offsets = np.append(0, np.cumsum(lengths))
         steps = np.repeat(self.offsets[:-1][which] - offsets[:-1], lengths) + np.arange(offsets[-1])
@@ -65,7 +65,7 @@ class Chains:
 
     @property
     def counted(self) -> BoolArray:
-        """By step: whether it counts now."""
+        """By step: True if it is evaluated now."""
         owner = self.owner
         return np.arange(len(owner)) - self.offsets[owner] < self.told[owner]
 
@@ -77,20 +77,20 @@ class Chains:
 
 @dataclass(frozen=True)
 class Lives:
-    """What is kept of chains: their key, their last step with a row, the last that counted, and what was known then."""
+    """Retained chains: key, last step with a row, last evaluated step, and the filtered distribution at that step."""
 
     keys: Mapping[str, ArrowColumn]
     last: IntArray
     done: IntArray
     belief: FloatArray
-    """By chain and value; without columns where only patterns ask for it."""
+    """By chain and value; no columns if the distribution is part of the pattern states."""
 
     def __len__(self) -> int:
         return len(self.last)
 
 
 def no_lives(stream: Stream, rows: EventBatch) -> Lives:
-    """That nothing is kept."""
+    """Return an empty set of retained chains."""
     none = np.zeros(0, np.int64)
     return Lives({name: rows.columns[name].slice(0, 0) for name in stream.of}, none, none, np.zeros((0, 0)))
 
@@ -99,10 +99,10 @@ def chains_of(
     stream: Stream, rows: EventBatch, chosen: IntArray, step: IntArray, kept: Lives, upto: int | None, known: int | None,
     numbered: bool,
 ) -> Chains:  # fmt: skip
-    """The chains of a stream's rows, and of what is kept of earlier ones.
+    """Build the chains of a stream's rows, continuing the retained ones.
 
-    ``step`` has the numbers of the rows' steps. Steps count up to ``upto``, all where it is None; readings are there up to
-    ``known``. Where steps are not ``numbered``, no time lies between two.
+    ``step`` is the step number of each row. Steps up to ``upto`` are evaluated (None: all); readings are complete up to
+    ``known``. If steps are not ``numbered``, there are no gaps between them.
     """
     model = stream.model
     assert model is not None
@@ -110,7 +110,7 @@ def chains_of(
     units = Units([list(own.values()), list(kept.keys.values())], [len(chosen), len(kept)])
     codes, old = units.of
     said, likelihood, quiet = _said(stream, model, rows, chosen)
-    # Several readings of one step are one: what they say is multiplied, in the order of what was read.
+    # Several readings at one step are combined: their likelihoods are multiplied in the order of the table rows.
     which, at = by_step(codes, step)
     likelihood, said = _together(likelihood, said[ordered([which, said], np.zeros(len(which)))], begins(which, len(at)))
     silence = len(likelihood) - 1 if quiet is None else quiet
@@ -121,7 +121,7 @@ def chains_of(
     offsets = np.append(0, np.cumsum(lives.lengths))
     inside = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lives.lengths)
     whole = np.repeat(lives.first, lives.lengths) + inside if numbered else step[at]
-    # Where the steps that have a row come to lie; all others are silent.
+    # Positions of the steps with a row; the others are filled with the silent reading.
     owner = np.repeat(np.arange(len(lives.key)), lives.end - lives.begin)
     steps = step[at]
     place = offsets[owner] + steps - lives.first[owner] if numbered else np.arange(len(steps))
@@ -146,17 +146,17 @@ def chains_of(
 
 @dataclass(frozen=True)
 class _Spans:
-    """Chains as spans of steps, key by key: what goes on from what is kept, and what begins after too long a silence."""
+    """Chains as ranges of rows, ordered by key: continued from the retained ones, or started after a long gap."""
 
     key: IntArray
     kept: IntArray
-    """Where what is kept of it is, or -1."""
+    """Index among the retained chains, or -1."""
     begin: IntArray
     end: IntArray
-    """Its rows: from which to before which."""
+    """Range of its rows."""
     first: IntArray
     lengths: IntArray
-    """Its first step, and how many steps it has, silent ones too."""
+    """Its first step, and its number of steps, including those without a row."""
 
     def some(self, chosen: BoolArray) -> _Spans:
         return self if chosen.all() else _Spans(*(getattr(self, one.name)[chosen] for one in fields(self)))
@@ -165,7 +165,7 @@ class _Spans:
 def _lives(
     codes: IntArray, steps: IntArray, kept: Lives, places: IntArray, patience: int, known: int | None, numbered: bool
 ) -> _Spans:
-    """The chains of rows that are in the order of keys and steps; ``places`` say, by key, where what is kept of it is, or -1."""
+    """Split rows, sorted by key and step, into chains; ``places`` is the index of each key's retained chain, or -1."""
     first_row = np.ones(len(codes), bool)
     first_row[1:] = np.diff(codes) != 0
     new = first_row.copy()
@@ -177,7 +177,7 @@ def _lives(
     place = np.where(first_row[begin], places[key], -1)
     if numbered and len(kept):
         place[steps[begin] - kept.last[place] - 1 > patience] = -1
-    # What is kept of a key goes on in silence where none of its rows do.
+    # A retained chain without new rows continues with steps that have no reading.
     alone = np.setdiff1d(np.flatnonzero(places >= 0), key[place >= 0], assume_unique=True)
     where = np.searchsorted(key, alone)
     row = np.append(begin, len(codes))[where]
@@ -197,7 +197,7 @@ def _lives(
 
 
 def owners_of(stream: Stream, rows: EventBatch, chosen: IntArray) -> tuple[IntArray, IntArray]:
-    """By row a number for whose it is; and by that number a hash, the same in every call."""
+    """By row: an index of its key; and by index: a hash of the key that is stable across calls."""
     own = [taken(rows.columns[name], chosen) for name in stream.of]
     return hashed(own, len(chosen), hash_values([stream.type]))
 
@@ -205,7 +205,7 @@ def owners_of(stream: Stream, rows: EventBatch, chosen: IntArray) -> tuple[IntAr
 def _said(
     stream: Stream, model: HiddenMarkov, rows: EventBatch, chosen: IntArray
 ) -> tuple[IntArray, FloatArray, int | None]:
-    """By row what it says, as a row of the likelihoods; these, the last of which says nothing; and which of them silence is."""
+    """By row: its row in the likelihood table; the table, uninformative row last; and the row of "no reading"."""
     nothing = np.ones((1, len(model.values)))
     column = taken(rows.columns[LIKELIHOOD], chosen) if LIKELIHOOD in rows.columns else None
     if column is not None and (column.null_count < len(column) or READING not in rows.columns):
@@ -242,7 +242,7 @@ def _said(
 
 
 def _together(likelihood: FloatArray, said: IntArray, begins: IntArray) -> tuple[FloatArray, IntArray]:
-    """What the readings of each step say together; ``begins`` says where the readings of each begin, and the last end."""
+    """Multiply the likelihoods of all readings of a step; ``begins`` has the offsets of each step's readings."""
     counts = np.diff(begins)
     nothing = len(likelihood) - 1
     whole, out = likelihood, said[begins[:-1]]
@@ -253,15 +253,15 @@ def _together(likelihood: FloatArray, said: IntArray, begins: IntArray) -> tuple
         out[several] = len(whole) + which.reshape(-1)
         whole = np.concatenate([whole, whole[met // len(likelihood)] * likelihood[met % len(likelihood)]])
     if len(whole) > len(likelihood):
-        # What says nothing is the last.
+        # The uninformative row is moved to the end.
         out[out == nothing] = len(whole)
         whole = np.concatenate([whole, likelihood[-1:]])
     return whole, out
 
 
 def marginals_of(stream: Stream, chains: Chains, kept: Lives, seed: int) -> tuple[FloatArray, FloatArray, int]:
-    """By step and value: how probable it is by itself, as the stream's inference has it; what is known at the last step of each
-    chain that counts; and how many readings cannot be."""
+    """By step and value: the marginal under the stream's inference; the filtered distribution at the last evaluated
+    step of each chain; and the number of readings with zero likelihood."""
     model, way = stream.model, stream.inference
     assert model is not None
     seen = chains.likelihood[chains.reading]
@@ -284,8 +284,8 @@ def marginals_of(stream: Stream, chains: Chains, kept: Lives, seed: int) -> tupl
 
 
 def looked_ahead(stream: Stream, chains: Chains, kept: Lives) -> tuple[FloatArray, FloatArray]:
-    """By step and value: how probable it makes what is read in the steps that are waited for, up to a factor; and what is known
-    at the last step of each chain that counts. Readings that cannot be say nothing."""
+    """By step and value: the likelihood of the readings within the lag, up to a factor; and the filtered distribution
+    at the last evaluated step of each chain. Readings with zero likelihood are ignored."""
     assert stream.model is not None
     known, impossible = _filtered(stream.model, chains, kept)
     return _ahead(stream, chains, known, impossible), _last(chains, known)
@@ -300,13 +300,13 @@ def _ahead(stream: Stream, chains: Chains, known: FloatArray, impossible: BoolAr
 
 
 def _last(chains: Chains, known: FloatArray) -> FloatArray:
-    """What is known at the last step of each chain that counts."""
+    """The filtered distribution at the last evaluated step of each chain."""
     last = chains.offsets[:-1] + np.maximum(chains.told, 1) - 1
     return known[last].copy() if len(last) else known
 
 
 def _filtered(model: HiddenMarkov, chains: Chains, kept: Lives) -> tuple[FloatArray, BoolArray]:
-    """What is known at each step by the readings up to it, going on from what was known before; and which of them cannot be."""
+    """Filtered distribution of each step, continuing retained chains; and True for readings with zero likelihood."""
     begin = np.zeros((len(chains.afresh), len(model.values)))
     goes_on = chains.before >= 0
     begin[goes_on] = kept.belief[chains.before[goes_on]] if len(kept) else 0.0
@@ -318,7 +318,7 @@ def _filtered(model: HiddenMarkov, chains: Chains, kept: Lives) -> tuple[FloatAr
 
 
 def _chosen(path: IntArray, values: int) -> FloatArray:
-    """One value a step, as if it were certain."""
+    """One-hot distributions for one value per step."""
     out = np.zeros((len(path), values))
     out[np.arange(len(path)), path] = 1.0
     return out

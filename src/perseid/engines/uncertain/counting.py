@@ -1,10 +1,10 @@
-"""How many matches a step is expected to complete: ways and what is hidden, moved on together.
+"""Expected number of matches per step: partial matches and the hidden chain, advanced together.
 
-What is known of a group is a number for each pair of a state of a way and a hidden value: how many such ways there are on average,
-taken over all worlds with the value; of the world itself it is their probability. A step of the stream moves these numbers along
-its *edges*, from value to value with a letter, and every way goes to all states that it branches into. Nothing else differs from
-the kernel of probabilities: the order of sums is that of the data, and where a branching is not known yet, the function stops
-before it has changed anything.
+The state of a group is a number for each pair of a partial-match state and a hidden value: the expected number of such
+partial matches, summed over all worlds with that value; for the state ``WORLD`` it is the probability of these worlds.
+A step moves these numbers along its *edges*, from value to value with a letter, and each partial match goes to all
+states that it branches into. Otherwise the kernel works as the kernel of probabilities does: sums are in the order of
+the data, and where a branching is unknown, it returns before it has changed anything.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from perseid.runtime.arrays import FloatArray
 from perseid.runtime.jit import typed, words
 
 NO_EDGES = k.TOO_MANY + 1
-"""How a call ends besides: there is no room for the edges of a step."""
+"""Additional status: the buffer for the edges of a step is full."""
 
 
 class Edges(NamedTuple):
-    """What may happen at a step: from which hidden value to which, with which letter, and how probably."""
+    """Transitions of a step: hidden value before and after, letter, and probability."""
 
     old: Ints
     new: Ints
     letter: Ints
     weight: Floats
     ahead: Floats
-    """How probable the new value makes what is read afterwards."""
+    """Likelihood of later readings given the new value."""
 
 
 class Branchings(NamedTuple):
-    """What becomes of ways: by state and letter a branching, by branching the states it goes to and the matches it completes."""
+    """Successors of partial matches: by state and letter a branching; by branching its targets and matches."""
 
     number: Moves
     offsets: Ints
@@ -52,7 +52,7 @@ entry = typed(_ENTRY_TYPES, entry=True)
 
 @compiled
 def put(edges: Edges, at: int, old: int, new: int, letter: int, weight: float, ahead: float) -> int:
-    """Write an edge, where it has weight; how many there are then."""
+    """Write an edge unless its weight is 0; return the new number of edges."""
     if weight <= 0.0:
         return at
     edges.old[at], edges.new[at], edges.letter[at] = old, new, letter
@@ -64,8 +64,8 @@ def put(edges: Edges, at: int, old: int, new: int, letter: int, weight: float, a
 def edges_of(
     mode: int, group: int, step: int, letters: int, steps: Steps, hidden: Hidden, join: Moves, work: Work, edges: Edges, most: int,
 ) -> int:  # fmt: skip
-    """The edges of a step, of the hidden chain and of what stands beside it; how many, or a status below 0. There is room for
-    ``most`` of them."""
+    """Write the edges of a step: hidden chain combined with independent chains. Return their number, or a negative
+    status. ``most`` is the buffer capacity."""
     values = work.cursor[k.C_VALUES]
     still = steps.still[step] != 0
     first, end = steps.entries[step], steps.entries_end[step]
@@ -79,7 +79,7 @@ def edges_of(
         if made + values + end - first > most:
             return -NO_EDGES
         e = first
-        # Where the chain says nothing, what is left of each value is no event.
+        # Probability that the entries of a value do not cover is that of no event.
         for x in range(values if mode <= k.TABLES or still else 0):
             rest = 1.0
             while e < end and hidden.old[e] == x:
@@ -105,7 +105,7 @@ def edges_of(
 
 @compiled
 def quiet(work: Work, edges: Edges) -> int:
-    """The edges of a step of which nothing is said."""
+    """Write the edges of a step without input: each value stays. Return their number."""
     values = work.cursor[k.C_VALUES]
     for x in range(values):
         put(edges, x, x, x, 0, 1.0, 1.0)
@@ -114,8 +114,8 @@ def quiet(work: Work, edges: Edges) -> int:
 
 @compiled
 def branch(made: int, edges: Edges, branchings: Branchings, work: Work, sums: Floats) -> int:
-    """Move all numbers along the edges of a step, to what comes; how it ended. ``sums`` gets what is complete, the weight of all
-    worlds, and the same as seen from ahead."""
+    """Move all numbers along the edges of a step; return a status. ``sums`` gets the completed matches, the weight of
+    all worlds, and that weight times the likelihood of later readings."""
     now, cursor = work.now, work.cursor
     for s in range(k.S_SIZE):
         sums[s] = 0.0
@@ -141,7 +141,7 @@ def branch(made: int, edges: Edges, branchings: Branchings, work: Work, sums: Fl
 
 @compiled
 def grow_older(edges: Edges, branchings: Branchings, work: Work, sums: Floats) -> int:
-    """A step at which nothing happens; how it ended."""
+    """Advance by a step without events; return a status."""
     status = branch(quiet(work, edges), edges, branchings, work, sums)
     if status != k.FINISHED:
         k.take_back(work)
@@ -157,7 +157,7 @@ def advance(
     given: Rows, given_weight: Floats, given_offsets: Ints, work: Work, edges: Edges, sums: Floats,
     told: Floats, left: Rows, left_weight: Floats, left_offsets: Ints,
 ) -> int:  # fmt: skip
-    """Move every group on over its steps, as the kernel of probabilities does; ``told`` gets the expected number of each."""
+    """Advance every group over its steps, as the kernel of probabilities does; write the expected matches per step."""
     cursor, order, slots, now = work.cursor, work.order, work.slots, work.now
     values = now.shape[1]
     groups = len(steps.offsets) - 1
@@ -199,7 +199,7 @@ def advance(
                 k.take_back(work)
                 return status
             if mode == k.MODEL and sums[k.S_WHOLE] == 0.0:
-                # No value explains what was read: it says nothing.
+                # No value explains the reading: it is ignored.
                 k.take_back(work)
                 hidden.reading[steps.at[step]] = len(hidden.likelihood) - 1
                 continue
@@ -238,7 +238,7 @@ def advance(
 
 
 def count(ways: Ways, mode: int, steps: k.Steps, hidden: k.Hidden, given: Weights, *, values: int = 0) -> Moved:
-    """Every group over its steps: what is told is how many matches each is expected to complete."""
+    """Advance every group over its steps; compute the expected number of completed matches per step."""
     groups, size = len(steps.offsets) - 1, len(steps.idle)
     longest = count_steps(ways.nfa.longest_us, ways.elapsed) + 1 if ways.nfa.is_timed else -1
     told, sums = np.zeros(size), np.zeros(k.S_SIZE)

@@ -1,6 +1,6 @@
-"""Configurations of an automaton as plain data and back: for states, which outlive a process and its numbers.
+"""Encode and decode automaton configurations as plain data, because their numbers are valid in one process only.
 
-The rest of a pattern is a list of places in the pattern's tree. Equal parts of the tree are one place.
+The rest of a pattern is a list of positions in the pattern's syntax tree. Equal subtrees share one position.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from perseid.semantics import core as c
 
 
 class Encoding:
-    """How the configurations of one pattern are written."""
+    """Encoder and decoder of the configurations of one pattern."""
 
     def __init__(self, nfa: PatternNFA) -> None:
         self.nfa = nfa
@@ -45,7 +45,7 @@ class Encoding:
         self._valid_rests = {_without_counts(self._write_rest(rest)) for rest in rests_after_events(body)}
 
     def write(self, configuration: Configuration) -> list[object]:
-        """A configuration as lists and numbers."""
+        """Encode a configuration as nested lists of numbers."""
         thread = configuration.thread
         return [
             self._write_rest(thread.rest),
@@ -60,7 +60,7 @@ class Encoding:
         ]
 
     def read(self, written: Any) -> Configuration:
-        """What was written; whatever cannot have been is a :class:`StateError`."""
+        """Decode a configuration; raise :class:`StateError` if this pattern cannot have it."""
         try:
             rest, waiting, first_time, last_time, clock, barrier, negations, zones, *more = written
             numbers = [*waiting, first_time, last_time, clock, *([] if barrier is None else [barrier])]
@@ -100,7 +100,7 @@ class Encoding:
         return configuration
 
     def _write_events(self, thread: Thread) -> list[object]:
-        """What conditions refer to: the last step, the events of others, and the values of variables."""
+        """Encode the events that conditions refer to: last step, bound events, and values of variables."""
         bound = [
             [step, time, bits, [[name, write_value(value)] for name, value in columns]]
             for step, (time, (bits, columns)) in sorted(thread.bound.items())
@@ -182,12 +182,12 @@ class Encoding:
 
 
 def _without_counts(written: Sequence[Sequence[object]]) -> tuple[tuple[object, ...], ...]:
-    """What is left of a pattern, whatever the iterations of its repetitions are."""
+    """Drop the iteration counts from an encoded rest."""
     return tuple((kind, place) for kind, place, *_ in written)
 
 
 def _zones_left(rest: Continuation) -> list[c.Zone]:
-    """The zones that end in what is left of a pattern, the innermost first."""
+    """Zones that end in the rest of a pattern, innermost first."""
     out = []
     while rest is not None:
         task, rest = rest

@@ -1,6 +1,6 @@
-"""The engine for uncertain streams as drivers know it: a plan, and one step over the rows of a shard.
+"""Driver side of the engine for uncertain streams: the plan, and one step over the rows of a shard.
 
-A driver only plans: what is compiled is imported where it runs.
+The driver only plans; compiled modules are imported where they run.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def make_plan(
     *,
     telling: Telling = EVERY,
 ) -> UncertainPlan:
-    """Patterns over an uncertain stream; ``types`` are Arrow's, of columns by name."""
+    """Plan patterns over an uncertain stream; ``types`` maps column names to Arrow types."""
     from perseid.engines.uncertain.pattern_nfa import PatternNFA, durations_us
 
     asked = tuple(ask(pattern, streams) for pattern in patterns)
     for one in asked:
-        nfa = PatternNFA(one.pattern)  # which also rejects what has no answer
+        nfa = PatternNFA(one.pattern)  # also rejects unsupported patterns
         if nfa.is_timed and streams.every is None:
             raise EventDataError(
                 f"Pattern {one.name} has bounds on time, and nothing says how long a step of the stream is.",
@@ -70,7 +70,7 @@ def make_plan(
 
 
 def match_all(plan: UncertainPlan, rows: EventBatch) -> StepResult:
-    """The results of a finite stream in one call. Rows that are no distribution are left out, as bad rows."""
+    """Match a finite stream in one call. Rows that are not a probability distribution are dropped as bad rows."""
     from perseid.engines.uncertain.answers import beside
     from perseid.engines.uncertain.memory import OFF
     from perseid.engines.uncertain.output import apart_table, told_table
@@ -98,7 +98,7 @@ def match_all(plan: UncertainPlan, rows: EventBatch) -> StepResult:
 
 
 def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) -> tuple[Answers, int, int]:
-    """The answers of one pattern, exact where theory allows, else sampled; readings that cannot be; steps that fell to sampling."""
+    """Evaluate a pattern, exactly or by sampling; also count impossible readings, and steps sampled as a fallback."""
     from perseid.engines.uncertain.answers import exactly, sampled
     from perseid.engines.uncertain.automaton import Automaton, TooManyStates
     from perseid.engines.uncertain.reading import Reader
@@ -118,7 +118,7 @@ def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) 
     elapsed = streams.every or 0
     try:
         drawn = sampled(one, streams, Reader(Automaton(one.pattern, rows.relations, elapsed=elapsed)), given, apart)
-    except TooManyStates:  # the same worlds, event by event
+    except TooManyStates:  # the same worlds, advanced event by event
         drawn = sampled(
             one, streams, Reader(SparseAutomaton(one.pattern, rows.relations, elapsed=elapsed)), given, apart
         )
@@ -126,7 +126,7 @@ def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) 
 
 
 def expected_of(one: Asked, streams: Streams, given: Given, apart: bool = False) -> Answers:
-    """How many matches of a pattern each step is expected to complete: exact, whatever its class."""
+    """Return the exact expected number of matches per step, for any query class."""
     from perseid.engines.uncertain.answers import exactly, too_many_ways
     from perseid.engines.uncertain.automaton import TooManyStates
     from perseid.engines.uncertain.reading import Reader
@@ -140,7 +140,7 @@ def expected_of(one: Asked, streams: Streams, given: Given, apart: bool = False)
 
 
 def step(plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """The answers of a shard: of all its rows where they have all come, else of the steps that are complete by now."""
+    """Advance a shard: match all rows if the input has ended and there is no state, else the complete steps."""
     if not watermark.ended or state is not None:
         from perseid.engines.uncertain.shard import advance
 
@@ -149,14 +149,14 @@ def step(plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermark: 
 
 
 def report(state: bytes) -> StateReport:
-    """What a state of this engine's holds."""
+    """Summarize a state."""
     from perseid.engines.uncertain.state import report as reported
 
     return reported(state)
 
 
 def finish(plan: UncertainPlan, told: pa.Table) -> pa.Table:
-    """For anyone, of what was told of each binding: any number of whole groups and steps, in any order."""
+    """Combine per-binding rows, in any order, into one row per group and step; each group and step is complete."""
     from perseid.engines.sequence.partition_sort import comparable
     from perseid.engines.uncertain.answers import anyone, beginnings, errors, summed
     from perseid.runtime.key_encoding import key_codes
@@ -164,7 +164,7 @@ def finish(plan: UncertainPlan, told: pa.Table) -> pa.Table:
     groups = told.column_names[: -len(numbers_told(plan.telling)) - len(APART)]
     columns = [comparable(told[name].combine_chunks()) for name in groups]
     codes, _ = key_codes([*columns, told[GROUP].combine_chunks()], told.num_rows)
-    order = np.lexsort((told[BINDING].to_numpy(), codes))  # as where all are told at once
+    order = np.lexsort((told[BINDING].to_numpy(), codes))  # the order of the one-pass evaluation
     told, codes = told.take(pa.array(order)), codes[order]
     at = beginnings([codes])
     error, _ = errors(told[ERROR].to_numpy(), told[DRAWN].to_numpy(), at, plan.streams)

@@ -1,4 +1,4 @@
-"""Running the kernel: room to work in, and the automaton asked about what it does not know yet."""
+"""Drives the kernel: allocates its buffers, and resolves the transitions that it reports as unknown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perseid.runtime.arrays import BoolArray, ByteArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Weights:
-    """What is known of groups: by group pairs of a state and a hidden value, with their weights."""
+    """State of groups: by group, pairs of automaton state and hidden value, with their weights."""
 
     pairs: IntArray
     weight: FloatArray
@@ -22,7 +22,7 @@ class Weights:
 
     @classmethod
     def fresh(cls, groups: int, values: int) -> Weights:
-        """Before anything happened: no configuration, no value."""
+        """Return the initial state: automaton state 0, no hidden value."""
         pairs = np.zeros((groups, 2), np.int64)
         pairs[:, 1] = values
         return cls(pairs, np.ones(groups), np.arange(groups + 1))
@@ -30,16 +30,16 @@ class Weights:
 
 @dataclass(frozen=True)
 class Moved:
-    """The probability of every step, what is known afterwards, and what pruning left out of each group."""
+    """Probability per step, state after the call, and probability mass lost to pruning per group."""
 
     told: FloatArray
     weights: Weights
     lost: FloatArray
     impossible: int
     gone: FloatArray
-    """By step: what was absorbed at it."""
+    """By step: probability absorbed at it."""
     fell: IntArray
-    """By group: the step that would have led its worlds into too many states, or -1; it is left as it was before that."""
+    """By group: the step at which its worlds exceed the state limit, or -1; its state is that before the step."""
 
 
 def move(
@@ -54,16 +54,17 @@ def move(
     absorbing: Callable[[Automaton], BoolArray] | None = None,
     falls: bool = False,
 ) -> Moved:
-    """Every group over its steps; ``values`` are those of the hidden chain, without that of no event.
+    """Advance every group over its steps; ``values`` is the number of hidden values, not counting "no event".
 
-    ``absorbing`` says with which letters, by state, worlds are absorbed: by default those that complete the pattern.
-    Unless somebody takes over where a group ``falls``, there being too many states is an error.
+    ``absorbing`` returns a table by state and letter: True where worlds are absorbed. The default is the transitions
+    that complete the pattern. Unless ``falls`` is set, so that the caller handles groups over the state limit,
+    exceeding it raises ``TooManyStates``.
     """
     groups, count = len(steps.offsets) - 1, len(steps.idle)
     nfa = automaton.nfa
     longest = -1
     if nfa.is_timed:
-        # Where nothing bounds how long a configuration waits, it still does not change for ever: ages stop counting.
+        # Without a time bound, ages still stop changing after the longest duration of the pattern.
         longest = count_steps(nfa.longest_us, automaton.elapsed) + 1
     told, gone, lost = np.zeros(count), np.zeros(count), np.zeros(groups)
     fell = np.full(groups, -1, np.int64)
@@ -107,17 +108,17 @@ def _bytes(truths: k.Truths) -> ByteArray:
 
 
 def in_bytes(steps: k.Steps) -> k.Steps:
-    """Steps as kernels take them, which know no truths but bytes."""
+    """View booleans as bytes, the type that kernels take."""
     return steps._replace(afresh=_bytes(steps.afresh), still=_bytes(steps.still), ends=_bytes(steps.ends))
 
 
 def count_steps(micros: int, elapsed: int) -> int:
-    """How many steps of the stream lie in a time."""
+    """Number of steps that cover a duration, rounded up."""
     return -(-micros // max(elapsed, 1))
 
 
 def room(automaton: Automaton, values: int, before: k.Work | None) -> k.Work:
-    """Room for all states and letters there are; what was under way goes on in it."""
+    """Buffers for the current number of states and letters; work in progress is copied over."""
     states, letters = len(automaton.next), automaton.next.shape[1]
     if before is not None and len(before.slots) >= states and len(before.seen) >= letters:
         return before

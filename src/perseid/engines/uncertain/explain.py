@@ -1,4 +1,4 @@
-"""How patterns are answered over an uncertain stream, in words: their class, why, and what that takes."""
+"""Explains the evaluation of patterns over an uncertain stream: query class, reason, and cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HOW = {
 
 
 def explain_answers(cores: Sequence[CorePattern], streams: Streams, spark: bool) -> str:
-    """One section for each pattern, one for the stream."""
+    """Return one section per pattern, and one for the stream."""
     lines: list[str] = []
     for core in cores:
         lines += section(f"answers of {core.name}", _pattern(ask(core, streams), streams))

@@ -1,7 +1,7 @@
-"""What is believed of one key, step by step: the frames of a drawing.
+"""Marginal distributions of one key by step: the frames of a drawing.
 
-How probable each value is at a step is asked of the engine as a pattern of one event, so a drawing shows what answers are made
-of, whatever the rows are and however readings become beliefs.
+The probability of each value is computed by the engine with a pattern of one event, so a drawing shows the beliefs that
+matches are computed from, for any kind of rows and any inference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from perseid.semantics.core import CorePattern
 from perseid.semantics.resolve import resolve
 
 MOST_VALUES, MOST_FRAMES = 60, 60
-"""What can be told apart on a page."""
+"""Limits of a readable drawing."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,23 @@ class Frame:
     shares: Sequence[float]
     """By value: how probable it is."""
     chances: Sequence[float]
-    """By pattern: how probable it is that it is completed here."""
+    """By pattern: the probability that it is completed at this step."""
     reading: str | None = None
-    """What was read, None where there was no row; the text is empty where nothing was read."""
+    """The reading; None without a row, empty if nothing was read."""
     heard: Sequence[int] = ()
-    """The values at which that reading is likeliest."""
+    """The values at which that reading is most likely."""
     truth: int | None = None
 
 
 @dataclass(frozen=True)
 class Film:
-    """All steps of a key."""
+    """All frames of one key."""
 
     of: str
-    """Whose they are, as people say it."""
+    """The key, as text."""
     values: Sequence[str]
     doors: Sequence[tuple[int, int]]
-    """Pairs of values that may follow each other."""
+    """Pairs of values with a transition between them."""
     patterns: Sequence[str]
     frames: Sequence[Frame]
 
@@ -61,7 +61,7 @@ class Film:
 def film_of(
     cores: Sequence[CorePattern], streams: Streams, rows: EventBatch, key: object = None, truth: str | None = None
 ) -> Film:
-    """The frames of one key; ``truth`` names the column that has what really was, where somebody knows."""
+    """Compute the frames of one key; ``truth`` names the column with the true values, where they are known."""
     part = _drawn(streams)
     chosen, whose = _of_key(part, rows, key)
     own = take_events(rows, chosen)
@@ -109,7 +109,7 @@ def _drawn(streams: Streams) -> Stream:
 
 
 def _of_key(part: Stream, rows: EventBatch, key: object) -> tuple[IntArray, dict[str, object]]:
-    """The rows of a key, and the key by the names of its columns."""
+    """Return the rows of a key, and the key by column name."""
     there = np.flatnonzero(rows.type_codes == rows.type_names.index(part.type))
     columns = {name: rows.columns[name].to_pylist() for name in part.of}
     keys = [tuple(column[row] for column in columns.values()) for row in there]
@@ -160,7 +160,7 @@ def _shares(part: Stream, streams: Streams, rows: EventBatch, values: Sequence[o
 def _chances(
     cores: Sequence[CorePattern], streams: Streams, rows: EventBatch, whose: Mapping[str, object]
 ) -> list[dict[int, float]]:
-    """By pattern and step: how probable it is that it is completed."""
+    """By pattern and step: the probability that it is completed."""
     for core in cores:
         other = next((path.parts[0] for path in core.partition if path.parts[0] not in whose), None)
         if other is not None:
@@ -189,7 +189,7 @@ def _micros(moment: dt.datetime) -> int:
 def _row(
     part: Stream, rows: EventBatch, row: int | None, values: Sequence[object], truth: str | None
 ) -> tuple[str | None, Sequence[int], int | None]:
-    """What the row of a step has read, where that is likeliest, and what really was."""
+    """The reading of a row, the values at which it is most likely, and the true value."""
     if row is None:
         return None, (), None
     was = None if truth is None else v.plain(rows.columns[truth][row].as_py())

@@ -1,4 +1,4 @@
-"""What is believed of a key as it moves from value to value: a strip of small floor plans, or bars for a terminal."""
+"""Draws the belief about one key over time: a strip of small floor plans as SVG, or bars for a terminal."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from perseid.errors import UnsupportedError
 from perseid.semantics import values as v
 
 WIDE = 940
-"""How wide a strip may be before it goes on below."""
+"""Maximum width of a strip before it wraps."""
 ROOM, TALL, APART, HEAD, LINE = 64, 50, 26, 20, 16
 BLUE, RED, INK, GREY, WALL = "#0072b2", "#d55e00", "#222222", "#666666", "#555555"
 FONT = "font-family='Helvetica, Arial, sans-serif'"
 DARK, SHADED = 0.8, 0.2
-"""From here on a room is so dark that its text is white; and that grey is hard to read."""
+"""Belief above which text in a room is white, and up to which a room's name is grey."""
 
 
 def draw_film(film: Film, form: str) -> str:
-    """A film as text, or as a picture for pages."""
+    """Render a film as text or SVG."""
     if form == "text":
         return _text(film)
     if form == "svg":
@@ -154,7 +154,7 @@ def _middle(cell: Cell) -> tuple[float, float]:
 
 
 def _percent(share: float) -> str:
-    """A probability in few characters; what is possible is never 0 %, and what is not sure never 100 %."""
+    """Format a probability briefly; a possible value is never 0 %, an uncertain one never 100 %."""
     if 0 < share < 0.005:
         return "< 1 %"
     if 0.995 < share < 1 - 1e-9:
@@ -167,7 +167,7 @@ def _chance(chance: float) -> str:
 
 
 def _waves(x: float, y: float) -> str:
-    """An antenna that reads, on a white spot: it must be seen in dark rooms too."""
+    """An antenna symbol, on a white spot for contrast in dark rooms."""
     arcs = "".join(
         f"<path d='M {x - r * 0.7:g} {y + 3 - r * 0.7:g} A {r} {r} 0 0 1 {x + r * 0.7:g} {y + 3 - r * 0.7:g}' fill='none' "
         f"stroke='{RED}' stroke-width='1.5'/>"
@@ -178,7 +178,7 @@ def _waves(x: float, y: float) -> str:
 
 
 def _person(x: float, y: float) -> str:
-    """Where somebody really is."""
+    """The symbol at the true position."""
     return (
         f"<g stroke='white' stroke-width='1' fill='{INK}'><path d='M {x - 6:g} {y + 9:g} a 6 7 0 0 1 12 0 z'/>"
         f"<circle cx='{x:g}' cy='{y - 2:g}' r='4'/></g>"
@@ -186,7 +186,7 @@ def _person(x: float, y: float) -> str:
 
 
 def _legend(film: Film) -> Iterator[tuple[str, int]]:
-    """What marks mean, as far as they are there, with the width of each."""
+    """Legend entries of the marks in use, each with its width."""
     shades = "".join(
         f"<rect x='{16 * i}' y='-10' width='16' height='12' fill='{BLUE}' fill-opacity='{i / 4}' stroke='{WALL}' "
         "stroke-width='0.5'/>"

@@ -1,15 +1,15 @@
-"""Rooms on a grid, so that doors are walls that two rooms share: a corridor from left to right, and what hangs on it."""
+"""Arranges rooms on a grid so that doors join adjacent rooms: a straight corridor, and rooms attached to it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 Cell = tuple[int, int]
-"""A column and a row, from the left and from above."""
+"""Column and row, counted from the top left."""
 
 
 def floor_cells(count: int, doors: Sequence[tuple[int, int]]) -> list[Cell]:
-    """A cell for each room; those that no door joins stand below each other."""
+    """Assign a cell to each room; rooms without doors fill a block at the bottom."""
     beside: dict[int, list[int]] = {room: [] for room in range(count)}
     for one, other in doors:
         beside[one].append(other)
@@ -30,7 +30,7 @@ def floor_cells(count: int, doors: Sequence[tuple[int, int]]) -> list[Cell]:
 
 
 def _part(room: int, beside: Mapping[int, Sequence[int]]) -> dict[int, Cell]:
-    """The rooms that can be walked to: the longest way of all shortest ones in a row, each other room beside its neighbour."""
+    """Lay out one connected component: its longest shortest path in a row, each other room near a neighbor."""
     corridor = max((_longest(start, beside) for start in sorted(_walked(room, beside))), key=len)
     cells = {own: (column, 0) for column, own in enumerate(corridor)}
     taken = set(cells.values())
@@ -45,7 +45,7 @@ def _part(room: int, beside: Mapping[int, Sequence[int]]) -> dict[int, Cell]:
 
 
 def _walked(room: int, beside: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """The rooms that can be walked to, the nearest first, each with the one before it."""
+    """Breadth-first search: the reachable rooms, nearest first, each with its predecessor."""
     before = {room: room}
     wanted = [room]
     for own in wanted:
@@ -57,7 +57,7 @@ def _walked(room: int, beside: Mapping[int, Sequence[int]]) -> dict[int, int]:
 
 
 def _longest(start: int, beside: Mapping[int, Sequence[int]]) -> list[int]:
-    """The longest of all shortest ways from a room; of equals, the one to the first room."""
+    """The longest of the shortest paths from a room; of equals, the one to the first room."""
     before = _walked(start, beside)
     ways = {start: [start]}
     for room in before:
@@ -66,7 +66,7 @@ def _longest(start: int, beside: Mapping[int, Sequence[int]]) -> list[int]:
 
 
 def _free(cell: Cell, taken: set[Cell]) -> Cell:
-    """The nearest cell that is free: above, below, and then further around."""
+    """The nearest free cell, by increasing distance: above first, then below."""
     column, row = cell
     far = 1
     while True:

@@ -1,12 +1,12 @@
-"""What readings say about hidden values, for many keys at once.
+"""Inference in hidden Markov models, for many keys at once.
 
-Readings come as codes, rows of the model's ``emissions`` (:meth:`HiddenMarkov.codes`), or as a matrix of likelihoods with
-a row for each step, where a sensor's reading is no one of a list. Code -1, or a row of ones, says nothing. Keys
-lie one after another; ``offsets`` says where each begins, and one more where the last ends.
+Readings are codes, i.e. rows of the model's ``emissions`` (:meth:`HiddenMarkov.codes`), or a matrix of likelihoods with
+a row for each step, where a sensor's reading is not one of a list. Code -1, or a row of ones, is uninformative. The
+steps of all keys are concatenated; ``offsets`` has the start of each key, and the end of the last.
 
-A reading that cannot be under the model, after those before it, is flagged in ``impossible`` and passed over as if
-nothing had been read: one broken antenna does not make all that follows unknown. The flag means the same in every
-function but :func:`particle_filter`, whose few guesses may miss what could be.
+A reading with zero likelihood, given those before it, is flagged in ``impossible`` and ignored as if nothing had been
+read, so that one broken antenna does not invalidate all later steps. The flag means the same in every function but
+:func:`particle_filter`, whose particles may miss possible values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from perseid.errors import BindingError, EventDataError
 from perseid.semantics.hidden import UNKNOWN, Bools, Floats, HiddenMarkov, Ints
 
 MOST_LIKELY = 1e100
-"""Likelihoods may be densities, which have no upper bound; beyond this one sums of them have no room."""
+"""Upper limit of a likelihood. Densities are unbounded, and sums of larger ones could overflow."""
 MOST_PARTICLES = 1 << 30
 
 
@@ -32,23 +32,23 @@ class Marginals(NamedTuple):
 
     marginals: Floats
     log_likelihoods: Floats
-    """Of all readings of each key, without those that cannot be."""
+    """Log likelihood of all readings of each key, except those with zero likelihood."""
     impossible: Bools
 
 
 class Tables(NamedTuple):
-    """A Markov chain that changes with every step."""
+    """A Markov chain with transition probabilities of its own at every step."""
 
     marginals: Floats
-    """Of each step by all readings; a key starts with the first of its own."""
+    """Marginal of each step given all readings; the first one of a key is its initial distribution."""
     weights: Floats
-    """A row for each step, a column for each transition of the model: where the value came from to where it went."""
+    """By step and transition of the model: the probability of the transition into this step, given the value before."""
     log_likelihoods: Floats
     impossible: Bools
 
 
 class Weights(NamedTuple):
-    """What later readings say about each step's values, up to a factor."""
+    """Likelihood of later readings given each value of a step, up to a factor."""
 
     weights: Floats
     impossible: Bools
@@ -59,24 +59,24 @@ class Paths(NamedTuple):
 
     path: Ints
     log_probabilities: Floats
-    """Of each key's path together with its readings."""
+    """Log of the joint probability of each key's path and its readings."""
     impossible: Bools
 
 
 class Shares(NamedTuple):
-    """Where particles are after each step."""
+    """Fraction of particles at each value, by step."""
 
     marginals: Floats
     impossible: Bools
 
 
 def filtered(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Marginals:
-    """What is known at each step by the readings up to it."""
+    """Filtered marginals: each step given the readings up to it."""
     return _filtered(chain_of(model), evidence_of(model, codes, offsets))
 
 
 def smoothed(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Marginals:
-    """What is known of each step by all readings of its key."""
+    """Smoothed marginals: each step given all readings of its key."""
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
     known = _filtered(chain, evidence)
     passes.smooth_all(chain, evidence.offsets, known.marginals)
@@ -84,10 +84,10 @@ def smoothed(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) 
 
 
 def smoothed_tables(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Tables:
-    """The chain that hidden values follow once all readings are known: how they go from each step to the next.
+    """Smoothed chain: marginals, and the transition probabilities of each step given all readings.
 
-    Weights are aligned with the model's transitions. Those from a value that cannot be are 0, and so are all into the
-    first step of a key, which has its marginal instead.
+    Weights are aligned with the model's transitions. They are 0 for transitions from an impossible value, and for all
+    transitions into the first step of a key, which has its marginal instead.
     """
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
     known = _filtered(chain, evidence)
@@ -97,7 +97,7 @@ def smoothed_tables(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.Arra
 
 
 def lagged(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, lag: int) -> Marginals:
-    """What is known of each step ``lag`` steps later, or at the end of its key if that comes before."""
+    """Fixed-lag marginals: each step given the readings up to ``lag`` steps later, or to the end of its key."""
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
     known = _filtered(chain, evidence)
     passes.weigh_all(known.marginals, _ahead(chain, evidence, known, _lag(lag)))
@@ -105,10 +105,10 @@ def lagged(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, la
 
 
 def look_ahead(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, lag: int) -> Weights:
-    """How likely the next ``lag`` readings are from each value of a step, up to a factor of the step.
+    """Likelihood of the next ``lag`` readings given each value of a step, up to a factor per step.
 
-    The largest weight among values that can be at the step is 1. Weights times what :func:`filtered` knows are what
-    :func:`lagged` does.
+    The largest weight among the possible values of a step is 1. Multiplying the marginals of :func:`filtered` by these
+    weights gives those of :func:`lagged`.
     """
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
     known = _filtered(chain, evidence)
@@ -116,7 +116,7 @@ def look_ahead(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike
 
 
 def likeliest_path(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Paths:
-    """The one path of each key that is likeliest as a whole; of equals, the one from and to smaller numbers."""
+    """Viterbi path of each key: the most probable path as a whole; of equals, the one from and to smaller numbers."""
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
     impossible = _filtered(chain, evidence).impossible
     steps, keys = len(evidence.codes), len(evidence.offsets) - 1
@@ -133,7 +133,7 @@ def likeliest_path(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.Array
 
 
 def likeliest_each(marginals: npt.ArrayLike) -> Ints:
-    """The likeliest value of each step by itself; of equals, the smallest number."""
+    """The most probable value of each step by itself; of equals, the smallest number."""
     rows = np.ascontiguousarray(marginals, np.float64)
     if rows.ndim != 2 or not rows.shape[1]:
         raise EventDataError(f"Marginals have a row for each step and a column for each value, not {rows.shape}.")
@@ -145,11 +145,11 @@ def likeliest_each(marginals: npt.ArrayLike) -> Ints:
 def particle_filter(
     model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, particles: int, seed: int | npt.ArrayLike
 ) -> Shares:
-    """What :func:`filtered` knows, by that many random guesses, drawn again after each reading (paper 5's source).
+    """Approximate :func:`filtered` with that many particles, resampled after each reading (paper 5's source).
 
-    ``seed`` is one number, or one for each key. A key's guesses follow from its seed, its readings and the model alone; keys
-    of one seed err alike, so give each its own where errors are to even out. Where no guess could give a reading, new ones
-    are drawn from whatever is a step away, or from the reading alone: see :func:`perseid.engines.uncertain.particles.particles_all`.
+    ``seed`` is one number, or one for each key. A key's particles depend only on its seed, its readings and the model.
+    Keys with the same seed have the same errors, so use one seed per key if errors are to average out. Where no
+    particle explains a reading, new ones are drawn: see :func:`perseid.engines.uncertain.particles.particles_all`.
     """
     if (
         isinstance(particles, bool)
@@ -166,12 +166,12 @@ def particle_filter(
 
 
 def chain_of(model: HiddenMarkov) -> Chain:
-    """A model's transitions as kernels take them."""
+    """Convert a model's transitions to the kernel's layout."""
     return Chain(model.initial, model.starts, model.targets, model.weights, *model.reversed_transitions())
 
 
 def evidence_of(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Evidence:
-    """Codes, or a matrix of likelihoods, as kernels take them: always as rows of a table."""
+    """Convert codes, or a matrix of likelihoods, to the kernel's layout: row numbers of a table."""
     given = _array(codes)
     if given.ndim == 2:
         table = _likelihoods(given, model)
@@ -192,7 +192,7 @@ def evidence_of(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLik
 
 
 def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
-    """An array of anything; of no dimension where rows differ in length."""
+    """Convert to an array; of zero dimensions if rows differ in length."""
     try:
         return np.asarray(given)
     except ValueError:
@@ -213,7 +213,7 @@ def _likelihoods(given: npt.NDArray[Any], model: HiddenMarkov) -> Floats:
             f"Step {step} has the likelihood {table[step, value]} for {model.values[value]!r}, which is none.",
             hint="Likelihoods are 0 or more; where nothing is known they are all 1.",
         )
-    table.flags.writeable = False  # as a model's are: kernels are compiled once for both
+    table.flags.writeable = False  # like those of a model: kernels are compiled once for both
     return table
 
 

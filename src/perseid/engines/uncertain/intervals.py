@@ -1,16 +1,18 @@
-"""Safe plans (section 3.3): a probability for every interval of time, built from those of its parts.
+"""Safe plans (section 3.3): a probability for every interval of time, computed from those of its parts.
 
-An interval has the probability that a query is true at none of its steps. For a prefix without free variables an automaton
-gives it, with all worlds left out that have completed it; for a variable it is the product over its values, which are
-independent; for ``q; g`` it follows from Equation 2: when the last event that fits g came before the interval, and when the last
-came in it. Equation 3 takes these for independent, and so g has to draw on streams that q does not.
+For each interval, a plan computes the probability that the query is true at none of its steps. For a prefix without
+free variables, an automaton computes it by absorbing the worlds that complete the prefix. For a variable it is the
+product over its values, which are independent. For ``q; g`` it follows from Equation 2: from the last event matching g
+before the interval, and the last one within it. Equation 3 takes these as independent, so g must use streams that q
+does not use.
 
-As printed, the recursion for intervals of an automaton multiplies two probabilities given its state as if the first did not
-depend on the state: here "not yet true" is carried jointly with it. And the event before the interval and that in it do not
-share a step.
+The recursion for automaton intervals, as printed, multiplies two probabilities conditional on the state as if the first
+did not depend on it; here "not yet true" is carried jointly with the state. Also, the last event before the interval
+and the last one within it are never at the same step.
 
-A plan is laid out once over what a group is given, and followed over any grid: steps one behind the other, as if there were no
-others before them. Products are taken in an order of the data's own, so that a grid has the same bits whatever lies around it.
+A plan is built once from the input of a group, and evaluated over any grid, a list of consecutive steps, as if no steps
+preceded them. Products are taken in an order derived from the data, so the result of a grid is the same to the bit
+whatever surrounds it.
 """
 
 from __future__ import annotations
@@ -38,53 +40,53 @@ from perseid.semantics.classes import Project, Reg, SafePlan, Then, bound_column
 
 @dataclass(frozen=True)
 class Starts:
-    """What is hidden in the chains of tables, by itself, after some step."""
+    """Marginal distribution of the hidden chains of a table stream after some step."""
 
     step: int
     chain: IntArray
     value: IntArray
     event: BoolArray
-    """By row: a hash of whose it is; a hash of the value, and whether it is one, or no event."""
+    """By row: hash of the chain's key; hash of the value; False if the row is that of no event."""
     weight: FloatArray
 
 
-# plans that are laid out
+# compiled plans
 
 
 @dataclass(frozen=True)
 class Automata:
-    """A prefix without variables: true where one of its tracks is."""
+    """A prefix without variables: true where one of its tracks is true."""
 
     tracks: tuple[Track, ...]
 
 
 @dataclass(frozen=True)
 class Anyone:
-    """True for some value of a variable."""
+    """True for at least one value of a variable."""
 
     plans: tuple[Plan, ...]
 
 
 @dataclass(frozen=True)
 class After:
-    """A plan, and then an event of other streams."""
+    """A plan followed by an event of other streams."""
 
     plan: Plan
     tracks: tuple[Track, ...]
     fits: Callable[[Automaton], BoolArray]
     is_last: bool
-    """Whether what follows it cannot be asked: the event has a test, or depends on the step before."""
+    """True if no step can follow: the event has a test, or depends on the step before."""
 
 
 Plan: TypeAlias = Automata | Anyone | After
 
 
 class Layout:
-    """Lays plans out over what a group is given."""
+    """Compiles safe plans for the input of a group."""
 
     def __init__(self, asked: Asked, streams: Streams, starts: Mapping[str, Starts]) -> None:
         self.asked, self.streams, self.starts = asked, streams, starts
-        # How far back a match may begin is where a grid begins.
+        # The window of a match is the grid.
         self.pattern = replace(asked.pattern, within=None)
         self._readers: dict[c.Core, Reader] = {}
 
@@ -120,17 +122,17 @@ class Layout:
         return {kind.name for kind in kinds if isinstance(kind, ast.EventType)}
 
     def _bindings(self, plan: Project, given: Given) -> Iterator[Given]:
-        """What is given of every value of a variable; in an order of the values' own."""
+        """Input of each value of a variable, in the order of the values' hashes."""
         columns = bound_column(self.pattern, self.streams.keys, plan.variable)
         units = units_of(given, (Component(plan.variable, columns),))
         for number, one in put_apart(given, units):
-            if units.keys[0][number].is_valid:  # null is no value
+            if units.keys[0][number].is_valid:  # null does not bind a variable
                 yield one
 
     def tracks(self, body: c.Core, given: Given, *, every_chain: bool = False) -> Iterator[Track]:
-        """A query without variables, put apart where what happens is independent and hidden.
+        """Split a query without variables into independent tracks; that of a single event has one per hidden chain.
 
-        Hidden chains of which the query can take no event are left out, unless ``every_chain`` is asked for.
+        Hidden chains with no event that the query can take are left out, unless ``every_chain`` is set.
         """
         pattern = grounded(replace(self.pattern, body=body), self.pattern.unified)
         alone = isinstance(body, c.Take)
@@ -160,18 +162,18 @@ class Layout:
                 start = None if known is None or lot.hashes is None else _start(known, chain, lot.hashes)
                 track = track_of(reader, lot, int(group), start, chain)
                 if start is not None and known is not None and track.lot.step[0] != known.step + 1:
-                    track = replace(track, start=None)  # what is missing in between is no event
+                    track = replace(track, start=None)  # a gap means no event, so the start does not apply
                 yield track
 
 
 def _taken_by(automaton: Automaton, steps: Sequence[int]) -> BoolArray:
-    """By letter: whether one of these steps can take an event of it."""
+    """By letter: True if one of these steps can take an event of it."""
     mask = sum(chooses(step) for step in set(steps))
     return np.array([any(bits & mask for bits, _ in letter) for letter in automaton.letters], bool)
 
 
 def _with_effect(found: Material, effective: BoolArray) -> Material:
-    """The same without hidden chains none of whose events is an ``effective`` letter."""
+    """Drop hidden chains that have no event with an ``effective`` letter."""
     entries = tuple(
         one.chosen(np.flatnonzero(np.isin(one.chain, one.chain[effective[one.letter]]))) for one in found.entries
     )
@@ -196,7 +198,7 @@ def _chain(found: Material, unit: int) -> int:
 
 
 def _start(known: Starts, chain: int, values: IntArray) -> FloatArray | None:
-    """By value: how probable it was; None where nothing is known."""
+    """By value: its probability; None if the chain is not among the known ones."""
     own = np.flatnonzero(known.chain == chain)
     if not len(own):
         return None
@@ -207,7 +209,7 @@ def _start(known: Starts, chain: int, values: IntArray) -> FloatArray | None:
 
 
 def _fitting(step: int) -> Callable[[Automaton], BoolArray]:
-    """With which letters an event fits a step."""
+    """Return a function that marks, by state and letter, the letters with an event that fits a step."""
 
     def absorbing(automaton: Automaton) -> BoolArray:
         out = np.zeros(automaton.done.shape, np.bool_)
@@ -218,11 +220,11 @@ def _fitting(step: int) -> Callable[[Automaton], BoolArray]:
     return absorbing
 
 
-# what is given
+# input
 
 
 def of_types(given: Given, types: set[str] | frozenset[str]) -> Given:
-    """What is given of some types of events, without rows that are no distribution."""
+    """Restrict the input to some event types, without the bad rows."""
     wanted = np.array([*(name in types for name in given.rows.type_names), False])[given.rows.type_codes]
     wanted[given.bad] = False
     chains = {type_: one for type_, one in given.chains.items() if type_ in types}
@@ -235,7 +237,7 @@ def of_types(given: Given, types: set[str] | frozenset[str]) -> Given:
 
 
 def put_apart(given: Given, units: Units) -> Iterator[tuple[int, Given]]:
-    """What is given of each group, in an order of their own."""
+    """Split the input by group, in the order of the groups' hashes."""
     for number in np.argsort(units.hashes, kind="stable"):
         rows = np.flatnonzero(units.of[0] == number)
         chains, beliefs = {}, {}
@@ -252,7 +254,7 @@ def put_apart(given: Given, units: Units) -> Iterator[tuple[int, Given]]:
 
 
 def units_of(given: Given, unit: tuple[Component, ...], more: Sequence[ArrowColumn] | None = None) -> Units:
-    """The groups of rows, of chains, and of ``more`` columns."""
+    """Groups of rows, of chains, and of additional key columns (``more``)."""
     sources, sizes = [unit_columns(given.rows, unit)], [len(given.rows)]
     for type_, chains in given.chains.items():
         missing = pa.nulls(len(chains.afresh))
@@ -264,15 +266,15 @@ def units_of(given: Given, unit: tuple[Component, ...], more: Sequence[ArrowColu
 
 
 def grid_of(given: Given) -> IntArray:
-    """The steps at which something is given."""
+    """The steps with input."""
     return np.unique(np.concatenate([given.step, *(one.step[one.counted] for one in given.chains.values())]))
 
 
-# plans that are followed
+# evaluation
 
 
 def points(plan: Plan, grid: IntArray, first: int = 0) -> FloatArray:
-    """By step of a grid, from its ``first`` on: the probability that the query is true there."""
+    """By step of a grid, from index ``first`` on: the probability that the query is true at it."""
     match plan:
         case Automata():
             raise AssertionError("a plan that is but an automaton is that of a Regular query")
@@ -287,7 +289,7 @@ def points(plan: Plan, grid: IntArray, first: int = 0) -> FloatArray:
 
 
 def never(plan: Plan, grid: IntArray) -> FloatArray:
-    """By first and last step: the probability that the query is true at none from one to the other."""
+    """By first and last step: the probability that the query is true at no step of the interval."""
     match plan:
         case Automata():
             out = np.ones((len(grid), len(grid)))
@@ -307,7 +309,7 @@ def never(plan: Plan, grid: IntArray) -> FloatArray:
 
 
 def _is_quiet(plan: Plan, grid: IntArray) -> bool:
-    """Can the query not be true there, for nothing happens?"""
+    """Return True if the query cannot be true in the grid because it lacks events."""
     match plan:
         case Automata():
             return all(track.is_quiet(grid) for track in plan.tracks)
@@ -318,7 +320,7 @@ def _is_quiet(plan: Plan, grid: IntArray) -> bool:
 
 
 def _points_after(plan: After, grid: IntArray, first: int) -> FloatArray:
-    """Equation 2 for a single step: an event of g passes there, and q was true since the last one that fits."""
+    """Equation 2 for a single step: an event of g passes at it, and q was true since the last event that fits g."""
     true = 1.0 - never(plan.plan, grid)
     none, nor = _apart(plan, grid)
     out = np.zeros(len(grid) - first)
@@ -330,7 +332,7 @@ def _points_after(plan: After, grid: IntArray, first: int) -> FloatArray:
 
 
 def _apart(plan: After, grid: IntArray) -> tuple[FloatArray, FloatArray]:
-    """By step s and step t behind it: that nothing fits g from s to before t; and besides, that nothing passes at t."""
+    """By steps s <= t: the probability that no event fits g from s to before t; and that, besides, none passes at t."""
     none, nor = np.ones((len(grid), len(grid))), np.ones((len(grid), len(grid)))
     for track in plan.tracks:
         found = track.over(grid, plan.fits)
@@ -343,15 +345,15 @@ def _apart(plan: After, grid: IntArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _never_after(plan: After, grid: IntArray) -> FloatArray:
-    """Equation 3, for an event g that has no test behind it, whose streams are independent from step to step."""
+    """Equation 3, for an event g without a test, on streams that are independent from step to step."""
     if plan.is_last:
         raise TooManyStates
     true = 1.0 - never(plan.plan, grid)
     _, nor = _apart(plan, grid)
-    quiet = np.diag(nor)  # nothing fits at a step
+    quiet = np.diag(nor)  # no event fits at the step
     count = len(grid)
     reached = np.zeros((count, count))
-    """By first step of an interval and step b in it: that q is true from the last event before the interval to before b."""
+    """By first step of an interval and step b in it: q is true from the last event before the interval to before b."""
     last = np.zeros(count)
     first = 1.0
     for begin in range(count):

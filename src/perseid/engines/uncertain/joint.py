@@ -1,6 +1,6 @@
-"""Several hidden chains in one group, as one chain of their joint values: a table for each step, entry by entry.
+"""Several hidden chains in one group, combined into one chain over their joint values, with a table for each step.
 
-Exact, and as large as the product of what each can be; above a bound whoever asked has to sample.
+Exact, and as large as the product of the chains' sizes. Above a limit, ``TooManyStates`` makes the caller sample.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_ENTRIES = 1 << 20
 
 @dataclass(frozen=True)
 class Table:
-    """How the values of one chain change at a step, all of it: old, new, letter, weight; and what is read afterwards."""
+    """Transitions of a chain at a step: value before, value after, letter, weight; and lookahead by value after."""
 
     old: IntArray
     new: IntArray
@@ -34,15 +34,15 @@ class Table:
 
 @dataclass(frozen=True)
 class OneChain:
-    """One hidden chain of a group: how many values it has, that of no event being the last, and its tables by step."""
+    """One hidden chain of a group: number of values, the last being "no event", and transition tables by step."""
 
     size: int
     tables: dict[int, Table]
     stays: bool
-    """Where a step says nothing of it: does it stay what it is, or is there no event?"""
+    """At a step without a table: True if the chain retains its value, False if it has no event."""
 
     def steps(self, numbered: bool) -> set[int]:
-        """Its steps; and of numbered ones that before each, at which there may be no event."""
+        """Its steps, and, if steps are numbered, the step before each, at which it may have no event."""
         first = min(self.tables)
         before = set() if self.stays or not numbered else {step - 1 for step in self.tables if step > first}
         return self.tables.keys() | before
@@ -55,18 +55,18 @@ class OneChain:
         letter, weight = np.zeros(self.size, np.int64), np.ones(self.size)
         if not self.stays:
             return Table(old, np.full(self.size, self.size - 1), letter, weight)
-        # The readings ahead of its own step before still count.
+        # The lookahead of the chain's latest step still applies.
         before = bisect_left(self.order, step) - 1
         return Table(old, old, letter, weight, self.tables[self.order[before]].ahead if before >= 0 else None)
 
     @cached_property
     def order(self) -> list[int]:
-        """Its steps in order of time."""
+        """Its steps, sorted."""
         return sorted(self.tables)
 
 
 def joint_lot(found: Material, last: IntArray, numbered: bool, automaton: Automaton) -> Lot:
-    """The groups of a call in which several chains may be hidden."""
+    """Build the lot of all groups, combining the hidden chains of each."""
     count = len(found.units)
     chains: list[list[OneChain]] = [[] for _ in range(count)]
     for entries in found.entries:
@@ -105,7 +105,7 @@ def _laid(layout: Layout, chains: list[list[OneChain]], automaton: Automaton, la
     looks = any(table.ahead is not None for own in chains for chain in own for table in chain.tables.values())
     for i, (unit, step) in enumerate(zip(layout.unit, layout.step, strict=True)):
         own = chains[int(unit)]
-        # The value before anything happened is the last of all, whatever a group's own are.
+        # The value before the first step is the last one, whatever the number of values of the group.
         size, table = reduce(
             lambda one, other: _product(one, other, automaton), ((c.size, c.at(int(step))) for c in own), _NOTHING
         )
@@ -131,7 +131,7 @@ def _whole(parts: list[IntArray]) -> IntArray:
 
 
 _NOTHING = (1, Table(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1), np.ones(1)))
-"""A chain of one value, which says nothing."""
+"""The neutral element of the product: a chain with one value and no events."""
 
 
 def _product(one: tuple[int, Table], other: tuple[int, Table], automaton: Automaton) -> tuple[int, Table]:
@@ -173,7 +173,7 @@ def _of_tables(entries: Entries) -> list[tuple[int, OneChain]]:
 
 
 def _of_readings(read: Read) -> tuple[list[tuple[int, OneChain]], int]:
-    """The chains behind readings, by group; and how many readings cannot be."""
+    """Chains with a model, by group; and the number of readings with zero likelihood."""
     model, chains, way = read.stream.model, read.chains, read.stream.inference
     assert model is not None
     values = len(model.values)
@@ -189,7 +189,7 @@ def _of_readings(read: Read) -> tuple[list[tuple[int, OneChain]], int]:
         letters = read.letters[number]
         low, high = chains.offsets[number], chains.offsets[number + 1]
         for at in range(low, high):
-            if at == low:  # from wherever it was: it begins anew
+            if at == low:  # first step: the initial distribution, whatever the value before
                 old, new = (
                     grid.reshape(-1) for grid in np.meshgrid(np.arange(values + 1), np.arange(values), indexing="ij")
                 )

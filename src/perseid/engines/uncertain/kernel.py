@@ -1,15 +1,15 @@
-"""The automaton and what is hidden, moved on together: exact, and with memory that does not grow with the stream.
+"""Advances automaton and hidden chain of each group together: exact, in memory independent of the stream length.
 
-What is known of a group is a weight for each pair of a state of the automaton and a hidden value: the probability of all
-worlds that have come to both (section 3.1.2). A step of the stream moves weights along the entries of the hidden chain, with
-the letters of what happens, and adds up those that complete the pattern on the way.
+The state of a group is a weight for each pair of an automaton state and a hidden value: the probability of all worlds
+in both (section 3.1.2). A step moves weights along the transitions of the hidden chain, with the letters of the events,
+and sums up those that complete the pattern.
 
-Functions of the kernel hand on addresses, not arrays (see :mod:`perseid.runtime.pointers`): counting who holds which array took
-most of a step's time.
+Kernel functions pass addresses to each other, not arrays (see :mod:`perseid.runtime.pointers`), because reference
+counting of arrays took most of a step's time.
 
-The order of every sum is that of the data, whatever else is in a call: any cut of a stream gives the same bits. Where the
-automaton does not know yet where a state goes, a function stops before it has changed anything, says what it has to know, and
-is called again.
+Every sum is in the order of the data, whatever else is in a call: results are the same to the bit however a stream is
+cut into calls. Where the automaton lacks a transition, a function returns before it has changed anything, reports the
+missing entry, and is called again.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from perseid.runtime.arrays import BoolArray, ByteArray, FloatArray, Int32Array,
 from perseid.runtime.jit import typed, words
 
 Ints: TypeAlias = IntArray
-"""A flat array of int64."""
+"""1-D int64."""
 Rows: TypeAlias = IntArray
-"""Rows of int64."""
+"""2-D int64."""
 Floats: TypeAlias = FloatArray
 Numbers: TypeAlias = FloatArray
-"""Rows of doubles."""
+"""2-D float64."""
 Truths: TypeAlias = ByteArray | BoolArray
-"""A flat array of bytes, 0 or 1; of truths until a kernel is called."""
+"""1-D bytes, 0 or 1; booleans until a kernel is called."""
 Facts: TypeAlias = ByteArray
-"""Rows of bytes, 0 or 1."""
+"""2-D bytes, 0 or 1."""
 Moves: TypeAlias = Int32Array
-"""Rows of int32."""
+"""2-D int32."""
 
 ALONE, TABLES, JOINT, MODEL, SMOOTHED = range(5)
-"""Where a hidden chain gets its entries: there is none; rows of the data; several chains that are one; a model and readings; a
-model and a table for each step."""
+"""Sources of a hidden chain's transitions: none (no hidden chain); rows of the data; joint tables of several chains; a
+model with likelihoods of readings; a model with a smoothed table for each step."""
 FINISHED, NEXT_UNKNOWN, JOIN_UNKNOWN, NO_ROOM, TOO_MANY = range(5)
-"""How a call ends: at the end, or where the automaton has to be asked about a state and a letter, or about two letters; and how
-a step does that would lead the worlds of a group into too many states."""
+"""Status of a call: finished; transition missing for a state and a letter; joint letter missing for two letters; output
+buffer full; and the status of a step that takes the worlds of a group over the state limit."""
 (
     C_GROUP,
     C_STEP,
@@ -55,80 +55,80 @@ a step does that would lead the worlds of a group into too many states."""
     C_LOOKS,
     C_SIZE,
 ) = range(14)
-"""Places in a cursor: group, step, states that have weight; what is asked about; what was written; whether the group was
-taken up, how many idle steps are still to go before a step and at the end, how many readings no value explains; how many states get
-weight in this step; how many hidden values there are, and whether what is read afterwards counts."""
+"""Slots of the cursor: group; step; number of states with weight; arguments of the missing entry (two); output pairs
+written; True once the group is initialized; idle steps left before the step, and after the last; readings with zero
+likelihood; states that get weight in this step; number of hidden values; True if later readings count."""
 S_DONE, S_WHOLE, S_AHEAD, S_GONE, S_SIZE = range(5)
-"""Sums over a step: what is complete, all, all as seen from ahead, and what was absorbed."""
+"""Sums over a step: completed weight with lookahead, total weight, total weight with lookahead, absorbed weight."""
 
 
 class Steps(NamedTuple):
-    """Groups, their steps, and what is said of each step."""
+    """Groups, their steps, and the input of each step."""
 
     offsets: Ints
-    """By group: where its steps begin."""
+    """By group: offset of its first step."""
     idle: Ints
-    """By step: how many steps before it nothing was said of."""
+    """By step: number of steps without input before it."""
     afresh: Truths
-    """By step: whether the hidden chain begins anew."""
+    """By step: True if the hidden chain restarts."""
     still: Truths
-    """By step: whether the hidden chain has none there, so that it stays where it is and no event of it happens."""
+    """By step: True if the hidden chain has no entry there, so that it retains its value and has no event."""
     others: Ints
     others_end: Ints
-    """By step: where the rows of chains begin, and end, that are independent from step to step."""
+    """By step: range of the rows of chains that are independent from step to step."""
     chain: Ints
     letter: Ints
     share: Floats
-    """Of those rows: whose they are, letter and probability."""
+    """Of those rows: chain, letter and probability."""
     entries: Ints
     entries_end: Ints
-    """By step: where the entries of its table begin, and end; of a model all steps have the same, but those at which it is still."""
+    """By step: range of its transitions; with a model the same for all steps, but empty where the chain is still."""
     at: Ints
-    """By step: which of the hidden chain's it is."""
+    """By step: its index in the per-step arrays of the hidden chain."""
     absorbs: Ints
-    """By group: from which step on worlds that are absorbed are left out."""
+    """By group: the step from which on worlds are absorbed."""
     rest: Ints
-    """By group: how many steps after its last one nothing was said of."""
+    """By group: number of steps without input after its last one."""
     ends: Truths
-    """By group: whether the hidden chain is over after all of them."""
+    """By group: True if the hidden chain ends after its last step."""
 
 
 class Hidden(NamedTuple):
-    """The chain that is hidden: from which value to which, and how probably. The last value is that of no event."""
+    """Transitions of the hidden chain: value before, value after, and weight. The last value means "no event"."""
 
     old: Ints
     new: Ints
     weight: Numbers
-    """By entry; where readings of the future count, by step and entry."""
+    """By transition, in row 0; for smoothed tables, by step and transition."""
     letters: Rows
-    """Of tables and joint chains, by entry; of models, by group and value."""
+    """For tables and joint chains by transition, in row 0; for models by group and value."""
     likelihood: Numbers
-    """Of models: by reading, how probable each value makes it. The last reading says nothing."""
+    """For models: by reading and value, the likelihood. The last reading is uninformative."""
     reading: Ints
     """By step: a row of the likelihoods."""
     ahead: Numbers
-    """By step and value: how probable what is read afterwards makes it; empty where it does not count."""
+    """By step and value: the likelihood of later readings; empty if these do not count."""
 
 
 class Work(NamedTuple):
-    """Room to work in."""
+    """Work buffers."""
 
     cursor: Ints
     order: Ints
-    """The states that have weight, in the order in which they got it; behind them those that get it in this step."""
+    """States with weight, in the order in which they got it; after them, the states that get weight in this step."""
     slots: Ints
-    """By state: its row in what comes, or -1."""
+    """By state: its row in ``then``, or -1."""
     now: Numbers
     then: Numbers
-    """By row and value: weights."""
+    """By row and value: weights before and after the step."""
     seen: Ints
     chance: Floats
     aside: Floats
-    """The letters of a step in the order in which they are met, and by letter: its probability, now and before a chain."""
+    """Letters of a step by first occurrence; by letter its probability; by position that before the current chain."""
 
 
 def kinds(numba: Any) -> dict[str, Any]:
-    """The arrays of this kernel, by the words for them."""
+    """Numba types of the array aliases."""
     return {
         "Ints": numba.int64[::1],
         "Rows": numba.int64[:, ::1],
@@ -147,7 +147,7 @@ entry = typed(_ENTRY_TYPES, entry=True)
 
 @compiled
 def letters_of(steps: Steps, step: int, join: Moves, work: Work) -> int:
-    """The letters of what independent chains do at a step, each with its probability; how many, or -1 to ask for two."""
+    """Write the joint letters of independent chains and their probabilities; return the count, -1 if one is missing."""
     seen, chance, aside = work.seen, work.chance, work.aside
     count = 1
     seen[0], chance[0] = 0, 1.0
@@ -182,7 +182,7 @@ def letters_of(steps: Steps, step: int, join: Moves, work: Work) -> int:
 
 @compiled
 def slot_of(state: int, work: Work) -> int:
-    """The row of a state in what comes; the next free one where it has none yet."""
+    """Return the row of a state in ``then``; assign the next free row if it has none."""
     slot = work.slots[state]
     if slot < 0:
         slot = work.cursor[C_FRESH]
@@ -194,7 +194,7 @@ def slot_of(state: int, work: Work) -> int:
 
 @compiled
 def forget_rounding(work: Work) -> None:
-    """Where all worlds are where they began, what rounding did is forgotten: nothing is kept of such a group, and it begins with 1."""
+    """Round the weight of a group in the initial state to 1, so that no state is stored for it."""
     last = work.cursor[C_VALUES] - 1
     if work.cursor[C_COUNT] == 1 and work.order[0] == 0 and abs(work.now[0, last] - 1.0) < 1e-9:
         work.now[0, last] = 1.0
@@ -202,7 +202,7 @@ def forget_rounding(work: Work) -> None:
 
 @compiled
 def settle(scale: float, prune: float, work: Work) -> float:
-    """What comes is what is now; the weight of what was pruned. The number of states that are left goes to the cursor."""
+    """Make ``then`` the current weights, scaled and pruned; update the number of states; return the pruned weight."""
     order, now, then = work.order, work.now, work.then
     count, values = work.cursor[C_COUNT], work.cursor[C_VALUES]
     kept, lost = 0, 0.0
@@ -230,7 +230,7 @@ def settle(scale: float, prune: float, work: Work) -> float:
 
 @compiled
 def grow_older(following: Moves, work: Work) -> int:
-    """A step at which nothing happens; how it ended."""
+    """Advance by a step without events; return a status."""
     order, now, cursor = work.order, work.now, work.cursor
     count = cursor[C_COUNT]
     for i in range(count):
@@ -252,7 +252,7 @@ def land(
     state: int, letter: int, value: int, mass: float, seen: float, absorbs: bool, following: Moves, done: Facts,
     absorbing: Facts, most: int, work: Work, sums: Floats,
 ) -> int:  # fmt: skip
-    """Weight of a state goes on with a letter; how it ended. ``seen`` is that weight as what is read afterwards has it."""
+    """Move one weight along a transition; return a status. ``seen`` is the weight with the lookahead applied."""
     after = following[state, letter]
     if after < 0:
         work.cursor[C_FIRST], work.cursor[C_SECOND] = state, letter
@@ -276,9 +276,9 @@ def stay(
     i: int, beside: int, at: int, first: int, end: int, still: bool, absorbs: bool, hidden: Hidden, following: Moves,
     done: Facts, absorbing: Facts, most: int, work: Work, sums: Floats,
 ) -> int:  # fmt: skip
-    """What the entries of a step leave out of each value is no event; where it is still, the chain stays where it is.
+    """Move the weight that the entries of each value do not cover: to "no event", or, if still, to the same value.
 
-    Of one state, and one letter of what else happens; how it ended.
+    Handles one state, and one letter of the independent chains; returns a status.
     """
     values, looks = work.cursor[C_VALUES], work.cursor[C_LOOKS] != 0
     e = first
@@ -303,7 +303,7 @@ def move(
     mode: int, group: int, step: int, letters: int, steps: Steps, hidden: Hidden, following: Moves, done: Facts,
     absorbing: Facts, join: Moves, most: int, work: Work, sums: Floats,
 ) -> int:  # fmt: skip
-    """Move the weights of all pairs one step on, to what comes, into so many states at ``most``; how it ended."""
+    """Advance the weights of all pairs by one step into at most ``most`` states; return a status."""
     now, cursor = work.now, work.cursor
     still = steps.still[step] != 0
     first, end = steps.entries[step], steps.entries_end[step]
@@ -358,7 +358,7 @@ def move(
 
 @compiled
 def take_back(work: Work) -> None:
-    """Nothing comes of a step that cannot go on."""
+    """Discard the weights of an incomplete step."""
     count = work.cursor[C_COUNT]
     for i in range(work.cursor[C_FRESH]):
         work.slots[work.order[count + i]] = -1
@@ -368,7 +368,7 @@ def take_back(work: Work) -> None:
 
 @compiled
 def clear(work: Work) -> None:
-    """No state has weight."""
+    """Set all current weights to 0."""
     for i in range(work.cursor[C_COUNT]):
         for x in range(work.cursor[C_VALUES]):
             work.now[i, x] = 0.0
@@ -376,7 +376,7 @@ def clear(work: Work) -> None:
 
 @compiled
 def forget_value(work: Work) -> None:
-    """The hidden chain is where it was before its first step."""
+    """Reset the hidden chain to "no event", its value before the first step."""
     values = work.cursor[C_VALUES]
     for i in range(work.cursor[C_COUNT]):
         sum_ = 0.0
@@ -393,13 +393,13 @@ def advance(
     prune: float, given: Rows, given_weight: Floats, given_offsets: Ints, work: Work, sums: Floats,
     told: Floats, gone: Floats, lost: Floats, fell: Ints, left: Rows, left_weight: Floats, left_offsets: Ints,
 ) -> int:  # fmt: skip
-    """Move every group on over its steps.
+    """Advance every group over its steps; return a status.
 
-    ``given`` are the pairs that groups begin with, and ``left`` those that they end with, as (state, value), with their weights.
-    ``told`` gets the probability of each step, ``gone`` that of what was absorbed at it, ``lost``, by group, what pruning left
-    out; ``sums`` is room for those of a step. ``longest`` is after how many idle steps nothing is left of a situation; -1 where
-    time does not count. A group whose worlds would be in more than ``most`` states is left as it is before that step, and ``fell``
-    gets the step.
+    ``given`` are the initial (state, value) pairs of groups, and ``left`` the final ones, with their weights. ``told``
+    gets the probability of each step, ``gone`` the probability absorbed at it, and ``lost``, by group, the pruned
+    weight; ``sums`` is a buffer for one step. ``longest`` is the number of idle steps after which more of them change
+    nothing; -1 if time does not matter. A group with worlds in more than ``most`` states is left as it was before that
+    step, and ``fell`` gets the step.
     """
     cursor, order, slots, now = work.cursor, work.order, work.slots, work.now
     values = now.shape[1]
@@ -443,17 +443,17 @@ def advance(
                 take_back(work)
                 return status
             if mode == MODEL and sums[S_WHOLE] == 0.0:
-                # No value explains what was read: it says nothing, and is counted.
+                # No value explains the reading: it is ignored, and counted.
                 take_back(work)
                 hidden.reading[steps.at[step]] = len(hidden.likelihood) - 1
                 cursor[C_IMPOSSIBLE] += 1
                 continue
             clear(work)
-            # Of readings only the posterior counts; of all else weights add up to one as they are.
+            # With a model, weights are normalized to the posterior; otherwise they add up to 1 already.
             posterior = mode in (JOINT, MODEL)
             scale = 1.0 / sums[S_WHOLE] if posterior and sums[S_WHOLE] > 0.0 else 1.0
             lost[group] += settle(scale, prune, work)
-            # Where what comes cannot be, it says nothing.
+            # Without lookahead weight, the lookahead is ignored.
             told[step] = sums[S_DONE] / sums[S_AHEAD] if posterior and sums[S_AHEAD] > 0.0 else sums[S_DONE] * scale
             gone[step] = sums[S_GONE]
             cursor[C_STEP] += 1

@@ -1,4 +1,4 @@
-"""The steps of readings as learning takes them: what was read at each, and what really was where somebody knows."""
+"""Training data for learning: the readings of each step, and the true values where they are known."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from perseid.semantics.hidden import UNKNOWN
 
 @dataclass(frozen=True)
 class Steps:
-    """Traces one after another: those of a key that was silent for too long are two."""
+    """Concatenated traces; a gap longer than ``patience`` splits a key into two traces."""
 
     codes: IntArray
-    """What was read: a row of the model's emissions, or -1."""
+    """The reading: a row of the model's emissions, or -1."""
     hidden: IntArray
-    """What really was: the number of a value, or -1."""
+    """The true value: its number, or -1."""
     offsets: IntArray
 
 
 def labelled_steps(stream: Stream, every: int | None, rows: EventBatch, truth: str | None) -> Steps:
-    """The steps of a stream's rows. After its last row a trace ends: what was read later, silence too, is not in the data."""
+    """Convert a stream's rows to steps. A trace ends with its last row: later missing readings are not in the data."""
     model = stream.model
     assert model is not None
     if not len(rows):
@@ -60,7 +60,7 @@ def labelled_steps(stream: Stream, every: int | None, rows: EventBatch, truth: s
 
 
 def _known(stream: Stream, rows: EventBatch, step: IntArray, truth: str) -> dict[tuple[tuple[object, ...], int], int]:
-    """By key and step: the number of what really was."""
+    """By key and step: the number of the true value."""
     assert stream.model is not None
     numbers = {v.identity(v.plain(value)): number for number, value in enumerate(stream.model.values)}
     columns = [rows.columns[name].to_pylist() for name in stream.of]

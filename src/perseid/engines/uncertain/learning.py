@@ -1,6 +1,6 @@
-"""Hidden Markov models from data: by counting where the hidden values are known, by expectation where they are not.
+"""Learns hidden Markov models: by counting where hidden values are known, by expectation maximization otherwise.
 
-Both keep to what is allowed: where a floor plan has no door, none is learnt.
+Both retain zero probabilities: where a floor plan has no door, none is learned.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from perseid.semantics.hidden import Bools, Floats, HiddenMarkov
 
 @dataclass(frozen=True)
 class Learnt:
-    """A model, and how likely the readings were under each one on the way to it."""
+    """A learned model, and the log likelihood of the readings after each iteration."""
 
     model: HiddenMarkov
     log_likelihoods: tuple[float, ...]
-    """Of all readings: under the model begun with, then after each round. By readings alone they never fall."""
+    """Of all readings: under the initial model, then after each iteration. Without labels it never falls."""
     settled: bool
-    """Whether no round had more to gain; if not, all rounds were used up."""
+    """True if the last iteration gained no more than the tolerance; False if all iterations were used up."""
 
     def __repr__(self) -> str:
         rounds, (first, *_, last) = len(self.log_likelihoods) - 1, (*self.log_likelihoods, self.log_likelihoods[-1])
@@ -38,7 +38,7 @@ class Learnt:
 
 
 class Expected(NamedTuple):
-    """How often each thing is expected to have happened."""
+    """Expected counts."""
 
     initial: Floats
     transitions: Floats
@@ -48,11 +48,11 @@ class Expected(NamedTuple):
 def learn_labelled(
     model: HiddenMarkov, codes: npt.ArrayLike, hidden: npt.ArrayLike, offsets: npt.ArrayLike, *, smoothing: float = 1.0
 ) -> Learnt:
-    """A model of the same shape, by counting: ``hidden`` has the number of each step's value, or -1 where nobody knows it.
+    """Learn a model of the same shape by counting; ``hidden`` has the number of each step's value, or -1 if unknown.
 
-    What has probability 0 in the model begun with keeps it, and data that says otherwise is refused. ``smoothing`` is added to
-    every count of what can be, so that what nobody saw is rare and not impossible; without it, values of which nothing
-    was counted keep all they had.
+    Zero probabilities of the initial model are retained, and data that contradicts them is an error. ``smoothing`` is
+    added to every count with a positive initial probability, so that unobserved events become rare, not impossible.
+    Without it, distributions with no counts retain their initial probabilities.
     """
     if isinstance(smoothing, bool) or not isinstance(smoothing, int | float) or not 0 <= smoothing < float("inf"):
         raise BindingError(f"smoothing is a number of sightings to add, not {smoothing!r}.", hint="smoothing=1.0")
@@ -86,7 +86,7 @@ def learn_labelled(
 
 
 def _refuse(wrong: Bools, say: Callable[[int], str]) -> None:
-    """Say of the first that is wrong what it is."""
+    """Raise an error that describes the first contradiction."""
     for at in np.flatnonzero(wrong)[:1]:
         raise EventDataError(
             f"{say(int(at))}, which has probability 0 in the model begun with.",
@@ -97,11 +97,11 @@ def _refuse(wrong: Bools, say: Callable[[int], str]) -> None:
 def learn(
     model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, *, rounds: int = 100, tolerance: float = 1e-6
 ) -> Learnt:
-    """A likelier model of the same shape, by readings alone (Baum and Welch's expectation and maximisation).
+    """Learn a more likely model of the same shape from readings alone (the Baum-Welch algorithm).
 
-    What has probability 0 in the model begun with keeps it, and values of which nothing is expected keep all they
-    had. Steps that say nothing, or what cannot be, count as moves without a reading. It ends after ``rounds``, or when one
-    gains no more than ``tolerance`` in the logarithm of the likelihood.
+    Zero probabilities of the initial model are retained, and so are distributions with no expected counts. Steps with
+    an uninformative reading, or one with zero likelihood, count as moves without a reading. Learning ends after the
+    given number of iterations, or when one gains no more than ``tolerance`` in log likelihood.
     """
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0 or not tolerance >= 0:
         raise BindingError(
@@ -120,7 +120,7 @@ def learn(
         likelier = _maximised(model, expected)
         likely, expected = _expected(likelier, evidence)
         settled = likely - gains[-1] <= tolerance
-        if likely < gains[-1]:  # At the top, rounding has the last word.
+        if likely < gains[-1]:  # At the maximum, rounding can lower the likelihood.
             break
         model = likelier
         gains.append(likely)
@@ -142,7 +142,7 @@ def _expected(model: HiddenMarkov, evidence: Evidence) -> tuple[float, Expected]
 
 @jit
 def expect_all(chain: Chain, evidence: Evidence, marginals: Floats, impossible: Bools, expected: Expected) -> None:
-    """Backward over what the filter knows, adding up how often everything is expected."""
+    """Backward pass over the filtered marginals that adds up expected counts."""
     ratio, row = np.empty(chain.initial.size), np.empty(chain.weights.size)
     for key in range(evidence.offsets.size - 1):
         first = evidence.offsets[key]
@@ -163,7 +163,7 @@ def expect_all(chain: Chain, evidence: Evidence, marginals: Floats, impossible: 
 
 
 def _maximised(model: HiddenMarkov, expected: Expected) -> HiddenMarkov:
-    """The model under which what was expected is likeliest."""
+    """The model that maximizes the likelihood of the expected counts."""
     many = len(model.values)
     left = np.repeat(np.arange(many), np.diff(model.starts))
     leaves = np.bincount(left, expected.transitions, many)
@@ -176,7 +176,7 @@ def _maximised(model: HiddenMarkov, expected: Expected) -> HiddenMarkov:
 
 
 def _scaled(counts: Floats, totals: npt.ArrayLike, otherwise: Floats) -> Floats:
-    """Counts as shares of their totals; what was there before where nothing was counted."""
+    """Normalize counts by their totals; where the total is too small, use the previous value."""
     enough = np.broadcast_to(totals, counts.shape) >= LEAST
     shares = otherwise.copy()
     np.divide(counts, totals, out=shares, where=enough)

@@ -1,4 +1,4 @@
-"""Rows of an uncertain stream in this process, as the engine reads them."""
+"""Reads the tables of a local uncertain stream into an event batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perseid.tables.columns import Table, read_table, time_column, type_codes
 
 
 def read_rows(stream: Beliefs, asked: Iterable[str], relations: Mapping[str, v.Relation]) -> EventBatch:
-    """All rows, as the engine takes them; ``asked`` are the columns that patterns read."""
+    """Read all rows, with the columns that the engine and the patterns need."""
     wanted = set(asked)
     tables: list[pa.Table] = []
     kinds: list[Int32Array] = []
@@ -41,7 +41,7 @@ def read_rows(stream: Beliefs, asked: Iterable[str], relations: Mapping[str, v.R
     whole = _stacked(tables)
     columns = {name: whole[name].combine_chunks() for name in whole.column_names if name != _HIDDEN}
     time = np.concatenate(times)
-    # Only certain events are told apart by what they are: all others have their key.
+    # Only certain events need an identity; all others are identified by their key.
     identity = (
         hash_columns([pa.array(time), *(columns[name] for name in sorted(columns))])
         if stream.certain
@@ -51,7 +51,7 @@ def read_rows(stream: Beliefs, asked: Iterable[str], relations: Mapping[str, v.R
 
 
 _HIDDEN = "\0rows"
-"""A column of a table that has no other, so that it has rows."""
+"""Placeholder column that gives a table without columns its row count."""
 
 
 def _read(part: Belief, wanted: set[str]) -> Table:
@@ -67,7 +67,7 @@ def _read(part: Belief, wanted: set[str]) -> Table:
 def _named(part: Belief, table: Table, wanted: set[str]) -> pa.Table:
     columns: dict[str, pa.Array] = {}
     for ours, name in part.sources().items():
-        # A list without rows has no columns, and lacks none.
+        # An empty list of rows has no columns; that is no error.
         columns[ours] = _column(table, name) if name in table.columns else pa.nulls(0)
         if ours == CHANCE:
             columns[ours] = as_doubles(columns[ours], part.stream.type, name)
@@ -77,7 +77,7 @@ def _named(part: Belief, table: Table, wanted: set[str]) -> pa.Table:
 
 
 def as_doubles(column: pa.Array | pa.ChunkedArray, type_: str, name: str) -> pa.Array | pa.ChunkedArray:
-    """Probabilities as they are computed with."""
+    """Cast a probability column to float64."""
     try:
         return column.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -1,5 +1,5 @@
-"""What is kept of a pattern between calls: for each group pairs of a state and a hidden value, or random worlds, and where its
-answers stood."""
+"""State of a pattern between calls: per group, the probabilities of (state, hidden value) pairs or sampled worlds, and
+the open alert or span."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
 from perseid.runtime.event_batch import EventBatch, take_events
 
 OFF = NEVER
-"""Since when an alert or a span lasts, where none does."""
+"""Start of an alert or a span in groups that have none."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Groups, in any order."""
+    """Groups of one pattern, in any order."""
 
     keys: Sequence[ArrowColumn]
-    """The columns that they are put together by."""
+    """The group key columns."""
     last: IntArray
-    """By group: the last step that counted."""
+    """By group: the last evaluated step."""
     weights: Weights
-    """Values are numbered as ``values`` has them, and after them comes that of no event."""
+    """Hidden values are indices into ``values``; the index after the last means "no event"."""
     values: IntArray
-    """Of tables: hashes of the values there are; of models: their numbers."""
+    """For tables: sorted hashes of the values; for models: their numbers."""
     since: IntArray
     peak: FloatArray
     error: FloatArray
-    """By group: since which step an alert or a span lasts; of a span, the highest probability and how far it may be off."""
+    """By group: first step of the open alert or span; of a span, the highest probability and its error bound."""
     lost: FloatArray
-    """By group: what pruning left out."""
+    """By group: probability mass lost to pruning."""
     worlds: Mapping[int, Worlds] = field(default_factory=dict)
-    """By group that is sampled; such a group has no pairs."""
+    """By sampled group: its worlds; such a group has no pairs."""
 
     def __len__(self) -> int:
         return len(self.last)
 
     @property
     def hidden(self) -> BoolArray:
-        """By group: whether it has a hidden value."""
+        """By group: True if it has a hidden value."""
         some = np.zeros(len(self), bool)
         owner = np.repeat(np.arange(len(self)), np.diff(self.weights.offsets))
         some[owner[self.weights.pairs[:, 1] != len(self.values)]] = True
@@ -56,7 +56,7 @@ class Memory:
         return some
 
     def among(self, values: IntArray) -> Memory:
-        """The same, with more values."""
+        """Re-index the hidden values to a larger set."""
         places = np.append(np.searchsorted(values, self.values), len(values)).astype(np.int64)
         pairs = self.weights.pairs.copy()
         pairs[:, 1] = places[pairs[:, 1]]
@@ -64,14 +64,14 @@ class Memory:
 
 
 def no_memory(keys: Sequence[ArrowColumn], values: IntArray) -> Memory:
-    """That nothing is kept."""
+    """Return an empty state."""
     none, nothing = np.zeros(0, np.int64), np.zeros(0)
     weights = Weights(np.zeros((0, 2), np.int64), nothing, np.zeros(1, np.int64))
     return Memory([key.slice(0, 0) for key in keys], none, weights, values, none, nothing, nothing, nothing)
 
 
 def chosen_weights(weights: Weights, groups: IntArray) -> Weights:
-    """The weights of some groups, in their order."""
+    """Select the weights of some groups, in the given order."""
     lengths = np.diff(weights.offsets)[groups]
     starts = weights.offsets[:-1][groups]
     ends = np.cumsum(lengths)
@@ -80,7 +80,7 @@ def chosen_weights(weights: Weights, groups: IntArray) -> Weights:
 
 
 def begun(memory: Memory, places: IntArray, lot: Lot) -> Weights:
-    """What the groups of a lot begin with: what is kept of them (``places``, -1 for nothing), or nothing yet."""
+    """Initial weights of the groups of a lot: the stored ones (``places``, -1 for none), or the initial state."""
     old = places[lot.groups]
     fresh = Weights.fresh(len(old), lot.values)
     if not (old >= 0).any():
@@ -98,7 +98,7 @@ def begun(memory: Memory, places: IntArray, lot: Lot) -> Weights:
 
 
 def is_plain(weights: Weights, values: int) -> BoolArray:
-    """By group: whether nothing is known of it that was not known before it began."""
+    """By group: True if its state is the initial one."""
     lengths = np.diff(weights.offsets)
     first = np.minimum(weights.offsets[:-1], max(len(weights.pairs) - 1, 0))
     if not len(weights.pairs):
@@ -113,20 +113,20 @@ class Kept:
     """The state of a shard."""
 
     known: int | None
-    """Up to which step rows were taken to have come."""
+    """Step up to which rows were assumed complete."""
     done: int | None
-    """Up to which step they counted."""
+    """Step up to which rows were evaluated."""
     waiting: EventBatch
     lives: Mapping[str, Lives]
-    """By type of event that is read."""
+    """By event type with readings."""
     memories: Mapping[str, Memory]
-    """By what a pattern means."""
+    """By state name of the pattern (``Asked.memory``)."""
     pasts: Mapping[str, Past] = field(default_factory=dict)
-    """The same, of those that look back over windows."""
+    """The same, for patterns that are evaluated over windows."""
 
 
 def nothing(plan: UncertainPlan, rows: EventBatch) -> Kept:
-    """The state of a shard that has seen nothing."""
+    """Return the initial state of a shard."""
     none = take_events(rows, np.zeros(0, np.int64))
     lives = {part.type: no_lives(part, none) for part in plan.streams.parts if part.known is Known.READ}
     return Kept(None, None, none, lives, {})

@@ -1,9 +1,9 @@
-"""One pattern in one call: its groups are moved on from what is kept of them, and what is known then can be kept.
+"""Forward pass of one pattern in one call: advances the state of its groups, and returns the state to store.
 
-Groups are moved exactly, or as random worlds: all of them where the pattern is sampled. Else a group whose worlds would be in
-too many states goes on as worlds drawn from what was known of it; and is exact again once nothing happened for so long that
-everything is over. Both follow from the group's own data, so any cut of a stream says the same. Numbers of matches are exact
-whatever becomes of probabilities.
+Groups are advanced exactly or, if the pattern is sampled, as random worlds. In an exact pattern, a group over the state
+limit continues as worlds drawn from its distribution; it is exact again after a period without events in which all
+partial matches expired. Both changes depend on the group's own data alone, so results do not depend on how a stream is
+cut into calls. Numbers of matches are always exact.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from perseid.runtime.arrays import BoolArray, IntArray
 
 
 def carried(automaton: Automaton, lot: Lot, given: Weights, prune: float, *, falls: bool = False) -> Moved:
-    """The groups of a lot over their steps: probabilities, or of ways numbers of matches, of which nothing is pruned."""
+    """Advance the groups of a lot: probabilities, or, for ``Ways``, numbers of matches, which are not pruned."""
     if isinstance(automaton, Ways):
         return count(automaton, lot.mode, lot.steps, lot.hidden, given, values=lot.values)
     return move(automaton, lot.mode, lot.steps, lot.hidden, given, values=lot.values, prune=prune, falls=falls)
@@ -50,12 +50,12 @@ class Moving:
         self.sampled = one.is_sampled(streams) and not isinstance(reader.automaton, Ways)
         units = len(found.units)
         self.places = np.full(units, -1, np.int64)
-        """By group: where what is kept of it is, or -1."""
+        """By group: its index in the stored state, or -1."""
         if len(memory):
             self.places[found.units.of[-1]] = np.arange(len(memory))
         self.kept = self.places >= 0
         self.begins = self.places.copy()
-        """By group: where what it begins with is, or -1 where it begins anew."""
+        """By group: index of its initial weights in the stored state, or -1 for the initial state."""
         self.last = np.full(units, NEVER)
         self.lost = np.zeros(units)
         had_value = np.zeros(units, bool)
@@ -68,11 +68,11 @@ class Moving:
         self.linked = bool(found.entries)
         self.alive = self._alive(lives)
         self.weights: list[tuple[IntArray, Weights, int, IntArray]] = []
-        """Groups that were exact, what is known of them, how many hidden values they have, and where they fell."""
+        """Per lot: groups, final weights, number of hidden values, and steps at which groups reached the limit."""
         self.impossible = 0
 
     def _alive(self, lives: Mapping[str, Lives]) -> BoolArray:
-        """By group: whether a chain behind readings may go on in it."""
+        """By group: True if a retained chain with readings may continue in it."""
         units = self.found.units
         alive = np.zeros(len(units), bool)
         for read in self.found.read:
@@ -86,7 +86,7 @@ class Moving:
         return alive
 
     def told(self) -> list[Told]:
-        """What is told of groups and steps."""
+        """Results by group and step."""
         told = self._all_drawn() if self.sampled else self._in_turns()
         for one in told:
             np.maximum.at(self.last, one.unit, one.step)
@@ -104,7 +104,7 @@ class Moving:
         return self.worlds[unit]
 
     def _in_turns(self) -> list[Told]:
-        """Exactly, and as worlds where a group falls, and exactly where it returns."""
+        """Alternate exact evaluation with sampling of groups over the state limit until none returns to exact."""
         self.reader.automaton.held.append(self.memory.weights.pairs[:, 0])
         told: list[Told] = []
         first = np.full(len(self.found.units), NEVER)
@@ -142,7 +142,7 @@ class Moving:
         return told
 
     def _steps(self, lot: Lot) -> Steps:
-        """The steps of a lot, and how many there are behind them by now at which nothing happens."""
+        """Steps of a lot, with the number of steps without events after each group's last one up to now."""
         some = np.diff(lot.steps.offsets) > 0
         last = self.last
         last[lot.groups[some]] = lot.step[lot.steps.offsets[1:][some] - 1]
@@ -154,10 +154,10 @@ class Moving:
         has_value = self.had_value[lot.groups] | (lot.values > 0)
         return lot.steps._replace(rest=rest, ends=ends & has_value)
 
-    # what is kept
+    # state to store
 
     def _is_over(self, worlds: Worlds) -> bool:
-        """Need worlds not be kept? Those of a group that fell need to until it is exact again."""
+        """Return True if worlds need not be stored; a group over the limit stores them until it is exact again."""
         after = worlds.last + 1
         if self.numbered and self.done is not None:
             after = max(after, self.done + 1)
@@ -166,7 +166,7 @@ class Moving:
         return self.sampled and worlds.is_plain(after)
 
     def remembered(self, ongoing: Ongoing) -> Memory:
-        """What is known of groups after the call, without those of which nothing is."""
+        """State of the groups after the call, without those in the initial state."""
         memory = self.memory
         pairs, weight, lengths, groups = [], [], [], []
         size = len(memory.values)

@@ -1,4 +1,4 @@
-"""Rows put in order by small numbers: one pass over them for each, however they lie."""
+"""Stable multi-column sort of rows by small integers: a counting sort pass per column."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perseid.runtime.jit import jit
 
 
 def ordered(ranks: Sequence[IntArray], last: FloatArray) -> IntArray:
-    """Rows in the order of ranks, which count from 0, the first before all others; those that agree in all by ``last``."""
+    """Sort rows by ranks, which count from 0, the most significant first; ties are sorted by ``last``."""
     whole = np.stack([np.asarray(rank, np.int64) for rank in ranks])
     order = np.arange(whole.shape[1])
     for rank in whole[::-1]:
@@ -26,7 +26,7 @@ def ordered(ranks: Sequence[IntArray], last: FloatArray) -> IntArray:
 
 
 def by_step(unit: IntArray, step: IntArray) -> tuple[IntArray, IntArray]:
-    """By row the number of its step in the order of groups and steps; and where each of these has a row."""
+    """By row: the index of its (group, step) pair in sorted order; and by pair: one of its rows."""
     order = np.arange(len(unit))
     if not _in_order(unit, step):
         order = ordered([unit, _places(step)], np.zeros(len(unit)))
@@ -35,30 +35,30 @@ def by_step(unit: IntArray, step: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def begins(which: IntArray, steps: int) -> IntArray:
-    """Where the rows of each step begin, once they are in order; and where the last ends."""
+    """Offsets of the rows of each step, once sorted, including the end of the last."""
     return np.append(0, np.cumsum(np.bincount(which, minlength=steps)))
 
 
 def _places(numbers: IntArray) -> IntArray:
-    """Numbers as ranks: by how much they are above the least, or where that leaves too many free, by their places."""
+    """Convert numbers to ranks: offsets from the minimum, or, if these are sparse, dense ranks."""
     above = numbers - (numbers.min() if len(numbers) else 0)
     return above if above.max(initial=0) <= 4 * len(numbers) else ranks(numbers)
 
 
 def ranks(numbers: IntArray) -> IntArray:
-    """The places of numbers among themselves."""
+    """Dense ranks of numbers."""
     return np.unique(numbers, return_inverse=True)[1].reshape(-1)
 
 
 def _in_order(first: IntArray, second: IntArray) -> bool:
-    """Do rows ascend in one word, and where they agree in another?"""
+    """Return True if rows are sorted by two columns."""
     step = np.diff(first)
     return bool(((step > 0) | ((step == 0) & (np.diff(second) >= 0))).all())
 
 
 @jit
 def count_sort(rank: Any, most: int, order: Any, after: Any) -> None:
-    """Rows by one rank; those that agree stay in the order that they are in."""
+    """Stable counting sort by one rank."""
     places = np.zeros(most + 2, np.int64)
     for row in range(len(rank)):
         places[rank[row] + 1] += 1
@@ -71,7 +71,7 @@ def count_sort(rank: Any, most: int, order: Any, after: Any) -> None:
 
 @jit
 def settle_ties(ranks: Any, last: Any, order: Any) -> None:
-    """Rows that agree in all ranks, by a number."""
+    """Insertion sort of rows that agree in all ranks, by a number."""
     for at in range(1, len(order)):
         own, place = order[at], at
         while place > 0:
@@ -87,7 +87,7 @@ def settle_ties(ranks: Any, last: Any, order: Any) -> None:
 
 @jit
 def number_steps(unit: Any, step: Any, order: Any, which: Any, at: Any) -> int:
-    """Number the steps of rows that are in order, and note a row of each; how many there are."""
+    """Number the steps of sorted rows, and note one row of each; return the number of steps."""
     count = 0
     for place in range(len(order)):
         own = order[place]

@@ -1,4 +1,4 @@
-"""Answers as rows: pattern, group, time, probability, by how much it may be off, and how many matches to expect."""
+"""Output rows: pattern, group, time, probability, error bound, and expected number of matches."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from perseid.engines.uncertain.answers import Answers
 
 SAMPLED = "sampled"
-"""What is counted of steps that were sampled though their pattern could have had an exact answer: it has too many states."""
+"""Counter of steps that were sampled although the query class allows exact evaluation, because of too many states."""
 PATTERN, TIME, START, END, CHANCE, ERROR, EXPECTED = "pattern", "time", "start", "end", "p", "error", "expected"
 
 
 def output_schema(asked: Sequence[Asked], types: Mapping[str, pa.DataType], telling: Telling) -> pa.Schema:
-    """What rows of answers have; ``types`` are Arrow's, of columns by name."""
+    """Schema of output rows; ``types`` maps column names to Arrow types."""
     groups: dict[str, pa.DataType] = {}
     when = [(START, MOMENT), (END, MOMENT)] if telling.how == "spans" else [(TIME, MOMENT)]
     ours = {PATTERN, *(name for name, _ in when), *numbers_told(telling)}
@@ -42,24 +42,24 @@ def output_schema(asked: Sequence[Asked], types: Mapping[str, pa.DataType], tell
 
 
 def numbers_told(telling: Telling) -> tuple[str, ...]:
-    """The columns of what is told of a group and a step; they come last."""
+    """Numeric output columns of a group and step; they are the last ones."""
     return (CHANCE, ERROR, EXPECTED) if telling.counts else (CHANCE, ERROR)
 
 
 GROUP, BINDING, DRAWN = APART = "_group", "_binding", "_drawn"
-"""Columns of what is told of each binding: which of the patterns asks, which it is, and whether it was sampled."""
+"""Additional columns of per-binding rows: index of the pattern, hash of the binding, and True if sampled."""
 
 
 def apart_schema(plan: UncertainPlan) -> pa.Schema:
-    """What is told of each binding where somebody else combines them; what is no part of a group comes last."""
+    """Schema of per-binding rows, which ``finish`` combines; the additional columns are the last ones."""
     return pa.schema([*plan.schema, (GROUP, pa.int64()), (BINDING, pa.int64()), (DRAWN, pa.bool_())])
 
 
 def apart_table(asked: Asked, number: int, answers: Answers, every: int | None, schema: pa.Schema) -> pa.Table:
-    """What is told of each binding, to be combined by somebody else."""
+    """Per-binding rows of one pattern."""
     there = answers.probability > 0
     if answers.expected is not None:
-        there |= answers.expected > 0  # numbers are not pruned
+        there |= answers.expected > 0  # expected numbers are not pruned
     assert answers.binding is not None
     some = np.flatnonzero(there)
     told = _steps_table(asked, answers, some, every, schema)
@@ -73,7 +73,7 @@ def apart_table(asked: Asked, number: int, answers: Answers, every: int | None, 
 def told_table(
     asked: Asked, answers: Answers, plan: UncertainPlan, before: Ongoing, off: int, done: int | None, ended: bool
 ) -> tuple[pa.Table, Ongoing]:
-    """What is told of a pattern's answers, and which alerts and spans go on; ``before`` has those that did."""
+    """Apply the output policy: return the output rows of a pattern, and the alerts and spans that stay open."""
     every, telling = plan.streams.every, plan.telling
     if not telling.lasts:
         numbers = answers.expected if telling.counts else answers.probability
@@ -87,7 +87,7 @@ def told_table(
 
 
 def _steps_table(asked: Asked, answers: Answers, chosen: IntArray, every: int | None, schema: pa.Schema) -> pa.Table:
-    """A row for each of some answers."""
+    """Output rows of some results."""
     found = {CHANCE: answers.probability[chosen], ERROR: answers.error[chosen]}
     if answers.expected is not None:
         found[EXPECTED] = answers.expected[chosen]

@@ -1,7 +1,7 @@
-"""A particle filter: guesses about a hidden value that move at random, and are drawn again by what was read.
+"""A particle filter: particles move at random, and are resampled by the likelihood of each reading.
 
-Particles at one value are alike, so they are counted instead of listed. Random numbers come from a counter: the seed of
-the key, the step and the particle say which, and nothing else does.
+Particles at the same value are equivalent, so the filter stores a count per value. Random numbers are counter-based:
+they depend only on the key's seed, the step and the particle.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNIT = 1.0 / (1 << 53)
 
 @jit_with_overflow
 def mixed(word: np.uint64) -> np.uint64:
-    """A word that looks like no other (splitmix64's last steps)."""
+    """Hash a word (finalizer of splitmix64)."""
     word = (word ^ (word >> _30)) * _M1
     word = (word ^ (word >> _27)) * _M2
     return word ^ (word >> _31)
@@ -34,13 +34,13 @@ def mixed(word: np.uint64) -> np.uint64:
 
 @jit_with_overflow
 def uniform(seed: np.uint64, count: int) -> float:
-    """The number of that count in the stream of a seed, from 0 to below 1."""
+    """Random number ``count`` of a seed's sequence, in [0, 1)."""
     return float(mixed(seed + np.uint64(count) * _GOLDEN) >> _11) * _UNIT
 
 
 @jit
 def redraw(mass: Floats, particles: int, first: float, counts: Ints) -> None:
-    """Share out particles by mass: as evenly as it goes, beginning at a random place (systematic resampling)."""
+    """Systematic resampling: distribute particles by mass, as evenly as possible, from a random offset."""
     total, reached, given, last = 0.0, 0.0, 0, 0
     for value in range(mass.size):
         total += mass[value]
@@ -56,7 +56,7 @@ def redraw(mass: Floats, particles: int, first: float, counts: Ints) -> None:
 
 @jit
 def move(chain: Chain, seed: np.uint64, count: int, before: Ints, after: Ints) -> None:
-    """Let every particle take a step of its own."""
+    """Move every particle by one random transition."""
     after[:] = 0
     for value in range(before.size):
         for _ in range(before[value]):
@@ -73,7 +73,7 @@ def move(chain: Chain, seed: np.uint64, count: int, before: Ints, after: Ints) -
 
 @jit
 def weighed(mass: Floats, table: Floats, code: int) -> float:
-    """Multiply mass by likelihoods; what is left of it."""
+    """Multiply mass by likelihoods; return the total."""
     total = 0.0
     for value in range(mass.size):
         mass[value] *= table[code, value]
@@ -90,11 +90,11 @@ def particles_all(
     shares: Floats,
     impossible: Bools,
 ) -> None:
-    """Where the particles of each key are after each step.
+    """Compute the fraction of particles at each value, for each step of each key.
 
-    Where no particle could give the reading, they are drawn anew: from all that is one step from where they were, not
-    only what they happened to reach, or, if the reading is impossible there too, from the reading alone. Only then is
-    the step flagged; and a reading that is impossible everywhere leaves them where they went.
+    Where no particle explains the reading, new ones are drawn from all values one step from the previous positions, not
+    only from those reached. If the reading is impossible there too, they are drawn from the reading alone, and the step
+    is flagged. A reading that no value explains leaves the particles where they moved.
     """
     many = chain.initial.size
     before, counts = np.zeros(many, np.int64), np.zeros(many, np.int64)

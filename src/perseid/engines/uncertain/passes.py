@@ -1,11 +1,11 @@
-"""The loops of inference in hidden Markov models, for many keys of any lengths at once.
+"""Kernels of inference in hidden Markov models, for many keys of any lengths.
 
-A key is gone through by itself, step by step, each sum in the order of the model: what comes out for it is the same to
-the last bit whatever other keys are in the call. A key's distributions are kept normalised, so nothing underflows
-however long it is. What is less likely than ``LEAST`` counts as what cannot be: below it a double has no digits left.
+Each key is processed by itself, step by step, with every sum in the order of the model: its result is the same to the
+last bit whatever other keys are in the call. Distributions are normalized at each step, so nothing underflows. A
+probability below ``LEAST`` counts as 0: a double has no precision left below it.
 
-Going backwards, nothing is multiplied up either. The ratio of a value's probability by all readings to the one that was
-predicted for it is what later readings say about it, and it weighs the step that led there.
+Backward passes do not multiply up probabilities either. The ratio of the smoothed to the predicted probability of a
+value is the evidence of later readings, and weighs the transitions into it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from perseid.runtime.jit import jit
 from perseid.semantics.hidden import Bools, Floats, Ints
 
 LEAST = 1e-300
-"""Probabilities below it count as zero, and so do likelihoods of readings."""
+"""Probabilities and likelihoods below it count as zero."""
 MOST = 1e100
-"""Where the weight of a value that cannot be is cut off, lest it become infinite."""
+"""Cap of the weight of an impossible value, which could become infinite."""
 
 
 class Chain(NamedTuple):
-    """How hidden values move: the transitions by the value they leave, and by the value they lead to."""
+    """Transitions of the hidden values: by source value, and by target value."""
 
     initial: Floats
     starts: Ints
@@ -37,7 +37,7 @@ class Chain(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What was read: at each step a row of likelihoods, by its number; one below 0 says nothing. Keys lie in a row."""
+    """Readings: by step a row of the likelihood table; negative numbers are uninformative. Keys are concatenated."""
 
     table: Floats
     codes: Ints
@@ -46,7 +46,7 @@ class Evidence(NamedTuple):
 
 @jit
 def predict(chain: Chain, before: Floats, after: Floats) -> None:
-    """The distribution one step on."""
+    """Advance a distribution by one step."""
     for value in range(after.size):
         total = 0.0
         for way in range(chain.arrivals[value], chain.arrivals[value + 1]):
@@ -56,9 +56,9 @@ def predict(chain: Chain, before: Floats, after: Floats) -> None:
 
 @jit
 def condition(now: Floats, table: Floats, code: int) -> float:
-    """Weigh a prediction by what was read; how likely that was: 0 if it could not be, 1 where nothing was said.
+    """Condition a prediction on a reading. Return its likelihood: 0 if it is impossible, 1 if there is no reading.
 
-    In both of these cases the prediction is all that is known.
+    In these two cases the result is the normalized prediction.
     """
     total = 0.0
     if code >= 0:
@@ -78,7 +78,7 @@ def condition(now: Floats, table: Floats, code: int) -> float:
 
 @jit
 def filter_all(chain: Chain, evidence: Evidence, marginals: Floats, likelihoods: Floats, impossible: Bools) -> None:
-    """Forward: each step's distribution by the readings up to it."""
+    """Forward pass: filtered distribution of each step, and log likelihood of each key's readings."""
     for key in range(evidence.offsets.size - 1):
         said = 0.0
         for step in range(evidence.offsets[key], evidence.offsets[key + 1]):
@@ -99,7 +99,7 @@ def filter_all(chain: Chain, evidence: Evidence, marginals: Floats, likelihoods:
 def filter_on(
     chain: Chain, table: Floats, offsets: Ints, afresh: Bools, begin: Floats, marginals: Floats, impossible: Bools
 ) -> None:
-    """Forward, with a row of the table for each step; keys that do not begin afresh go on from what was known of them."""
+    """Forward pass with one likelihood row per step; keys that do not start afresh continue from ``begin``."""
     for key in range(offsets.size - 1):
         for step in range(offsets[key], offsets[key + 1]):
             now = marginals[step]
@@ -115,7 +115,7 @@ def filter_on(
 
 @jit
 def step_back(chain: Chain, before: Floats, after: Floats, ratio: Floats) -> None:
-    """Make ``before``, known by readings up to it, known by all of them, as ``after`` is; what those say in ``ratio``."""
+    """Smooth the filtered ``before``, given the smoothed ``after``; ``ratio`` gets the evidence of later readings."""
     predict(chain, before, ratio)
     for value in range(after.size):
         ratio[value] = after[value] / ratio[value] if ratio[value] > 0.0 else 0.0
@@ -132,7 +132,7 @@ def step_back(chain: Chain, before: Floats, after: Floats, ratio: Floats) -> Non
 
 @jit
 def smooth_all(chain: Chain, offsets: Ints, marginals: Floats) -> None:
-    """Backward, in place: what :func:`filter_all` knows becomes what all readings say."""
+    """Backward pass, in place: filtered distributions become smoothed ones."""
     ratio = np.empty(chain.initial.size)
     for key in range(offsets.size - 1):
         for step in range(offsets[key + 1] - 1, offsets[key], -1):
@@ -141,7 +141,7 @@ def smooth_all(chain: Chain, offsets: Ints, marginals: Floats) -> None:
 
 @jit
 def fill_row(chain: Chain, before: Floats, ratio: Floats, row: Floats) -> None:
-    """The transitions of one step as all readings have them; those from values that cannot be are 0."""
+    """Smoothed transition probabilities of one step; those from impossible values are 0."""
     for value in range(before.size):
         total = 0.0
         for way in range(chain.starts[value], chain.starts[value + 1]):
@@ -153,7 +153,7 @@ def fill_row(chain: Chain, before: Floats, ratio: Floats, row: Floats) -> None:
 
 @jit
 def tabulate_all(chain: Chain, offsets: Ints, marginals: Floats, tables: Floats) -> None:
-    """Backward as :func:`smooth_all`, and the transitions into each step as well; those into a first one stay."""
+    """Like :func:`smooth_all`, and also the transitions into each step; rows of first steps are not written."""
     ratio = np.empty(chain.initial.size)
     for key in range(offsets.size - 1):
         for step in range(offsets[key + 1] - 1, offsets[key], -1):
@@ -163,9 +163,9 @@ def tabulate_all(chain: Chain, offsets: Ints, marginals: Floats, tables: Floats)
 
 @jit
 def look_back(chain: Chain, table: Floats, code: int, ahead: Floats, now: Floats, weights: Floats) -> None:
-    """What a reading, and all after it, say about the values a step before: ``ahead`` becomes ``weights``.
+    """Propagate likelihoods one step back: ``ahead``, multiplied by those of a reading, becomes ``weights``.
 
-    The largest weight of a value that can be is one, whatever those that cannot be would get.
+    Weights are scaled so that the largest one of a possible value is 1; those of impossible values are capped.
     """
     if code >= 0:
         for value in range(ahead.size):
@@ -189,13 +189,13 @@ def look_back(chain: Chain, table: Floats, code: int, ahead: Floats, now: Floats
 def look_ahead_all(
     chain: Chain, evidence: Evidence, marginals: Floats, impossible: Bools, lag: int, weights: Floats
 ) -> None:
-    """What at most ``lag`` readings after each step say about its values; ``marginals`` are those of the filter."""
+    """Likelihood of the next ``lag`` readings after each step, given its value; ``marginals`` are the filtered ones."""
     ahead = np.empty(chain.initial.size)
     for key in range(evidence.offsets.size - 1):
         first, last = evidence.offsets[key], evidence.offsets[key + 1] - 1
         for step in range(last, first - 1, -1):
             now = weights[step]
-            # Near the end of a key all windows end with it, and each is the next one and a reading more.
+            # Near the end of a key all windows end with it, so each extends that of the next step by one reading.
             begin = step if step == last or step + lag < last else step + 1
             end = min(step + lag, last) if begin == step else begin
             if begin == step:
@@ -210,7 +210,7 @@ def look_ahead_all(
 
 @jit
 def weigh_all(marginals: Floats, weights: Floats) -> None:
-    """Multiply distributions by weights, in place."""
+    """Multiply distributions by weights and normalize, in place."""
     for step in range(marginals.shape[0]):
         total = 0.0
         for value in range(marginals.shape[1]):
@@ -222,7 +222,7 @@ def weigh_all(marginals: Floats, weights: Floats) -> None:
 
 @jit
 def largest_all(rows: Floats, chosen: Ints) -> None:
-    """Where each row is largest; of equals, the first."""
+    """Index of the largest number of each row; of equals, the first."""
     for step in range(rows.shape[0]):
         best = 0
         for value in range(1, rows.shape[1]):
@@ -233,7 +233,7 @@ def largest_all(rows: Floats, chosen: Ints) -> None:
 
 @jit
 def logarithms(given: Floats, logs: Floats) -> None:
-    """Of each number, in an order that no neighbour changes; minus infinity for 0."""
+    """Logarithm of each number, minus infinity for 0; not vectorized, so that neighbors cannot change the result."""
     for row in range(given.shape[0]):
         for column in range(given.shape[1]):
             logs[row, column] = math.log(given[row, column]) if given[row, column] > 0.0 else -np.inf
@@ -241,7 +241,7 @@ def logarithms(given: Floats, logs: Floats) -> None:
 
 @jit
 def likeliest_all(chain: Chain, evidence: Evidence, impossible: Bools, came: Ints, path: Ints, logs: Floats) -> None:
-    """Viterbi's path; chain and evidence are logarithms, ``came`` has a row for each step of the longest key."""
+    """Viterbi algorithm in logarithms; ``came`` has backpointers for each step of the longest key."""
     before, now = np.empty(chain.initial.size), np.empty(chain.initial.size)
     for key in range(evidence.offsets.size - 1):
         first, last = evidence.offsets[key], evidence.offsets[key + 1] - 1
@@ -269,7 +269,7 @@ def likeliest_all(chain: Chain, evidence: Evidence, impossible: Bools, came: Int
 
 @jit
 def arrive(chain: Chain, before: Floats, now: Floats, came: Ints) -> None:
-    """The likeliest way to each value one step on, and whence it came; of equals, from the first value."""
+    """One Viterbi step: the best log probability of each value, and its backpointer; of equals, the first source."""
     for value in range(now.size):
         best, whence = -np.inf, 0
         for way in range(chain.arrivals[value], chain.arrivals[value + 1]):

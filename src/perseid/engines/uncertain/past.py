@@ -1,8 +1,8 @@
-"""What a Safe pattern keeps of a stream: all that was said of the steps that its windows reach back to, and before them what was
-hidden.
+"""Window history of a Safe pattern: the input of the steps that its windows reach back to, and the hidden chains before
+them.
 
-Rows are kept as they came, and what readings said as the beliefs that were made of them. Of tables what they add up to before the
-first step that is kept is kept as well: a window that begins there begins with it.
+Rows are stored as they arrived, and readings as the marginal distributions computed from them. Table streams also have
+the distribution of their chains before the first stored step: a window that begins there starts from it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from perseid.semantics.hashing import hash_values
 
 @dataclass(frozen=True)
 class Believed:
-    """What readings said, each step for itself: a row for every key and step."""
+    """Marginal distributions of chains with readings: a row for every key and step."""
 
     keys: Mapping[str, ArrowColumn]
     step: IntArray
     shares: FloatArray
-    """By row and value."""
+    """By row and value: the probability."""
 
     def __len__(self) -> int:
         return len(self.step)
@@ -43,35 +43,35 @@ class Believed:
 
 @dataclass(frozen=True)
 class Past:
-    """What is kept of one pattern."""
+    """Window history of one pattern."""
 
     begin: int
-    """The last step of which nothing is kept any more."""
+    """The last evicted step."""
     rows: EventBatch
     believed: Mapping[str, Believed]
-    """By type of event that is read."""
+    """By event type with readings."""
     starts: Mapping[str, Starts]
-    """By type of event that has tables: what was hidden after ``begin``."""
+    """By event type with tables: the distribution after ``begin``."""
     groups: Sequence[ArrowColumn]
     ongoing: Ongoing
-    """By group that an alert or a span lasts in; the columns of these."""
+    """By group with an open alert or span: its key columns, and the alert or span."""
 
     def __len__(self) -> int:
         return len(self.rows) + sum(map(len, self.believed.values()))
 
     @property
     def is_over(self) -> bool:
-        """Is nothing kept?"""
+        """Return True if the history is empty."""
         return not len(self) and not len(self.ongoing.since) and not any(len(one.chain) for one in self.starts.values())
 
     def newest(self, every: int | None) -> int:
-        """The last step of which something is kept."""
+        """The last step with stored input."""
         steps = [steps_of(self.rows, every), *(one.step for one in self.believed.values())]
         return max(self.begin, *(int(some.max(initial=NEVER)) for some in steps))
 
 
 def no_past(one: Asked, streams: Streams, rows: EventBatch) -> Past:
-    """That nothing is kept."""
+    """Return an empty history."""
     none = take_events(rows, np.zeros(0, np.int64))
     believed = {}
     for part in _read(one, streams):
@@ -86,7 +86,7 @@ def _read(one: Asked, streams: Streams) -> list[Stream]:
 
 
 def followed(one: Asked, streams: Streams, past: Past, given: Given) -> Given:
-    """What was kept, and what is given now."""
+    """Append the input of a call to the history."""
     read = _read(one, streams)
     rows = of_types(replace(given, chains={}, beliefs={}), one.named_types - {part.type for part in read}).rows
     rows = concat_batches(past.rows, rows)
@@ -102,7 +102,7 @@ def followed(one: Asked, streams: Streams, past: Past, given: Given) -> Given:
 
 
 def _behind(part: Stream, before: Believed, chains: Chains) -> Chains:
-    """Beliefs as chains of one step each, and chains behind them."""
+    """Prepend marginal distributions, as chains of one step each, to chains."""
     many = len(before)
     units = Units([list(before.keys.values()), list(chains.keys.values())], [many, len(chains.afresh)])
     keys = dict(zip(part.of, units.whole, strict=True))
@@ -123,7 +123,7 @@ def _behind(part: Stream, before: Believed, chains: Chains) -> Chains:
 
 
 def kept_of(one: Asked, streams: Streams, past: Past, given: Given, done: int) -> Past:
-    """What is kept once steps up to one are done, of what was kept and is :func:`followed` by what is given."""
+    """Evict the steps that no later window reaches; ``given`` is the result of :func:`followed`."""
     assert one.window is not None
     begin = done - one.window
     rows = take_events(given.rows, np.flatnonzero(given.step > begin))
@@ -138,7 +138,7 @@ def kept_of(one: Asked, streams: Streams, past: Past, given: Given, done: int) -
 
 
 def _starts(one: Asked, streams: Streams, past: Past, given: Given, begin: int) -> dict[str, Starts]:
-    """What is hidden after a step in chains of tables; where nothing was said of that step, it is no event."""
+    """Distribution of the chains of table streams after a step; chains without input at that step have no event."""
     layout = Layout(one, streams, past.starts)
     out = {}
     for part in streams.parts:
@@ -149,7 +149,7 @@ def _starts(one: Asked, streams: Streams, past: Past, given: Given, begin: int) 
         for track in layout.tracks(c.Take(number), of_types(given, {part.type}), every_chain=True):
             at = int(np.searchsorted(track.lot.step, begin))
             if not np.array_equal(track.lot.step[at : at + 2], [begin, begin + 1]):
-                continue  # nothing goes on from it: of later steps all has come
+                continue  # the chain restarts after a gap, and all rows of the next step have arrived
             after = track.after[at]
             some = np.flatnonzero(after)
             if some[0] < track.lot.values:

@@ -1,11 +1,12 @@
-"""The nondeterministic automaton of a pattern over an uncertain stream, advanced one step of the stream at a time.
+"""Nondeterministic automaton of a pattern over an uncertain stream, advanced one step of the stream at a time.
 
-A *configuration* is a partial match that waits for its next event. All its times are relative to now: an event that is taken
-now has time 0. A step of the stream has a *letter*: the events that happen at it, as far as the pattern can distinguish them.
-Where no condition refers to an earlier event, two events of one step are equivalent to one that can do what either can
-(the symbols m and a of section 3.1.1).
+A *configuration* is a partial match that waits for its next event. All its times are relative to the current step,
+which has time 0. The *letter* of a step is the set of events at it, as far as the pattern distinguishes them. If no
+condition refers to an earlier event, two events of one step are equivalent to one event that matches whatever either
+matches (the symbols m and a of section 3.1.1).
 
-The reference (:mod:`perseid.reference.oracle`) shares no code with this module, so that tests compare two implementations.
+The reference (:mod:`perseid.reference.oracle`) shares no code with this module, so that tests compare two
+implementations.
 """
 
 from __future__ import annotations
@@ -26,26 +27,26 @@ from perseid.semantics.scope import Bindings, MatchScope, holds, unify
 from perseid.semantics.values import Relation
 
 THERE = 1
-"""The bit of a symbol that says: there is an event. Two bits for each step follow: it fits, and it passes the test too."""
+"""Symbol bit: there is an event. Two bits for each pattern step follow: the event fits, and it also passes the test."""
 NO_STEP = -1
 END_OF_TIME = 1 << 62
 UNTIMED = -1
-"""The time of what the pattern does not measure: some time before now."""
+"""Time of an event that the pattern does not measure: before the current step."""
 
 Symbol: TypeAlias = "tuple[int, tuple[tuple[str, object], ...]]"
-"""Bits, and the columns that later conditions ask for, where there are any."""
+"""Bits, and the columns that later conditions read."""
 Letter: TypeAlias = "tuple[Symbol, ...]"
 TakenEvent: TypeAlias = "tuple[int, int]"
-"""Which event of a step of the stream is taken, by its place in the letter, and as which step of the pattern."""
+"""A taken event: its position in the letter, and the pattern step that takes it."""
 BoundEvent: TypeAlias = "tuple[int, Symbol]"
-"""The time of an event that later conditions refer to, and its symbol."""
+"""Time and symbol of an event that later conditions refer to."""
 
 NO_SYMBOL: Symbol = (0, ())
 
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """A repetition after ``count`` iterations; the last one is ``empty`` as long as it has taken no event."""
+    """A repetition after ``count`` iterations; the last one is ``empty`` until it takes an event."""
 
     loop: c.Loop
     count: int
@@ -54,29 +55,29 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class ZoneEnd:
-    """Where the events of a zone end."""
+    """End of a zone's events."""
 
     zone: c.Zone
 
 
 Task: TypeAlias = "c.Core | c.Hop | Iteration | ZoneEnd"
 Continuation: TypeAlias = "tuple[Task, Continuation] | None"
-"""What is left of the pattern, as a linked list."""
+"""Rest of the pattern, as a linked list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """An event that must not occur: after the time ``since``, up to the time ``until`` where there is one."""
+    """An excluded event: after the time ``since``, up to the time ``until`` if that is set."""
 
     body: c.Take
     since: int | None
     until: int | None
     depth: int
-    """How many zones were open. A negation at the end of a zone lasts until the zone's window ends."""
+    """Number of open zones. A negation at the end of a zone is active until the zone's window ends."""
 
 
 class Thread(NamedTuple):
-    """A partial match: what is left of the pattern, the times it measures, and the events that conditions refer to."""
+    """A partial match: rest of the pattern, measured times, and events that conditions refer to."""
 
     rest: Continuation
     hop: c.Hop | None = None
@@ -89,7 +90,7 @@ class Thread(NamedTuple):
     clock: int = 0
     """The time of the last event, or the end of a timed negation after it."""
     barrier: int | None = None
-    """The end of a timed negation: the next event is later."""
+    """End of a timed negation: the next event must be later."""
     negations: tuple[Negation, ...] = ()
     zones: tuple[tuple[c.Zone, int | None], ...] = ()
     """Open zones, each with the time of its first event, if it has one."""
@@ -97,7 +98,7 @@ class Thread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A step that can take the next event; ``thread`` has the rest of the pattern behind it."""
+    """A step that can take the next event; ``thread`` has the rest of the pattern after it."""
 
     step: int
     thread: Thread
@@ -120,21 +121,21 @@ ConfigurationKey: TypeAlias = "tuple[object, ...]"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Configuration:
-    """A thread that waits, and by number which of its moves are still possible."""
+    """A waiting thread, and the indices of its moves that are still possible."""
 
     thread: Thread
     waiting: tuple[int, ...]
     key: ConfigurationKey
-    """Equal for configurations that do the same for ever."""
+    """Equal for equivalent configurations."""
 
     @property
     def key_without_age(self) -> ConfigurationKey:
-        """Equal for configurations that differ at most in when they began."""
+        """Equal for configurations that differ at most in their start time."""
         return _key(self.thread._replace(first_time=0), self.waiting)
 
     @property
     def age_us(self) -> int:
-        """Microseconds since the first event, where the pattern measures them."""
+        """Microseconds since the first event, if the pattern measures them."""
         return -self.thread.first_time
 
 
@@ -156,7 +157,7 @@ def _key(thread: Thread, waiting: tuple[int, ...]) -> ConfigurationKey:
 
 
 class PatternNFA:
-    """The configurations of one pattern, and how a letter moves them."""
+    """Configurations of one pattern, and their transitions on letters."""
 
     def __init__(self, pattern: c.CorePattern, relations: Mapping[str, Relation] | None = None) -> None:
         reject_unsupported(pattern)
@@ -180,19 +181,19 @@ class PatternNFA:
             or any(hop.after is not None or hop.within is not None for hop in hops)
         )
         self.youngest_suffices = not (pattern.holds_for is not None or self.measures_clock or self.refers_back)
-        """Of configurations that differ in when they began, can the youngest do what the others can?"""
+        """True if, of configurations that differ only in start time, the youngest subsumes the others."""
         self.longest_us = sum(durations_us(pattern))
-        """A time longer than all that the pattern measures: negations follow one another."""
+        """Upper bound of all durations that the pattern measures: their sum, because negations can be consecutive."""
 
     @property
     def is_timed(self) -> bool:
-        """Does it matter how much time lies between two steps of the stream?"""
+        """True if the time between two steps of the stream matters."""
         return self.measures_start or self.measures_clock
 
     # letters
 
     def join_letters(self, one: Letter, other: Letter) -> Letter:
-        """The letter of a step at which the events of both happen."""
+        """The letter of a step with the events of both letters."""
         if self.refers_back:
             return tuple(sorted({*one, *other}, key=repr))
         bits = 0
@@ -203,11 +204,11 @@ class PatternNFA:
     # transitions
 
     def start(self, letter: Letter) -> tuple[list[Configuration], int]:
-        """The configurations that the events of a step begin, and how many ways are complete with them."""
+        """Configurations that start with a letter, and the number of threads that complete at once."""
         return self.settle([thread for _, thread in self.start_threads(letter)])
 
     def start_threads(self, letter: Letter) -> list[tuple[TakenEvent, Thread]]:
-        """The threads that the events of a step begin, by what they take."""
+        """Threads that start with an event of a letter, with the event taken."""
         moves = [one for one in self.closure(Thread((self.pattern.body, None))) if isinstance(one, Move)]
         out = []
         for place, symbol in enumerate(letter):
@@ -218,9 +219,9 @@ class PatternNFA:
         return out
 
     def advance(self, configuration: Configuration, letter: Letter, elapsed_us: int) -> tuple[list[Configuration], int]:
-        """What a configuration becomes: others, perhaps itself, and how many ways are complete.
+        """Successors of a configuration, possibly including itself, and the number of threads that complete.
 
-        ``elapsed_us`` is how long ago the step before was, in microseconds.
+        ``elapsed_us`` is the time since the previous step, in microseconds.
         """
         taken, still = self.transitions(configuration, letter, elapsed_us)
         configurations, complete = self.settle([thread for _, thread in taken])
@@ -229,7 +230,7 @@ class PatternNFA:
     def transitions(
         self, configuration: Configuration, letter: Letter, elapsed_us: int
     ) -> tuple[list[tuple[TakenEvent, Thread]], Configuration | None]:
-        """The threads that go on with the events of a step, by what they take; and the configuration that goes on waiting."""
+        """Threads that take an event of the letter, with that event; and the configuration that waits on, or None."""
         thread = shift_times(configuration.thread, elapsed_us) if self.is_timed else configuration.thread
         moves = list(self.closure(thread))
         waiting = []
@@ -259,7 +260,7 @@ class PatternNFA:
         return taken, self.configuration(thread, tuple(still)) if still else None
 
     def settle(self, threads: Sequence[Thread]) -> tuple[list[Configuration], int]:
-        """Of threads that have just taken an event, the configurations that wait, and how many are complete."""
+        """For threads that have just taken an event: the waiting configurations, and the number of accepted threads."""
         configurations, complete = [], 0
         for thread in threads:
             waiting = []
@@ -275,11 +276,11 @@ class PatternNFA:
         return configurations, complete
 
     def configuration(self, thread: Thread, waiting: tuple[int, ...]) -> Configuration:
-        """A configuration in its normal form: without times that nothing measures."""
+        """Normalize a configuration: drop or cap the times that no longer matter."""
         first_time = thread.first_time if self.measures_start else UNTIMED
         if self.measures_start and not isinstance(self.pattern.within, ast.TimeWindow):
             assert self.pattern.holds_for is not None
-            first_time = max(first_time, -self.pattern.holds_for)  # long enough is long enough
+            first_time = max(first_time, -self.pattern.holds_for)  # a longer age makes no difference
         long_ago = -self.longest_us - 1
         negations = tuple(
             replace(one, since=one.since if one.since is not None and one.since > 0 else None)
@@ -299,10 +300,10 @@ class PatternNFA:
         )
         return Configuration(thread, waiting, _key(thread, waiting))
 
-    # what is next in the pattern
+    # next steps of the pattern
 
     def closure(self, thread: Thread) -> Iterator[Move | Accept]:
-        """All moves that a thread can reach without an event, in the order of the pattern."""
+        """All moves that a thread can reach without an event, in pattern order."""
         if thread.rest is None:
             yield Accept(thread)
             return
@@ -334,10 +335,10 @@ class PatternNFA:
                 raise AssertionError(f"{type(task).__name__} was not rejected")
 
     def _iterate(self, thread: Thread, task: Iteration, rest: Continuation) -> Iterator[Move | Accept]:
-        """Another iteration or the end of the repetition, the preferred one first."""
+        """Another iteration, or the end of the repetition; the preferred one first."""
         loop, count = task.loop, task.count
         idle = count > 0 and task.empty
-        # An iteration without an event stands for all that are required; where none is, it adds nothing.
+        # An iteration without events satisfies all required ones; if none is required, it is redundant.
         may_leave = count - 1 < loop.low if idle else count >= loop.low
         may_repeat = not idle and (loop.high is None or count < loop.high)
         leave = thread._replace(rest=rest)
@@ -354,14 +355,14 @@ class PatternNFA:
     # conditions
 
     def _is_due(self, thread: Thread) -> bool:
-        """May it take an event now, whichever event it is?"""
+        """Return True if the thread may take an event now, whichever event it is."""
         assert thread.hop is not None
         if thread.clock >= 0 or (thread.barrier is not None and thread.barrier >= 0):
             return False
         return thread.hop.after is None or -thread.clock >= thread.hop.after
 
     def _window_end(self, thread: Thread) -> int | None:
-        """The last time at which it can take an event; None where nothing bounds it."""
+        """Last time at which the thread can take an event; None if unbounded."""
         ends = []
         if isinstance(self.pattern.within, ast.TimeWindow):
             ends.append(thread.first_time + _window_us(self.pattern.within))
@@ -373,7 +374,7 @@ class PatternNFA:
         return min(ends, default=None)
 
     def _is_accepted(self, thread: Thread) -> bool:
-        """Is a complete thread within its window, and did it hold for as long as the pattern requires?"""
+        """Return True if a complete thread is within its window, and held for the required duration."""
         within = self.pattern.within
         window_end = thread.first_time + _window_us(within) if isinstance(within, ast.TimeWindow) else END_OF_TIME
         ends = (window_end if one.until is None else one.until for one in thread.negations)
@@ -383,7 +384,7 @@ class PatternNFA:
         return self.pattern.holds_for is None or end - thread.first_time >= self.pattern.holds_for
 
     def _violates_negation(self, thread: Thread, letter: Letter) -> bool:
-        """Does an event happen now that a negation excludes?"""
+        """Return True if an event of the letter violates a negation."""
         for negation in thread.negations:
             active = (negation.until is None or negation.until >= 0) and (negation.since is None or negation.since < 0)
             if active and any(self._fits(Move(negation.body.step, thread), symbol) for symbol in letter):
@@ -391,7 +392,7 @@ class PatternNFA:
         return False
 
     def _fits(self, move: Move, symbol: Symbol) -> bool:
-        """Is the event of the step's type, and do the conditions that choose events hold?"""
+        """Return True if the event has the step's type, and satisfies the conditions that choose events."""
         bits, _ = symbol
         if not bits & chooses(move.step):
             return False
@@ -411,7 +412,7 @@ class PatternNFA:
         )
 
     def _take(self, move: Move, symbol: Symbol, first_time: int) -> Thread | None:
-        """The thread after it takes the event now, or None where the step's test fails."""
+        """The thread after it takes the event, or None if the step's test fails."""
         if not symbol[0] & passes(move.step):
             return None
         before = move.thread
@@ -443,17 +444,17 @@ class PatternNFA:
 
 
 def chooses(step: int) -> int:
-    """The bit for: the event is of the step's type, and what one event decides of its condition holds."""
+    """Bit: the event has the step's type, and satisfies its event-local conditions."""
     return 2 << (2 * step)
 
 
 def passes(step: int) -> int:
-    """The bit for: what one event decides of its test holds as well."""
+    """Bit: the event also passes the step's event-local tests."""
     return 4 << (2 * step)
 
 
 def shift_times(thread: Thread, elapsed_us: int) -> Thread:
-    """The same thread, so much later."""
+    """Shift all times of a thread into the past."""
     return thread._replace(
         first_time=thread.first_time - elapsed_us,
         last_time=thread.last_time - elapsed_us,
@@ -473,14 +474,14 @@ def shift_times(thread: Thread, elapsed_us: int) -> Thread:
 
 
 def refers_back(pattern: c.CorePattern) -> bool:
-    """Does a condition refer to more than the event at hand, or a variable occur in several places?"""
+    """Return True if a condition refers to other events, or a variable occurs in the pattern."""
     return any(
         step.unify or not all(event_local(expr, step, pattern) for expr in _conditions(step)) for step in pattern.steps
     )
 
 
 def durations_us(pattern: c.CorePattern) -> Iterator[int]:
-    """All durations that a pattern names."""
+    """All durations in a pattern."""
     bounded: list[c.CorePattern | c.Zone] = [pattern]
     bounded += [one for one in c.each(pattern.body) if isinstance(one, c.Zone)]
     for bounds in bounded:
@@ -505,14 +506,14 @@ def _window_us(window: ast.TimeWindow) -> int:
 
 
 def _sequence(task: c.Seq, rest: Continuation) -> Continuation:
-    """The items of a sequence, each behind its hop. A negation takes no event: the hop behind it counts."""
+    """Prepend the items of a sequence, each after its hop. A negation takes no event, so it has no hop."""
     for item, hop in zip(reversed(task.items[1:]), reversed(task.hops), strict=True):
         rest = (item, rest) if isinstance(item, c.Absent) else (hop, (item, rest))
     return task.items[0], rest
 
 
 def rests_after_events(body: c.Core, rest: Continuation = None) -> Iterator[Continuation]:
-    """What can be left of a pattern after an event. Every repetition is in its first iteration."""
+    """All possible rests of a pattern after an event, with every repetition in its first iteration."""
     match body:
         case c.Take():
             yield rest
@@ -532,7 +533,7 @@ def rests_after_events(body: c.Core, rest: Continuation = None) -> Iterator[Cont
 
 
 def _with_negation(thread: Thread, absent: c.Absent) -> Thread:
-    """From the thread's clock on, the event must not occur: for a duration, or up to the next event."""
+    """Add a negation from the thread's clock on: for a duration, or up to the next event."""
     assert isinstance(absent.body, c.Take)
     until = None if absent.duration is None else thread.clock + absent.duration
     negation = Negation(absent.body, thread.clock, until, len(thread.zones))
@@ -541,7 +542,7 @@ def _with_negation(thread: Thread, absent: c.Absent) -> Thread:
 
 
 def _leave_zone(thread: Thread) -> Thread | None:
-    """Leave the innermost zone; None where a bound of the zone does not hold."""
+    """Leave the innermost zone; None if a bound of the zone is violated."""
     zone, first = thread.zones[-1]
     thread = thread._replace(zones=thread.zones[:-1])
     if first is None:
@@ -549,7 +550,7 @@ def _leave_zone(thread: Thread) -> Thread | None:
     if isinstance(zone.within, ast.TimeWindow):
         end = first + _window_us(zone.within)
         if thread.clock > end:
-            return None  # A timed negation lasts longer than the zone.
+            return None  # A timed negation outlasts the zone.
         own = [one for one in thread.negations if one.depth > len(thread.zones) and one.until is None]
         if own:
             # A negation without a duration at the end of a zone lasts until its window ends.
@@ -561,7 +562,7 @@ def _leave_zone(thread: Thread) -> Thread | None:
 
 
 def _after_event(rest: Continuation) -> Continuation:
-    """What is left after an event. No iteration is empty, and of an unbounded count only what is required matters."""
+    """Rest of the pattern after an event: no iteration is empty, and unbounded counts are capped above the minimum."""
     if rest is None:
         return None
     task, following = rest
@@ -585,7 +586,7 @@ def _conditions(step: c.CoreStep) -> tuple[Expr, ...]:
 
 
 def _referenced_steps(pattern: c.CorePattern) -> Iterator[int]:
-    """The steps whose events conditions of other steps refer to."""
+    """Steps with events that conditions of other steps refer to."""
     ids = {step.name: step.id for step in pattern.steps if step.name is not None}
     for step in pattern.steps:
         for expr in _conditions(step):

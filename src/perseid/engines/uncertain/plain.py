@@ -1,4 +1,4 @@
-"""Values of events as plain data and back: for states, which have nothing but texts, numbers and lists in them."""
+"""Encode event values as plain data for states, i.e. strings, numbers and lists, and decode them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perseid.semantics import values as v
 
 
 def write_value(value: v.Value) -> object:
-    """A value; what JSON has no kind for is a list of what it is and how it is spelt."""
+    """Encode a value; types without a JSON equivalent become a list of a tag and the encoded value."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -33,7 +33,7 @@ def write_value(value: v.Value) -> object:
 
 
 def read_value(written: object, depth: int = 0) -> v.Value:
-    """What was written; a ValueError, or one of those that wrong arguments raise, where it cannot have been."""
+    """Decode a value; raise ValueError, or an error of the type's constructor, if it is malformed."""
     if depth > v.MAX_NESTING:
         raise ValueError("too deep")
     if not isinstance(written, list):

@@ -1,4 +1,4 @@
-"""What the engine for uncertain streams is handed: patterns with their classes, and how their answers are told."""
+"""Plan of the engine for uncertain streams: patterns with their query classes, and the output policy."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 WAYS = " ways"
 LONGEST = 512
-"""How many steps back a window of a safe plan may reach: at each step it takes time that grows with their square."""
+"""Maximum window of a safe plan, in steps; time per step grows with its square."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """A column of what events are put together by; what it is called may differ by type of event."""
+    """A grouping column; its name may differ by event type."""
 
     name: str
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -47,18 +47,18 @@ class Component:
 
 @dataclass(frozen=True)
 class Asked:
-    """One pattern: its class, and what its events are put together by."""
+    """One pattern, with its query class and grouping columns."""
 
     pattern: c.CorePattern
     classified: Classified
     unit: tuple[Component, ...]
-    """Events that agree in these are a query of their own: first the columns of ``partition by``, then bound variables."""
+    """Grouping columns: first those of ``partition by``, then bound variables. Each group is an independent query."""
     groups: int
-    """How many of them answers are told by; over the rest they are combined."""
+    """Number of leading columns that results are grouped by; over the rest they are combined."""
     types: frozenset[str] | None
-    """The types its steps name; None where a step takes any."""
+    """Event types of its steps; None if a step takes any type."""
     window: int | None = None
-    """Of a Safe one: how many steps back it is looked for, at each step anew; None where there is no bound."""
+    """Safe patterns: length of the window in steps, evaluated at each step; None if unbounded."""
 
     @property
     def name(self) -> str:
@@ -66,45 +66,45 @@ class Asked:
 
     @property
     def named_types(self) -> frozenset[str]:
-        """The types that steps name; these are all types of a Safe pattern."""
+        """Event types of its steps; a Safe pattern has no others."""
         return frozenset(step.kind.name for step in self.pattern.steps if isinstance(step.kind, ast.EventType))
 
     def memory(self, ways: bool) -> str:
-        """What it is called where something is kept of it: of probabilities, or of its partial matches one by one."""
+        """Name of its state: of probabilities, or, with ``ways``, of its counted partial matches."""
         return self.pattern.semantic_hash + (WAYS if ways else "")
 
     def asks(self, type_: str) -> bool:
         return self.types is None or type_ in self.types
 
     def hidden(self, streams: Streams) -> tuple[Stream, ...]:
-        """The streams it asks whose steps depend on one another."""
+        """Streams that the pattern reads, with steps that depend on one another."""
         return tuple(part for part in streams.parts if part.hidden and self.asks(part.type))
 
     def is_sampled(self, streams: Streams) -> bool:
-        """Is it never answered exactly?"""
+        """Return True if it is never evaluated exactly."""
         return self.classified.kind is QueryClass.UNSAFE or streams.sampling.always
 
     def looks_back(self, streams: Streams) -> bool:
-        """Is its safe plan followed at each step over those that its window reaches back to?"""
+        """Return True if its safe plan is evaluated over a window at each step."""
         return self.window is not None and not self.is_sampled(streams)
 
     def is_single(self, streams: Streams) -> bool:
-        """Is there at most one hidden chain to whatever is put together?"""
+        """Return True if each group has at most one hidden chain."""
         hidden = self.hidden(streams)
         if len(hidden) > 1:
             return False
         return all({part.column(one.type) for part in self.unit} >= set(one.of) for one in hidden)
 
     def unsampled(self, streams: Streams) -> Stream | None:
-        """A stream for which it cannot be sampled, if there is one.
+        """Return a stream for which the pattern cannot be sampled, if there is one.
 
-        Worlds are drawn from all readings, or step by step; not from those up to each step, each time anew.
+        Filtered readings cannot be sampled: each one changes the distribution that earlier steps were drawn from.
         """
         read = (part for part in self.hidden(streams) if part.known is Known.READ)
         return next((part for part in read if part.inference.name != "smooth"), None)
 
     def refuse_unsampled(self, streams: Streams, why: str | None = None) -> None:
-        """That it can be sampled, which it has to be; or be looked for in intervals of time, of which as little is known."""
+        """Raise an error if sampling or interval evaluation is required, but impossible with a stream's inference."""
         part = self.unsampled(streams)
         if part is None:
             return
@@ -128,15 +128,15 @@ class UncertainPlan:
     asked: tuple[Asked, ...]
     streams: Streams
     schema: pa.Schema
-    """The schema of the rows that come out."""
+    """Schema of the output rows."""
     telling: Telling = EVERY
     shards: int = 1
     max_state: int = 1 << 28
     apart: bool = False
-    """Whether bindings are told one by one, to be combined behind a second shuffle."""
+    """True if results are per binding, to be combined after a second shuffle."""
 
     def refuse_on_streams(self) -> None:
-        """What needs finished data."""
+        """Raise an error for what needs finished data."""
         for part in self.streams.parts:
             if part.known is not Known.READ:
                 continue
@@ -163,8 +163,8 @@ class UncertainPlan:
                     hint="Say how far it reaches back: within 1 minute. Or ask a finished DataFrame, or match(…); or sample it: "
                     "ps.beliefs(…, method='sample').",
                 )
-            # Of what is sampled each chain has a value of its own in every world, and of a window all tables are kept; numbers of
-            # matches are carried beside one value.
+            # Sampled worlds have a value for each chain, and windows retain all tables. Otherwise, and for counts of
+            # matches, a group carries one hidden value.
             carried = not (one.is_sampled(self.streams) or one.window is not None) or self.telling.counts
             if carried and not one.is_single(self.streams):
                 names = " and ".join(part.type for part in one.hidden(self.streams))
@@ -174,7 +174,7 @@ class UncertainPlan:
                 )
 
     def refuse_apart(self) -> None:
-        """What needs the answers of all bindings, which on Spark meet behind everything that is kept."""
+        """Raise an error for stateful output policies over combined bindings, which are combined after the operator."""
         for one in self.asked:
             if one.groups < len(one.unit) and self.telling.lasts:
                 raise UnsupportedError(
@@ -184,7 +184,7 @@ class UncertainPlan:
 
 
 def ask(pattern: c.CorePattern, streams: Streams) -> Asked:
-    """A pattern with its class."""
+    """Plan a pattern: classify it, and find its grouping columns."""
     keys = streams.keys
     pattern = local_form(pattern)
     columns = {path.parts for path in pattern.partition}
@@ -192,7 +192,7 @@ def ask(pattern: c.CorePattern, streams: Streams) -> Asked:
         name: {path.parts for step in pattern.steps for path, own in step.unify if own == name}
         for name in pattern.unified
     }
-    # A variable on a column of the partition is a constant in each group.
+    # A variable on a partition column is constant in each group.
     pattern = grounded(
         pattern, (name for name, own in places.items() if len(own) == 1 and own <= columns), others=False
     )
@@ -204,7 +204,7 @@ def ask(pattern: c.CorePattern, streams: Streams) -> Asked:
         else frozenset(k.name for k in kinds if isinstance(k, ast.EventType))
     )
     if types is None and classified.plan is not None:
-        # A plan puts types of events apart; events of every type count here.
+        # A plan treats event types separately; here events of every type matter.
         why = f"{classified.why}, which is not followed: events of every type count"
         classified, window = replace(classified, kind=QueryClass.UNSAFE, why=why, plan=None), None
     unit = [Component(path.parts[0]) for path in pattern.partition]
@@ -217,9 +217,9 @@ def ask(pattern: c.CorePattern, streams: Streams) -> Asked:
 
 
 def _windowed(pattern: c.CorePattern, streams: Streams, classified: Classified) -> tuple[Classified, int | None]:
-    """The class of a pattern, and where its safe plan is followed over windows how many steps back these reach.
+    """Query class of a pattern, and the window of its safe plan in steps.
 
-    That has to follow from what is declared: a stream cannot go back to what it said before.
+    The decision depends on declarations alone: a stream cannot retract what it has emitted.
     """
     lasts = window_of(pattern)
     if classified.plan is None or lasts is None:
@@ -235,7 +235,7 @@ def _windowed(pattern: c.CorePattern, streams: Streams, classified: Classified) 
 
 
 def _constant_columns(steps: Sequence[c.CoreStep], part: Stream) -> set[str]:
-    """Columns of a stream's key that have one and the same constant in all of these steps."""
+    """Columns of a stream's key with the same constant in all of these steps."""
     found = [key_constants(step, part.keys) for step in steps]
     columns = set[str]()
     for column in found[0]:
@@ -248,7 +248,7 @@ def _constant_columns(steps: Sequence[c.CoreStep], part: Stream) -> set[str]:
 def _not_followed(
     pattern: c.CorePattern, streams: Streams, plan: SafePlan, bound: frozenset[str], *, inside: bool
 ) -> str | None:
-    """Why a safe plan is not followed over these streams; None where it is. ``inside`` of a plan that goes on."""
+    """Reason why a safe plan cannot be evaluated over these streams, or None; ``inside`` if more steps follow."""
     if isinstance(plan, Project):
         return _not_followed(pattern, streams, plan.plan, bound | {plan.variable}, inside=inside)
     steps = [pattern.steps[number] for number in (plan.steps if isinstance(plan, Reg) else (plan.step,))]

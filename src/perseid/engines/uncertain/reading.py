@@ -1,4 +1,4 @@
-"""Rows as what may happen: letters, steps and the groups they belong to."""
+"""Encodes rows as letters, and assigns them to groups."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from perseid.semantics.events import Event
 from perseid.semantics.hidden import HiddenMarkov
 
 MOST_KNOWN = 100_000
-"""Of how many values a reader remembers what conditions say of them."""
+"""Maximum number of cached condition results."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Events of one type, column by column."""
+    """Events of one type, in columns."""
 
     columns: Mapping[str, ArrowColumn | list[object]]
     count: int
@@ -42,7 +42,7 @@ class Columns:
     _known: dict[tuple[tuple[str, ...], bool, bool], tuple[IntArray, IntArray]] = field(default_factory=dict)
 
     def distinct(self, test: Test) -> tuple[IntArray, IntArray]:
-        """The first event of each kind that a condition can tell from others, and by event its kind."""
+        """The first event of each class that a condition cannot distinguish, and by event its class."""
         key = test.columns, test.timed, test.only_null
         if key not in self._known:
             self._known[key] = self._distinct(test)
@@ -64,7 +64,7 @@ class Columns:
 
 
 class Reader:
-    """What a pattern can tell of rows. A condition is asked once of all that look the same to it."""
+    """Encodes rows as letters of a pattern. A condition is evaluated once for events with equal inputs."""
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
@@ -74,21 +74,21 @@ class Reader:
         self._known: dict[tuple[int, str | None, int, tuple[object, ...]], bool] = {}
 
     def letters(self, rows: EventBatch, type_: str, chosen: IntArray) -> IntArray:
-        """The letters of some rows, all of one type; 0 where the pattern could as well not see it."""
+        """Letters of some rows of one type; 0 if the pattern ignores the row."""
         there = {name: taken(rows.columns[name], chosen) for name in self.symbols.columns if name in rows.columns}
         return self._letters(type_, Columns(there, len(chosen), rows.time[chosen]), [{}])[:, 0]
 
     def value_letters(
         self, type_: str, keys: Mapping[str, ArrowColumn], count: int, model: HiddenMarkov, about: Sequence[str]
     ) -> IntArray:
-        """By chain and hidden value: the letter of an event of the chain's key with that value; the last is no event."""
+        """By chain and hidden value: the letter of an event with that key and value; the last column is no event."""
         several = [value if len(about) > 1 and isinstance(value, tuple) else (value,) for value in model.values]
         values = [dict(zip(about, own, strict=True)) for own in several]
         found = self._letters(type_, Columns(keys, count), values)
         return np.concatenate([found, np.zeros((count, 1), np.int64)], axis=1)
 
     def _letters(self, type_: str, events: Columns, values: Sequence[Mapping[str, object]]) -> IntArray:
-        """By event and what it is besides: its letter."""
+        """By event and additional attributes: the letter."""
         which = np.zeros((events.count, len(values)), np.int64)
         bits = [THERE]
         for step in self.symbols.steps(type_):
@@ -111,7 +111,7 @@ class Reader:
     def _hold(
         self, tests: Sequence[Test], type_: str, events: Columns, values: Sequence[Mapping[str, object]]
     ) -> BoolArray:
-        """By event and what it is besides, or once where that makes no difference: whether all conditions hold."""
+        """By event and additional attributes: True if all tests hold; an axis of length 1 if it makes no difference."""
         out = np.ones((1, 1), bool)
         for test in tests:
             own = values if any(name in values[0] for name in test.columns) else [{}]
@@ -135,7 +135,7 @@ class Reader:
 
 
 def _told_apart(which: IntArray, bits: list[int], truth: BoolArray, bit: int) -> tuple[IntArray, list[int]]:
-    """Events by number of what is known of them, once more is known of some."""
+    """Split classes of events by one more bit; return the class of each event, and the bits of each class."""
     mixed = 2 * which + truth
     there = np.bincount(mixed.reshape(-1), minlength=2 * len(bits)) > 0
     made = [bits[number // 2] | (bit if number % 2 else 0) for number in np.flatnonzero(there)]
@@ -145,8 +145,8 @@ def _told_apart(which: IntArray, bits: list[int], truth: BoolArray, bit: int) ->
 def reader_of(
     one: Asked, every: int | None, relations: Mapping[str, v.Relation], ways: bool = False, sparse: bool = False
 ) -> Reader:
-    """A pattern's automaton, or its ways, with what this process has computed of them: for one call, which has its own numbers
-    of states. A ``sparse`` one has no letters of whole steps."""
+    """Return the cached encoder and automaton of a pattern, for use in one call with its own state numbers. With
+    ``ways``, the automaton counts partial matches; a ``sparse`` one has no joint letters."""
     named = _Named(tuple(sorted((name, repr(table.rows)) for name, table in relations.items())), relations)
     kind = Ways if ways else SparseAutomaton if sparse else Automaton
     reader = _reader(_Meant(one), every or 0, named, kind)
@@ -161,7 +161,7 @@ def reader_of(
 
 @dataclass(frozen=True)
 class _Meant:
-    """A pattern, told apart by what it means."""
+    """Cache key: a pattern, compared by meaning."""
 
     one: Asked
 
@@ -174,7 +174,7 @@ class _Meant:
 
 @dataclass(frozen=True)
 class _Named:
-    """Relations, told apart by their rows."""
+    """Cache key: relations, compared by their rows."""
 
     said: tuple[tuple[str, str], ...]
     relations: Mapping[str, v.Relation]
@@ -194,13 +194,13 @@ def _reader(meant: _Meant, every: int, named: _Named, kind: type[Automaton]) -> 
 def hashed(
     columns: Sequence[ArrowColumn | list[object]], rows: int, leading: int | None = None
 ) -> tuple[IntArray, IntArray]:
-    """By row the number of what columns say together; and by that number a hash of it."""
+    """By row: the number of its combination of values; and by number: a hash of it."""
     first, which = numbered([comparable(column) for column in columns], rows)
     return which, hash_columns([taken(column, first) for column in columns], leading=leading, rows=len(first))
 
 
 def taken(column: ArrowColumn, chosen: IntArray | Sequence[int]) -> pa.Array:
-    """Some values of a column."""
+    """Select values of a column."""
     if len(chosen) == len(column) and np.array_equal(chosen, np.arange(len(column))):
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(column, list):
@@ -210,27 +210,27 @@ def taken(column: ArrowColumn, chosen: IntArray | Sequence[int]) -> pa.Array:
 
 
 class Units:
-    """Groups that are queries of their own, from several sources: rows, chains, and what is kept."""
+    """Groups, each an independent query, numbered across several sources: rows, chains, and stored state."""
 
     def __init__(self, sources: Sequence[Sequence[ArrowColumn]], sizes: Sequence[int]) -> None:
-        """``sources`` have the columns that they are put together by, each of so many rows."""
+        """``sources`` are the grouping columns of each source, ``sizes`` their numbers of rows."""
         width = len(sources[0])
         self.whole = [_below([source[i] for source in sources]) for i in range(width)]
-        """The columns of all sources, one below the other."""
+        """The columns of all sources, concatenated."""
         total = sum(sizes)
         self.first, unit = numbered([comparable(key) for key in self.whole], total)
         self.of = np.split(unit, np.cumsum(sizes)[:-1])
-        """By source and row: the group it is of."""
+        """By source and row: its group."""
         self.keys = [key.take(pa.array(self.first)) for key in self.whole]
         self.hashes = hash_columns(self.keys, rows=len(self.first))
-        """By group: a hash of its key, which puts groups in the same order in every call."""
+        """By group: a hash of its key, which gives groups the same order in every call."""
 
     def __len__(self) -> int:
         return len(self.first)
 
 
 def _below(columns: Sequence[ArrowColumn]) -> pa.Array:
-    """Columns one below the other; those of nothing have the type of the others."""
+    """Concatenate columns; null columns take the type of the others."""
     whole = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
     kinds = {column.type for column in whole if not pa.types.is_null(column.type)}
     if not kinds:
@@ -241,7 +241,7 @@ def _below(columns: Sequence[ArrowColumn]) -> pa.Array:
 
 
 def unit_columns(rows: EventBatch, unit: Sequence[Component]) -> list[ArrowColumn]:
-    """The columns that rows are put together by: of each row the one of its type."""
+    """Grouping columns of rows, each with the name for the row's type."""
     out = []
     for component in unit:
         names = {component.column(type_) for type_ in rows.type_names}

@@ -1,4 +1,4 @@
-"""The patterns that uncertain streams do not answer."""
+"""Patterns that are unsupported over uncertain streams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perseid.semantics.names import references
 
 
 def reject_unsupported(pattern: c.CorePattern) -> None:
-    """Raise :class:`UnsupportedError` for a pattern that has no answer over an uncertain stream, or none from this engine."""
+    """Raise :class:`UnsupportedError` for a pattern that has no probability, or that this engine does not support."""
     reason = _reason(pattern)
     if reason is not None:
         what, hint = reason

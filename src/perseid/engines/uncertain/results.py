@@ -1,4 +1,4 @@
-"""Answers of a local run over an uncertain stream, readable as they are and ready for a table."""
+"""Results of a local match over an uncertain stream, with text, notebook and table output."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Row: TypeAlias = dict[str, Any]
-"""An answer: what it tells, by column."""
+"""One result row, by column name."""
 
 _SHOWN = 20
 _TIMES = ("time", "start", "end")
 
 
 class Answers(Sequence[Row]):
-    """What is told of probabilities, in order of time: rows with pattern, group, time, ``p``, ``error``, and ``expected`` if asked for."""
+    """Match probabilities in time order: pattern, group, time, ``p``, ``error`` and, if counted, ``expected``."""
 
     def __init__(self, table: pa.Table, counters: Mapping[str, int], notes: Sequence[str] = ()) -> None:
         when = "start" if "start" in table.column_names else "time"
         self._table = table.sort_by([(when, "ascending")]) if table.num_rows else table
         self.notes = tuple(notes)
-        """What may explain a surprise: event types that occur in no row."""
+        """Hints about unexpected results: event types that occur in no row."""
         self.impossible = counters.get("impossible", 0)
-        """How many readings no value of the model explains; they were taken to say nothing."""
+        """Number of readings that no value of the model explains; they were ignored."""
         self.sampled = counters.get("sampled", 0)
-        """How many steps were sampled because the automaton of their pattern has too many states."""
+        """Number of steps that were sampled because the automaton of their pattern has too many states."""
 
     @overload
     def __getitem__(self, index: int) -> Row: ...
@@ -57,7 +57,7 @@ class Answers(Sequence[Row]):
         return "\n  ".join([self._head(), *map(_line, rows), *self._tail()])
 
     def _repr_html_(self) -> str | None:
-        """The first answers as a table, for notebooks; without pandas they show the text."""
+        """Render the first results as a table for notebooks; without pandas they show the text."""
         try:
             table = self._table.slice(0, _SHOWN).to_pandas().to_html(index=False)
         except ImportError:
@@ -77,16 +77,16 @@ class Answers(Sequence[Row]):
         return lines + [f"note: {note}" for note in self.notes]
 
     def to_dicts(self) -> list[Row]:
-        """One flat row an answer."""
+        """Return one flat dict per result."""
         rows: list[Row] = self._table.to_pylist()
         return rows
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
+        """Return the results as an Arrow table."""
         return self._table
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as a pandas frame."""
+        """Return the results as a pandas DataFrame."""
         try:
             import pandas  # noqa: F401
         except ImportError:
@@ -96,7 +96,7 @@ class Answers(Sequence[Row]):
 
 
 def _line(row: Row) -> str:
-    """An answer on one line."""
+    """Format a result on one line."""
     parts = [row["pattern"]]
     for name, value in row.items():
         if name in ("pattern", "p", "error", "expected", *_TIMES) or value is None:

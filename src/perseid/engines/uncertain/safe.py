@@ -1,8 +1,8 @@
-"""The answers of Safe queries: over all steps that came, or at each step over those that a window reaches back to.
+"""Evaluation of Safe queries: over all steps of finished data, or at each step over its window.
 
-A pattern within some time is completed at a step as it is without a bound by the stream of the last steps alone, in which what
-is hidden begins as probable as it is by itself. So a plan is followed over the steps of each window anew: that takes time that
-grows with the square of the window, and memory that does not grow with the stream.
+A pattern with a window completes at a step with the same probability as the unbounded pattern over the steps of the
+window alone, if hidden chains start from their marginal distribution. So the plan is evaluated over each window
+separately: time per step grows with the square of the window, and memory does not grow with the stream.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def safely(
     starts: Mapping[str, Starts] | None = None,
     more: Sequence[ArrowColumn] | None = None,
 ) -> tuple[Answers, Units]:
-    """The answers of a Safe query to steps ``after`` one; and its groups, the last source of which are ``more``, by their columns.
+    """Results of a Safe query for the steps ``after`` one, and its groups; ``more`` has keys of additional groups.
 
-    ``starts`` have what is hidden in the chains of tables before the first step that is given.
+    ``starts`` has the distribution of table chains before the first step of the input.
     """
     asked.refuse_unsampled(streams)
     plan = asked.classified.plan
@@ -53,7 +53,7 @@ def safely(
             step, found = grid, points(layout.of(plan, own), grid)
         else:
             ends = grid_of(of_types(own, {_last_type(asked, plan)}))
-            step = ends[ends > after]  # it is completed nowhere else
+            step = ends[ends > after]  # no other step can complete it
             found = _windows(layout, plan, own, grid, step, asked.window)
         told.append((np.full(len(step), group), step, found))
     group_, step, found = (np.concatenate(parts) for parts in zip(*told, strict=True))
@@ -64,7 +64,7 @@ def safely(
 
 
 def _windows(layout: Layout, plan: SafePlan, given: Given, grid: IntArray, steps: IntArray, window: int) -> FloatArray:
-    """By step: the probability that the query is true there, in the steps that its window has."""
+    """By step: the probability that the query is true at it, within its window."""
     out = np.zeros(len(steps))
     laid_out = layout.of(plan, given) if len(steps) else None
     for i, step in enumerate(steps):
@@ -76,7 +76,7 @@ def _windows(layout: Layout, plan: SafePlan, given: Given, grid: IntArray, steps
 
 
 def _last_type(asked: Asked, plan: SafePlan) -> str:
-    """The type of the event that completes a query."""
+    """Type of the event that completes a query."""
     while not isinstance(plan, Then):
         assert not isinstance(plan, Reg), "a Safe query has a step behind its prefix"
         plan = plan.plan

@@ -1,8 +1,8 @@
-"""Any pattern, by random worlds (section 3.5): how many of them complete it at a step is an estimate of its probability.
+"""Sampling (section 3.5): the fraction of random worlds that complete any pattern at a step estimates its probability.
 
-The bound is that of one step and group. Where a pattern is asked of anyone, bindings are independent and are drawn apart; the
-product of their estimates is the mean over all ways to pair their worlds, each of which has the bound of one alone, and so
-the product has it too.
+The error bound holds for one step and group. If a pattern is combined over bindings, these are independent and sampled
+separately. The product of their estimates is the mean over all pairings of their worlds; each pairing has the bound of
+a single estimate, and so has the product.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from perseid.semantics.hashing import hash_values
 
 
 class Told(NamedTuple):
-    """By group that is a query of its own and step: the probability, what pruning left out by then, whether it was sampled."""
+    """Results by group and step: probability, mass pruned so far, and True if sampled."""
 
     unit: IntArray
     step: IntArray
@@ -36,7 +36,7 @@ class Told(NamedTuple):
 
 
 def fresh_worlds(reader: Reader, streams: Streams) -> Worlds:
-    """The worlds of a group before anything happened."""
+    """Worlds of a group in the initial state."""
     return Worlds(reader.automaton, worlds_for(streams.sampling), streams.sampling.seed)
 
 
@@ -48,10 +48,11 @@ def drawn_on(
     *,
     returns: bool = False,
 ) -> tuple[Told, dict[int, int]]:
-    """Worlds over the steps that there are behind those they have come to.
+    """Advance worlds over the steps after their last one.
 
-    ``worlds_of`` has those of a group, or None where it is told otherwise; ``lost`` is by group what pruning left out. Where a group
-    ``returns`` to being exact once everything is over in it, its worlds stop before that step; by such group, which it is.
+    ``worlds_of`` returns the worlds of a group, or None if it is evaluated exactly; ``lost`` is the pruned mass by
+    group. With ``returns``, the worlds of a group stop before the first step at which all partial matches have expired,
+    and the group becomes exact again; the second result has these steps by group.
     """
     unit, steps, share = [], [], []
     returning: dict[int, int] = {}
@@ -75,7 +76,7 @@ def drawn_on(
 
 
 def told_of(lot: Lot, moved: Moved, lost: FloatArray) -> Told:
-    """What a lot tells exactly, up to where groups fell; ``lost`` is by group of all what pruning had left out before."""
+    """Exact results of a lot, up to the steps at which groups reached the limit; ``lost`` is the mass pruned before."""
     lengths = np.diff(lot.steps.offsets)
     place = np.repeat(np.arange(len(lot.groups)), lengths)
     whole = (np.arange(len(place)) < moved.fell[place]) | (moved.fell[place] < 0)
@@ -87,7 +88,7 @@ def told_of(lot: Lot, moved: Moved, lost: FloatArray) -> Told:
 def fallen(
     asked: Asked, streams: Streams, reader: Reader, found: Material, lot: Lot, moved: Moved
 ) -> dict[int, Worlds]:
-    """By group whose worlds would have been in too many states: worlds drawn from what was known of it before."""
+    """By group over the state limit: worlds drawn from its distribution before the step."""
     out: dict[int, Worlds] = {}
     for place in np.flatnonzero(moved.fell >= 0):
         asked.refuse_unsampled(streams, "its worlds are in too many states at once")
@@ -104,15 +105,15 @@ def fallen(
 
 
 def _chain_at(asked: Asked, streams: Streams, found: Material, unit: int, step: int) -> tuple[int | None, bool]:
-    """The chain that is hidden in a group, and whether it keeps its value at steps without entries of it.
+    """The hidden chain of a group, and True if it retains its value at steps without entries.
 
-    A chain of tables that does not has a value only at steps with entries.
+    A table chain that does not retain it has a value only at steps with entries.
     """
     for entries in found.entries:
         here = np.flatnonzero((entries.unit == unit) & (entries.stays | (entries.step == step)))
         if len(here):
             return int(entries.chain[here[0]]), entries.stays
-        if entries.stays:  # its rows came in an earlier call
+        if entries.stays:  # its rows arrived in an earlier call
             return _chain_of_key(asked, streams, found, entries, unit), True
     for read in found.read:
         here = np.flatnonzero(read.unit == unit)
@@ -122,7 +123,7 @@ def _chain_at(asked: Asked, streams: Streams, found: Material, unit: int, step: 
 
 
 def _chain_of_key(asked: Asked, streams: Streams, found: Material, entries: Entries, unit: int) -> int | None:
-    """The hash of the chain of tables of a group, from the group's key."""
+    """Hash of the table chain of a group, computed from the group's key."""
     part = next((one for one in asked.hidden(streams) if one.known is Known.LINKED), None)
     if part is None:
         return None
@@ -133,7 +134,7 @@ def _chain_of_key(asked: Asked, streams: Streams, found: Material, entries: Entr
 
 
 def _by_unit(found: Material) -> Iterator[list[tuple[int, list[Doing]]]]:
-    """By group: its steps in order, and what chains do at each."""
+    """By group: its steps in order, with a function for each chain that acts at the step."""
     happening: list[dict[int, list[Doing]]] = [{} for _ in range(len(found.units))]
     others = found.others
     order = np.lexsort((others.share, *others.order[::-1], others.step, others.unit))
@@ -156,7 +157,7 @@ def _by_unit(found: Material) -> Iterator[list[tuple[int, list[Doing]]]]:
 
 
 def _posterior(happening: list[dict[int, list[Doing]]], read: Read) -> None:
-    """The chain that hidden values follow once all readings are known."""
+    """Add the smoothed Markov chains of chains with readings."""
     model, chains = read.stream.model, read.chains
     assert model is not None
     tables = smoothed_tables(model, chains.likelihood[chains.reading], chains.offsets)
@@ -191,7 +192,7 @@ def _follows(chain: int, table: Table, names: IntArray, *, afresh: bool = False,
 
 
 def _runs(order: IntArray, *words: IntArray) -> Iterator[IntArray]:
-    """Rows in order, in runs that agree in all words."""
+    """Split sorted rows into runs that agree in all columns."""
     if not len(order):
         return
     new = np.zeros(len(order), bool)

@@ -1,7 +1,7 @@
-"""A shard of an uncertain stream: steps that are complete are moved over, what is known then is kept.
+"""A shard of an uncertain stream: evaluates the steps completed by the watermark, and stores the state of groups.
 
-A step is complete once the watermark is past its end. Where inference looks ahead, it counts when the steps behind it are
-complete as well. What is kept of a group does not grow with the stream.
+A step is complete once the watermark is past its end. With a lag, it is evaluated when the steps of the lag are
+complete too. The state of a group does not grow with the stream.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from perseid.runtime.watermark import Watermark
 
 
 class _TooManyLetters(Exception):  # noqa: N818  Always caught; not an error of the user.
-    """The worlds of a sampled pattern need a sparse automaton; the argument is the name of its memory."""
+    """The worlds of a sampled pattern need a sparse automaton; the argument is the name of its state."""
 
 
 @functools.lru_cache(maxsize=1024)
 def _needs(_pattern: str) -> list[bool]:
-    """Whether a pattern needed a sparse automaton in an earlier call of this process: both kinds give the same answers."""
+    """Mutable flag of a pattern: True if an earlier call in this process needed a sparse automaton."""
     return [False]
 
 
 def advance(plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """One call of a shard that lives on."""
+    """Advance a shard by one call."""
     rows = all_kinds(plan, rows)
     sparse: set[str] = set()
     while True:
         try:
             return _advance(plan, rows, state, watermark, sparse)
         except _TooManyLetters as needed:
-            # Start again from the state before, with a sparse automaton. Each pattern asks for it once, so this ends.
+            # Retry from the previous state with a sparse automaton. This happens at most once per pattern.
             sparse.add(needed.args[0])
 
 
@@ -90,13 +90,13 @@ def _advance(
 
 
 def all_kinds(plan: UncertainPlan, rows: EventBatch) -> EventBatch:
-    """Rows that know every type there is, so that what is kept of one is not forgotten where a call has none of it."""
+    """Add missing event types to the type names, so that stored rows of a type survive a call without rows of it."""
     missing = [part.type for part in plan.streams.parts if part.type not in rows.type_names]
     return replace(rows, type_names=[*rows.type_names, *missing]) if missing else rows
 
 
 class Shard:
-    """One call."""
+    """One call of a shard."""
 
     def __init__(
         self, plan: UncertainPlan, kept: Kept, rows: EventBatch, watermark: Watermark, readers: Mapping[str, Reader]
@@ -120,7 +120,7 @@ class Shard:
         self.rows = concat_batches(kept.waiting, accepted)
         step = steps_of(self.rows, self.every)
         self.unknown = not watermark.ended and self.known is None
-        """Whether no time has passed at all: then nothing counts yet."""
+        """True if there is no watermark yet: then no step is evaluated."""
         counts = np.zeros(len(step), bool) if self.unknown else self._upto(step, self.done)
         seen = np.zeros(len(step), bool) if self.unknown else self._upto(step, self.known)
         self.counts = counts
@@ -131,7 +131,7 @@ class Shard:
         self.given = self._given(step, counts, seen)
 
     def _known(self, watermark: Watermark) -> int | None:
-        """The last step that is complete."""
+        """The last complete step."""
         before = self.kept.known
         if watermark.current is None:
             return before
@@ -168,7 +168,7 @@ class Shard:
         return Given(ready, own, chains, beliefs, ahead, bad, numbered)
 
     def _lived(self, part: Stream, chains: Chains, kept: Lives, belief: FloatArray | None) -> Lives:
-        """What is kept of chains that may go on: the newest of each key of which a step counted."""
+        """Retain chains that may continue: of each key, the newest one with an evaluated step."""
         newest: dict[int, int] = {}
         for i, owner in enumerate(chains.hashes):
             if chains.told[i] or chains.before[i] >= 0:
@@ -192,7 +192,7 @@ class Shard:
         return self._with_quiet(part, kept, lived, np.isin(np.arange(len(kept)), chains.before))
 
     def _with_quiet(self, part: Stream, kept: Lives, lived: Lives, goes_on: BoolArray) -> Lives:
-        """And what is kept of chains that had no step, for as long as one may come: time need not have passed since the last call."""
+        """Add retained chains without a step in this call that may still get one: time may not have advanced."""
         both = Units([list(kept.keys.values()), list(lived.keys.values())], [len(kept), len(lived)])
         quiet = ~goes_on & ~np.isin(both.of[0], both.of[1])
         if self.done is not None and self.every is not None:
@@ -206,7 +206,7 @@ class Shard:
         return Lives(dict(zip(lived.keys, columns, strict=True)), last, done, belief)
 
     def _last_row(self, chains: Chains, kept: Lives, i: int) -> int:
-        """The last step of a chain that had a row, of those that count."""
+        """The last evaluated step of a chain that had a row."""
         rows = chains.rows[chains.offsets[i] : chains.offsets[i] + chains.told[i]]
         own = np.flatnonzero(rows)
         if len(own):
@@ -216,7 +216,7 @@ class Shard:
     # patterns
 
     def answered(self, one: Asked, number: int) -> pa.Table:
-        """What is told of a pattern now; what is known of it then is remembered."""
+        """Evaluate a pattern and return its output rows; the new state is stored in ``self``."""
         if self.unknown:
             names = [one.memory(ways) for ways in self.plan.telling.carries]
             self.memories |= {name: self.kept.memories[name] for name in names if name in self.kept.memories}
@@ -233,7 +233,7 @@ class Shard:
         return table
 
     def _counted(self, one: Asked, answers: Answers) -> Answers:
-        """The answers, with numbers of matches where these are asked for."""
+        """Add expected numbers of matches, if the output policy requires them."""
         if not self.plan.telling.counts:
             return answers
         counting, counted = self._moved(one, ways=True)
@@ -241,7 +241,7 @@ class Shard:
         return beside(answers, counted)
 
     def _looked_back(self, one: Asked) -> pa.Table:
-        """What is told of a pattern whose windows are looked at anew; what they reach back to is kept."""
+        """Evaluate a pattern over windows and return its output rows; its history is appended and evicted."""
         name = one.memory(False)
         kept = self.kept.pasts.get(name)
         past = no_past(one, self.streams, self.rows) if kept is None else kept
@@ -265,7 +265,7 @@ class Shard:
         return table
 
     def _moved(self, one: Asked, *, ways: bool) -> tuple[Moving, Answers]:
-        """A pattern over the steps that count, from what is kept of it: probabilities, or of its ways numbers of matches."""
+        """Advance a pattern over the complete steps: probabilities, or, with ``ways``, expected numbers of matches."""
         reader = self.readers[one.memory(ways)]
         model = next((part.model for part in one.hidden(self.streams) if part.known is Known.READ), None)
         values = np.zeros(0, np.int64) if model is None else np.arange(len(model.values))
@@ -286,7 +286,7 @@ class Shard:
         return moving, combined(one, self.streams, found.units, told, apart=self.plan.apart, ways=ways)
 
     def _told(self, one: Asked, number: int, answers: Answers, moving: Moving) -> tuple[pa.Table, Ongoing]:
-        """What is told, and which alerts and spans go on."""
+        """Return the output rows, and the alerts and spans that stay open."""
         plan, count, memory, places = self.plan, len(moving.found.units), moving.memory, moving.places
         kept = places >= 0
         before = nothing_ongoing(count, OFF)
@@ -297,7 +297,7 @@ class Shard:
             return apart_table(one, number, answers, self.every, self.schema), before
         return told_table(one, answers, plan, before, OFF, self.done, self.clock.ended)
 
-    # what is left
+    # state to store
 
     def left(self) -> Kept | None:
         waiting = take_events(self.rows, np.flatnonzero(~self.counts))
@@ -309,7 +309,7 @@ class Shard:
         return Kept(self.known, self.done, waiting, {**self.lives}, memories, pasts)
 
     def wake(self, left: Kept) -> int | None:
-        """The earliest time at which there is something to do without a row."""
+        """Return the time of the next timer: the earliest one at which there is work without a new row."""
         width = self.every or 1
         wakes = []
         if len(left.waiting):

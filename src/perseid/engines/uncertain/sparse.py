@@ -1,12 +1,13 @@
-"""The automaton of a pattern for random worlds in which many chains act at once: no joint alphabet, no tables.
+"""Automaton for random worlds in which many chains act at once, without joint letters and transition tables.
 
-Where many chains meet in a group, the events of a step come together in more ways than letters can be numbered. A world needs
-none of them: the events of its step act on each of its configurations one by one. An event can do three things: begin configurations,
-move a configuration on, and end what a configuration waits for. The first two add up over the events of a step, and a configuration goes on
-waiting for what no event ends. So the effect of one event on one configuration is all that is computed, and cached.
+If many chains meet in a group, a step has too many combinations of events to number them as letters. Instead, the
+events of a step act on each configuration of a world one by one. An event can start configurations, advance a
+configuration, and end moves that a configuration waits for. The first two effects add up over the events of a step, and
+a configuration retains the moves that no event ends. So only the effect of one event on one configuration is computed
+and cached.
 
-Caches are bounded, and what is dropped is computed again: memory does not grow with the number of chains that meet, nor with the
-stream. Worlds come to the same states as with letters, so both give the same answers, bit for bit.
+Caches are bounded, and dropped entries are computed again: memory grows neither with the number of chains that meet,
+nor with the stream. Worlds reach the same states as with joint letters, so results are the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from perseid.engines.uncertain.pattern_nfa import Letter
 from perseid.runtime.arrays import BoolArray, IntArray
 
 MOST_EFFECTS = 1 << 19
-"""Effects of events on configurations that are cached."""
+"""Maximum number of cached effects of events on configurations."""
 MOST_MOVE_BYTES = 1 << 25
-"""Bytes of the letters by which moves of whole states are cached."""
+"""Maximum size of the cache of state transitions, in bytes."""
 MOVE_BYTES = 200
-"""Bytes that a cached move takes beside its letters, about."""
+"""Approximate size of a cached transition without its letters, in bytes."""
 
 
 class Effect(NamedTuple):
-    """What an event does to a configuration: configurations that it leads to, ways that it completes, and what it ends."""
+    """Effect of an event on a configuration: successors, number of completed threads, and indices of ended moves."""
 
     after: tuple[int, ...]
     done: int
@@ -37,7 +38,7 @@ class Effect(NamedTuple):
 
 
 class SparseAutomaton(Automaton):
-    """States by number, and letters of single events alone; ``next``, ``done`` and ``join`` are not used."""
+    """States by number, and letters of single events only; the tables ``next``, ``done`` and ``join`` are not used."""
 
     sparse = True
 
@@ -49,7 +50,7 @@ class SparseAutomaton(Automaton):
         super().__init__(*given, **named)
 
     def letter(self, letter: Letter) -> int:
-        """The number of a letter, of which there may be any number; that of no event is 0."""
+        """Return the number of a letter, adding it if it is new, without a limit; 0 is the empty letter."""
         number = self._letter_numbers.get(letter)
         if number is None:
             number = self._letter_numbers[letter] = len(self.letters)
@@ -70,7 +71,7 @@ class SparseAutomaton(Automaton):
         self._drop_moves()
 
     def follow(self, states: IntArray, acting: IntArray) -> tuple[IntArray, BoolArray]:
-        """By world: the state that it comes to, and whether the pattern is completed.
+        """By world: its next state, and True if the pattern completes.
 
         ``acting`` has, by chain and world, the letter of the chain's event.
         """
@@ -96,7 +97,7 @@ class SparseAutomaton(Automaton):
         self._effects, self._counted = {}, 0
 
     def _moved(self, state: int, letters: list[int]) -> tuple[int, bool]:
-        """Where one state goes with the events of a step."""
+        """Transition of one state on the events of a step."""
         after: list[int] = []
         done = 0
         for letter in letters:
@@ -112,7 +113,7 @@ class SparseAutomaton(Automaton):
         return self.state(after), done > 0
 
     def _goes_on(self, configuration: int, letters: list[int]) -> tuple[list[int], int]:
-        """What becomes of one configuration with the events of a step."""
+        """Successors of one configuration on the events of a step, and the number of threads that complete."""
         known = self._effects.get(configuration)
         if known is None:
             known = self._effects[configuration] = {}
@@ -135,7 +136,7 @@ class SparseAutomaton(Automaton):
         return after, done
 
     def _waits(self, configuration: int, ended: frozenset[int]) -> tuple[int, ...]:
-        """The configuration a step later, without what it no longer waits for."""
+        """The configuration one step later, without the ended moves."""
         waited, _ = self.move(configuration, 0)
         if not waited or not ended:
             return waited
@@ -145,7 +146,7 @@ class SparseAutomaton(Automaton):
         return (self.number(self.nfa.configuration(later.thread, waiting)),) if waiting else ()
 
     def _effect(self, configuration: int, letter: int) -> Effect | None:
-        """What one event does to a configuration; None where that is nothing."""
+        """Effect of one event on a configuration, or None if it has none."""
         taken, still = self.nfa.transitions(self.configurations[configuration], self.letters[letter], self.elapsed)
         configurations, done = self.nfa.settle([thread for _, thread in taken])
         waited, _ = self.move(configuration, 0)

@@ -1,8 +1,8 @@
-"""The state of a shard of an uncertain stream: rows that wait, hidden chains, and for each pattern its groups, those that are
-sampled with their samples, or the steps that its windows reach back to.
+"""State of a shard of an uncertain stream: waiting rows, hidden chains, and for each pattern its groups, with the
+samples of sampled ones, or its window history.
 
-States of an automaton are written as the configurations that they consist of, in terms of the pattern: their numbers
-belong to one process.
+Automaton states are stored as the configurations that they consist of, encoded by pattern position, because their
+numbers are valid in one process only.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from perseid.runtime.state_layout import (
 
 _KEY, _COLUMN = "key ", "column "
 _FURTHEST = (1 << 61) - 1
-"""No step is farther from 0."""
+"""Limit of the absolute value of a step."""
 _TEXTS = ListValue(items=TextValue(), unique=True)
 _STEP = IntegerValue(low=-2 * _FURTHEST, high=2 * _FURTHEST, nullable=True)
 _NAME = StateFact("pattern", TextValue())
@@ -98,7 +98,7 @@ _STARTS = (*columns_of(pa.int64(), "chain", "value"), _EVENT, StateColumn("weigh
 
 @lru_cache(maxsize=256)
 def _tables_of(number: int, sampled: bool, believed: int | None, starts: int) -> tuple[StateTable, ...]:
-    """The tables of a pattern, by its number in the state; ``believed`` is None if it does not look back."""
+    """Tables of a pattern, by its number in the state; ``believed`` is None unless it is evaluated over windows."""
     if believed is not None:
         return (
             StateTable(f"{number} rows", _ROWS),
@@ -169,7 +169,7 @@ _SHAPE = "it is not what this pattern or stream writes"
 
 
 def digest_of(streams: Streams) -> str:
-    """What is said of a stream that a state depends on."""
+    """Hash of the parts of a stream declaration that a state depends on."""
     said = [repr(streams.every), repr(streams.prune)]
     for part in streams.parts:
         model = "" if part.model is None else part.model.digest()
@@ -270,7 +270,7 @@ def _pairs(memory: Memory, states: IntArray) -> pa.RecordBatch:
 
 
 def _sampling(streams: Streams) -> list[int]:
-    """What worlds depend on: how many there are, and the seed."""
+    """Parameters of sampling that a state depends on: number of worlds, and seed."""
     return [worlds_for(streams.sampling), streams.sampling.seed]
 
 
@@ -310,16 +310,16 @@ def _past_tables(past: Past) -> list[pa.RecordBatch]:
     return tables
 
 
-# reading
+# decoding
 
 
 def open_state(state: bytes, expected: Facts | None = None) -> StateContent:
-    """Decode a state, whatever its stream and patterns are."""
+    """Decode a state of any stream and patterns."""
     return decode(LAYOUT, state, expected)
 
 
 def read_state(plan: UncertainPlan, rows: EventBatch, state: bytes, readers: Mapping[str, Reader]) -> Kept:
-    """Decode the state of a shard, in the shape of the rows that come."""
+    """Decode the state of a shard, with the columns and types of the current rows."""
     content = open_state(state, {"shards": plan.shards, "stream": digest_of(plan.streams)})
     facts = content.facts
     tables = iter(content.tables.values())
@@ -378,7 +378,7 @@ def _read_lives(batch: pa.RecordBatch, of: tuple[str, ...], values: int) -> Live
 
 
 _NO_KEYS = (pa.types.is_map, pa.types.is_dictionary, pa.types.is_run_end_encoded, pa.types.is_union)
-"""Types that no key column has."""
+"""Types that are invalid for a key column."""
 
 
 def _read_keys(batch: pa.RecordBatch, of: Sequence[str]) -> dict[str, pa.Array]:
@@ -391,7 +391,7 @@ def _read_keys(batch: pa.RecordBatch, of: Sequence[str]) -> dict[str, pa.Array]:
 
 
 def _read_belief(batch: pa.RecordBatch, values: int) -> FloatArray:
-    """By row and value: how probable it is."""
+    """By row and value: the probability."""
     column = batch.column("belief")
     sizes = column.value_lengths().to_numpy(zero_copy_only=False)
     flat = column.flatten().to_numpy(zero_copy_only=False)
@@ -456,7 +456,7 @@ def _read_memory(
     if len(state) and state.max() >= len(made):
         raise malformed(LAYOUT.engine, _SHAPE)
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
-    # Ways may be many; of probabilities, and of worlds beside ways, no more than one is left.
+    # Counts are unbounded; probabilities, and the weights of ``WORLD`` among counts, add up to 1 at most.
     ways = isinstance(automaton, Ways)
     alone = np.where(made[state] == WORLD, weight, 0.0) if ways else weight
     sums = np.bincount(np.repeat(np.arange(len(lengths)), lengths), alone, minlength=len(lengths))
@@ -473,7 +473,7 @@ def _read_memory(
 
 
 def _read_states(automaton: Automaton, written: Facts) -> IntArray:
-    """The numbers that states have in this process."""
+    """Numbers of the stored states in this process."""
     encoding = Encoding(automaton.nfa)
     numbers = [automaton.number(encoding.read(given)) for given in written["situations"]]
     made = []
@@ -516,7 +516,7 @@ def report(state: bytes) -> StateReport:
     for number, written in enumerate(facts["patterns"]):
         first = tables[f"{number} rows" if "begin" in written else f"{number} units"].num_rows
         events += first if "begin" in written else 0
-        if not written["pattern"].endswith(WAYS):  # the same groups again
+        if not written["pattern"].endswith(WAYS):  # counts have the same groups
             held[format_fact(written["pattern"])] = first
     return StateReport(
         shards=facts["shards"],

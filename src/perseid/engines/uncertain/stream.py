@@ -1,4 +1,4 @@
-"""A declared uncertain stream, and its rows as the engine takes them."""
+"""Declaration of an uncertain stream, and the query of patterns over it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from perseid.runtime.query import DeclaredTable, HashIdentity, Input, Query, Rou
 from perseid.semantics.core import CorePattern
 
 FIXED_TYPES = {LIKELIHOOD: pa.list_(pa.float64()), CHANCE: pa.float64()}
-"""Columns that are cast to one type, whatever the table has."""
+"""Columns that are always cast to one type."""
 
 
 @dataclass(frozen=True)
 class Belief:
-    """One table of an uncertain stream: what is said of its events, and in which columns."""
+    """One table of an uncertain stream, with its column names."""
 
     stream: Stream
     data: Any
@@ -39,14 +39,14 @@ class Belief:
     likelihood: str | None = None
 
     def sources(self) -> dict[str, str]:
-        """The columns that the engine needs, by what it calls them."""
+        """Source columns by their name in the engine."""
         own = {name: name for name in (*self.stream.of, *self.stream.about) if self.reading_only(name)}
         named = {CHANCE: self.chance, READING: self.reading, LIKELIHOOD: self.likelihood}
         own |= {ours: theirs for ours, theirs in named.items() if theirs is not None}
         return own | {GIVEN + about: given for about, given in zip(self.stream.about, self.given, strict=False)}
 
     def reading_only(self, name: str) -> bool:
-        """Does the table have this column? What readings are about is hidden."""
+        """Return True if the table has this column; the values behind readings are hidden."""
         return self.stream.known is not Known.READ or name not in self.stream.about
 
 
@@ -65,7 +65,7 @@ class CombinableStream(Protocol):
 
 @dataclass(frozen=True)
 class Beliefs(StreamDeclaration[Answers]):
-    """An uncertain stream and what it is like; make one with :func:`perseid.beliefs`."""
+    """Declaration of an uncertain stream; create it with :func:`perseid.beliefs`."""
 
     stream_kind: ClassVar[str] = "beliefs"
     parts: tuple[Belief, ...]
@@ -77,12 +77,12 @@ class Beliefs(StreamDeclaration[Answers]):
     shards: int = 16
     max_state: int = 1 << 28
     max_ahead: int | None = None
-    """Microseconds that a time may lie beyond its arrival on a stream."""
+    """Microseconds by which an event time may exceed its arrival time on a stream."""
 
     def beside(self, *others: CombinableStream) -> Beliefs:
-        """The same, with other streams beside it: uncertain ones, which are independent of these, and ordinary events.
+        """Add other streams: uncertain ones, which are independent of these, and ordinary events.
 
-        How long a step is, and what is said of sampling and of states, is as it is here.
+        Step length, sampling and state options are those of this declaration.
         """
         parts, certain = list(self.parts), list(self.certain)
         for other in others:
@@ -102,7 +102,7 @@ class Beliefs(StreamDeclaration[Answers]):
         return replace(self, parts=tuple(parts), certain=tuple(certain))
 
     def streams(self, types: Iterable[str]) -> Streams:
-        """What the engine has to know; ``types`` are those of the certain events there may be."""
+        """Stream descriptions for the engine; ``types`` are the types of the certain events."""
         own = tuple(part.stream for part in self.parts)
         known = {part.type for part in own}
         more = tuple(Stream(name, Known.CERTAIN) for name in types if name not in known)
@@ -114,11 +114,11 @@ class Beliefs(StreamDeclaration[Answers]):
         return [table for events in (*uncertain, *self.certain) for table in events.tables()]
 
     def frames(self) -> list[object]:
-        """The data of all tables."""
+        """Data of all tables."""
         return [table.data for table in self.tables()]
 
     def bind(self, patterns: Sequence[CorePattern], schemas: Sequence[TableSchema], telling: Telling = EVERY) -> Query:
-        """The query of patterns over tables with these schemas."""
+        """Bind patterns to tables with these schemas; return the query."""
         return bind_patterns(self, patterns, schemas, telling)
 
     def __repr__(self) -> str:
@@ -127,7 +127,7 @@ class Beliefs(StreamDeclaration[Answers]):
 
 
 def role_of(ours: str) -> str:
-    """What a column is to the user, by what the engine calls it."""
+    """Role of a column in messages, by its name in the engine."""
     roles = {CHANCE: "probability", READING: "reading", LIKELIHOOD: "likelihood"}
     return f"{roles.get(ours, 'value before' if ours.startswith(GIVEN) else 'key or value')} column"
 
@@ -135,9 +135,9 @@ def role_of(ours: str) -> str:
 def bind_patterns(
     stream: Beliefs, patterns: Sequence[CorePattern], schemas: Sequence[TableSchema], telling: Telling
 ) -> Query:
-    """The query of patterns over tables with these schemas, in the order of :meth:`Beliefs.tables`.
+    """Bind patterns to tables with these schemas, in the order of :meth:`Beliefs.tables`; return the query.
 
-    Rows with different bindings of a pattern may lie in different shards, so bindings are combined by ``finish``.
+    Rows with different bindings of a pattern may be in different shards, so bindings are combined by ``finish``.
     """
     streams = streams_for(patterns, stream, event_types(patterns, stream))
     sources = [(part, part.sources()) for part in stream.parts]
@@ -172,14 +172,14 @@ def bind_patterns(
 
 
 def event_types(patterns: Sequence[CorePattern], stream: Beliefs) -> list[str]:
-    """The types of certain events that patterns name."""
+    """Types of certain events in the patterns."""
     own = {part.stream.type for part in stream.parts}
     kinds = {s.kind.name for core in patterns for s in core.steps if isinstance(s.kind, ast.EventType)}
     return sorted(kinds - own)
 
 
 def columns_of(patterns: Sequence[CorePattern]) -> set[str]:
-    """The columns that patterns read, and those that they are partitioned by."""
+    """Columns that the patterns read, or that they are partitioned by."""
     found: set[str] = set()
     for core in patterns:
         found |= asked_columns(core)
@@ -188,7 +188,7 @@ def columns_of(patterns: Sequence[CorePattern]) -> set[str]:
 
 
 def streams_for(patterns: Sequence[CorePattern], stream: Beliefs, certain: Sequence[str]) -> Streams:
-    """The declaration for the engine; patterns that cannot be evaluated over it are errors."""
+    """Stream descriptions for the engine; raise an error for patterns that cannot be evaluated over them."""
     streams = stream.streams(certain)
     names = {core.name for core in patterns}
     for core in patterns:
@@ -229,7 +229,7 @@ def _require_columns(part: Belief, named: Mapping[str, str], schema: TableSchema
 def _column_types(
     wanted: set[str], schemas: Sequence[TableSchema], named_columns: Sequence[Mapping[str, str]], streams: Streams
 ) -> dict[str, pa.DataType]:
-    """The columns of the engine with their types; tables that have a column must agree on its type."""
+    """Column types by name in the engine; tables with the same column must agree on its type."""
     types: dict[str, pa.DataType] = {}
     type_names: dict[str, str] = {}
     for schema, named in zip(schemas, named_columns, strict=True):

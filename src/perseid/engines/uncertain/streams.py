@@ -1,4 +1,4 @@
-"""What is said of the streams that a pattern is asked of: which of their events are certain, and how the others are known."""
+"""Descriptions of the streams that patterns read: certain events, and the kinds of uncertainty of the others."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from perseid.semantics.classes import Keys
 from perseid.semantics.hidden import HiddenMarkov
 
 CHANCE, READING, LIKELIHOOD = "_p", "_reading", "_likelihood"
-"""Columns of rows that are ours: the probability, what was read, and for each hidden value how probable it makes that."""
+"""Internal columns: probability, reading, and for each hidden value the likelihood of the reading."""
 GIVEN = "_given "
-"""What the names of columns begin with that have the value of the step before."""
+"""Prefix of internal columns with the value of the previous step."""
 
 
 class Known(Enum):
-    """How the events of a stream are known."""
+    """Kind of (un)certainty of a stream's events."""
 
     CERTAIN = "certain"
     INDEPENDENT = "independent"
     """A distribution for each step."""
     LINKED = "linked"
-    """A table for each step, by the value of the step before."""
+    """A transition table for each step, by the value of the previous one."""
     READ = "read"
-    """Readings, and a model of what is behind them."""
+    """Readings, and a hidden Markov model."""
 
 
 @dataclass(frozen=True)
 class Inference:
-    """How readings become beliefs."""
+    """Inference algorithm for a stream with readings."""
 
     name: str
-    """filter, lag, smooth, viterbi, likeliest or particles."""
+    """One of filter, lag, smooth, viterbi, likeliest and particles."""
     number: int = 0
-    """How many steps to wait, or how many particles there are."""
+    """Lag in steps, or number of particles."""
 
     @property
     def looks_back(self) -> bool:
-        """Whether it needs all readings there will be."""
+        """True if it needs all readings, including later ones."""
         return self.name in ("smooth", "viterbi")
 
     def __str__(self) -> str:
@@ -50,20 +50,20 @@ WAYS = ("filter", "lag", "smooth", "viterbi", "likeliest", "particles")
 
 @dataclass(frozen=True)
 class Stream:
-    """One kind of event, and how it is known."""
+    """One event type, and its kind of uncertainty."""
 
     type: str
     known: Known
     of: tuple[str, ...] = ()
-    """The columns of its key, which are certain: whose the events are."""
+    """Key columns, which are certain."""
     about: tuple[str, ...] = ()
-    """The columns that are not."""
+    """Uncertain columns."""
     model: HiddenMarkov | None = None
     inference: Inference = FILTER
     correlations: bool = True
-    """Whether steps are taken to depend on one another; where not, each is as probable as it is by itself."""
+    """True if the dependence between steps is modeled; False if each step has its marginal distribution."""
     patience: int = 0
-    """Of readings: for how many steps silence is a reading too."""
+    """For readings: the number of steps without a row that count as "nothing was read"."""
 
     @property
     def keys(self) -> Keys:
@@ -71,13 +71,13 @@ class Stream:
 
     @property
     def keeps_belief(self) -> bool:
-        """Whether what is known of its chains is kept, and not only what patterns know of them: which readings ahead cannot be
-        depends on it."""
+        """True if filtered distributions are stored per chain, in addition to pattern states; a lag needs them to find
+        readings with zero likelihood."""
         return self.known is Known.READ and (not self.hidden or self.inference.name == "lag")
 
     @property
     def hidden(self) -> bool:
-        """Whether what happens at a step depends on what happened at the one before."""
+        """True if a step depends on the previous one."""
         if self.known is Known.LINKED:
             return True
         return self.known is Known.READ and self.correlations and self.inference.name in ("filter", "lag", "smooth")
@@ -85,25 +85,25 @@ class Stream:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How far a sampled probability may be off, and how often."""
+    """Error bound and its failure probability for sampling."""
 
     epsilon: float = 0.1
     delta: float = 0.1
     seed: int = 0
     always: bool = False
-    """Also where an exact answer could be had."""
+    """Sample even if exact evaluation is possible."""
 
 
 @dataclass(frozen=True)
 class Streams:
-    """All that is said of an uncertain stream."""
+    """Description of an uncertain stream."""
 
     parts: tuple[Stream, ...]
     every: int | None = None
-    """Microseconds of a step; None: every distinct time is one."""
+    """Length of a step in microseconds; None if every distinct time is a step."""
     sampling: Sampling = field(default_factory=Sampling)
     prune: float = 0.0
-    """Weights below this are left out, and counted."""
+    """Weights below this are dropped, and added to the error."""
 
     @property
     def keys(self) -> dict[str, Keys]:

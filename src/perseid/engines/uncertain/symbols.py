@@ -1,4 +1,4 @@
-"""What a pattern can tell of one event: which steps it fits, whether it passes their tests, and what later conditions ask of it."""
+"""Classifies single events: steps of the pattern that fit, tests that pass, and columns for later conditions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perseid.semantics.values import Relation
 
 
 def asked_columns(pattern: c.CorePattern) -> frozenset[str]:
-    """The columns that any condition reads, bare or behind the name of a step."""
+    """Columns that conditions read, with or without the name of a step."""
     found: set[str] = set()
     for step in pattern.steps:
         for expr in (*(k.expr for k in step.choose), *step.must):
@@ -39,20 +39,20 @@ def _columns(expr: ex.Expr, pattern: c.CorePattern) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Test:
-    """A condition that one event decides, and what it reads of it."""
+    """A condition that depends on one event only, and the columns it reads."""
 
     columns: tuple[str, ...]
     expr: ex.Expr | None = None
     step: str | None = None
-    """The name of the step it is a condition of."""
+    """Name of its step."""
     timed: bool = False
     only_null: bool = False
-    """Whether it asks of its column only if there is something."""
+    """True if it depends only on the column being null."""
 
 
 @dataclass(frozen=True)
 class Tested:
-    """A step, and the conditions of it that one event decides."""
+    """A step with its event-local conditions."""
 
     id: int
     kind: ast.StepKind
@@ -61,7 +61,7 @@ class Tested:
 
 
 class Symbols:
-    """What one pattern can tell of events."""
+    """Evaluates the event-local conditions of one pattern."""
 
     def __init__(self, pattern: c.CorePattern, relations: Mapping[str, Relation]) -> None:
         self.relations = relations
@@ -79,24 +79,24 @@ class Symbols:
         ]
 
     def steps(self, type_: str | None) -> Iterator[Tested]:
-        """The steps that take events of a type."""
+        """Steps that take events of a type."""
         event = Event(type_, 0, {}, "")
         return (step for step in self._steps if is_of_kind(event, step.kind))
 
     def holds(self, test: Test, event: Event) -> bool:
-        """Does a condition hold of an event?"""
+        """Return True if a condition holds for an event."""
         assert test.expr is not None
         own = {} if test.step is None else {test.step: event}
         return holds(test.expr, MatchScope(self._names, Bindings({}, own, {}), event, self.relations))
 
     def seen(self, event: Event) -> tuple[tuple[str, object], ...]:
-        """What conditions of other steps may ask of an event."""
+        """Columns of an event that conditions of other steps may read."""
         if not self.looks_back:
             return ()
         return tuple((name, v.plain(event.attributes[name])) for name in self.columns if name in event.attributes)
 
     def of(self, event: Event) -> Symbol:
-        """All that the pattern can tell of an event."""
+        """Symbol of an event."""
         bits = THERE
         for step in self.steps(event.type):
             if all(self.holds(test, event) for test in step.choose):

@@ -1,4 +1,4 @@
-"""What is told of answers: every step, those above a bound, alerts, spans of time, or how many matches to expect."""
+"""Output policies: every step, steps above a threshold, alerts, spans of time, or expected numbers of matches."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ How = Literal["steps", "alerts", "spans", "expected"]
 
 @dataclass(frozen=True)
 class Telling:
-    """How answers are told.
+    """Output policy.
 
-    ``steps``: a row for each step whose probability is above ``rise``. ``alerts``: a row when it rises to ``rise``, and no other
-    until it has fallen below ``fall``. ``spans``: a row for each longest run of steps at ``rise`` or above, with its highest.
-    ``expected``: a row for each step at which more than ``rise`` matches are expected, with their number.
+    ``steps``: a row for each step with a probability above ``rise``. ``alerts``: a row when the probability rises to
+    ``rise``, and no other until it has fallen below ``fall``. ``spans``: a row for each maximal run of steps at
+    ``rise`` or above, with its highest probability. ``expected``: a row for each step at which more than ``rise``
+    matches are expected, with their expected number.
     """
 
     how: How = "steps"
@@ -27,17 +28,17 @@ class Telling:
 
     @property
     def counts(self) -> bool:
-        """Are numbers of matches asked for?"""
+        """True if expected numbers of matches are required."""
         return self.how == "expected"
 
     @property
     def carries(self) -> tuple[bool, ...]:
-        """What is carried of a pattern: probabilities, and where numbers are asked for its ways."""
+        """State per pattern: probabilities (False), and, if counts are required, counted partial matches (True)."""
         return (False, True) if self.counts else (False,)
 
     @property
     def lasts(self) -> bool:
-        """Does what is told of a step depend on the steps before it?"""
+        """True if the output of a step depends on earlier steps."""
         return self.how in ("alerts", "spans")
 
 
@@ -45,8 +46,8 @@ EVERY = Telling()
 
 
 class Ongoing(NamedTuple):
-    """By group: since which step an alert or a span lasts, or that none does; its highest, how far that may be off; and the last
-    step that was answered."""
+    """By group: first step of the open alert or span, or ``off``; its highest probability and error bound; and the last
+    step with a result."""
 
     since: IntArray
     peak: FloatArray
@@ -55,12 +56,12 @@ class Ongoing(NamedTuple):
 
 
 def nothing_ongoing(count: int, off: int) -> Ongoing:
-    """Of so many groups, that nothing lasts."""
+    """Return the state of groups without an open alert or span."""
     return Ongoing(np.full(count, off), np.zeros(count), np.zeros(count), np.full(count, off))
 
 
 class Ended(NamedTuple):
-    """What is told of a group: from which step to which, and the highest probability of them."""
+    """An output row: group, first and last step, highest probability and its error bound."""
 
     group: int
     first: int
@@ -70,7 +71,7 @@ class Ended(NamedTuple):
 
 
 class Answered(Protocol):
-    """Probabilities by group and step, in this order."""
+    """Probabilities, sorted by group and step."""
 
     @property
     def group(self) -> IntArray: ...
@@ -85,10 +86,10 @@ class Answered(Protocol):
 def go_on(
     telling: Telling, before: Ongoing, answers: Answered, numbered: bool, done: int | None, ended: bool, off: int
 ) -> tuple[list[Ended], Ongoing]:
-    """Alerts and spans of a stream: those that are told now, and those that go on.
+    """Advance alerts and spans; return those to emit now, and those that stay open.
 
-    ``done`` is the last step that counted: of numbered steps it is known that those without an answer had none. ``off`` is since when
-    nothing lasts.
+    ``done`` is the last evaluated step; if steps are numbered, steps without a result up to it have probability 0.
+    ``off`` marks groups without an open alert or span.
     """
     since, peak, error, last = before.since.copy(), before.peak.copy(), before.error.copy(), before.last.copy()
     told: list[Ended] = []

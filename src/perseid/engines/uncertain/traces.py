@@ -1,7 +1,7 @@
-"""Rows as the kernel takes them: groups that are queries of their own, their steps, and what may happen at each.
+"""Converts rows to the kernel's layout: groups, their steps, and the possible events of each step.
 
-Groups are put into lots by what is hidden in them: nothing, so that each step stands for itself; a chain whose tables are rows;
-or a chain behind readings. Where several chains are hidden in one group, they are one chain of their joint values.
+Groups are put into lots by their kind of hidden chain: none, so that steps are independent; a chain given by tables; or
+a chain with readings. Several hidden chains in one group are combined into one chain over their joint values.
 """
 
 from __future__ import annotations
@@ -27,62 +27,62 @@ from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.key_encoding import key_codes
 
 TOO_MUCH = 1e-6
-"""By how much probabilities of one step may add up to more than 1: people round them."""
+"""Tolerance for probabilities of one step that add up to more than 1 because they are rounded."""
 
 
 @dataclass(frozen=True)
 class Others:
-    """Rows of what is independent from step to step."""
+    """Rows of chains that are independent from step to step."""
 
     unit: IntArray
     step: IntArray
     chain: IntArray
-    """By row: a number for whose it is."""
+    """By row: the number of its chain."""
     owners: IntArray
-    """By that number: a hash of whose."""
+    """By chain number: a hash of its key."""
     value: IntArray
     values: IntArray
-    """By row a number for its value, and by that a hash of it."""
+    """By row: the number of its value; and by that number: a hash of it."""
     letter: IntArray
     share: FloatArray
 
     def chosen(self, rows: IntArray) -> Others:
-        """Some of them."""
+        """Select rows."""
         by_row = ("unit", "step", "chain", "value", "letter", "share")
         return replace(self, **{name: getattr(self, name)[rows] for name in by_row})
 
     @cached_property
     def order(self) -> IntArray:
-        """Two words by row that put rows of one step in the same order in every call: of the chain, and of the value."""
+        """Two hashes by row, of chain and value, which give the rows of a step the same order in every call."""
         return np.stack([self.owners[self.chain], self.values[self.value]])
 
 
 @dataclass(frozen=True)
 class Entries:
-    """Rows of tables: how a hidden value comes about from the one before."""
+    """Rows of transition tables: value before, value after, and probability."""
 
     unit: IntArray
     step: IntArray
     chain: IntArray
-    """A hash of whose they are."""
+    """Hash of the chain's key."""
     old: IntArray
     new: IntArray
     letter: IntArray
     weight: FloatArray
     values: IntArray
-    """By value: a hash of it; values are numbered in the order of these."""
+    """By value: its hash; values are numbered in the order of their hashes."""
     stays: bool
-    """Where a step has no entry of a chain: does the chain keep its value, or is there no event?"""
+    """At a step without entries of a chain: True if the chain retains its value, False if it has no event."""
     key_types: tuple[pa.DataType | None, ...]
-    """The types of the columns of a chain's key, of which its hash is made."""
+    """Types of the key columns of a chain, which its hash depends on."""
 
     def chosen(self, rows: IntArray) -> Entries:
-        """Some of them."""
+        """Select rows."""
         by_row = ("unit", "step", "chain", "old", "new", "letter", "weight")
         return replace(self, **{name: getattr(self, name)[rows] for name in by_row})
 
     def among(self, more: IntArray) -> Entries:
-        """The same, with more values."""
+        """Re-index the values to a larger set."""
         values = np.union1d(self.values, more)
         places = np.append(np.searchsorted(values, self.values), len(values))
         return replace(self, old=places[self.old], new=places[self.new], values=values)
@@ -90,49 +90,49 @@ class Entries:
 
 @dataclass(frozen=True)
 class Read:
-    """Chains behind readings, one to a group."""
+    """Chains with readings, at most one per group."""
 
     stream: Stream
     chains: Chains
     unit: IntArray
-    """By chain."""
+    """By chain: its group."""
     letters: IntArray
-    """By chain and value."""
+    """By chain and value: the letter."""
     ahead: FloatArray | None
-    """By step and value: how probable it makes later readings; None where these do not count."""
+    """By step and value: the likelihood of later readings; None if these do not count."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """What a call is about: rows that count, chains behind readings, and up to where steps count."""
+    """Input of a call: rows to evaluate, and chains with readings."""
 
     rows: EventBatch
     step: IntArray
-    """By row: the number of its step."""
+    """By row: its step number."""
     chains: Mapping[str, Chains]
-    """By type of event that is read."""
+    """By event type with readings."""
     beliefs: Mapping[str, FloatArray]
-    """Of those of them that are taken step by step: by step and value, its probability."""
+    """Marginals of those chains that are evaluated step by step: by step and value, the probability."""
     ahead: Mapping[str, FloatArray]
-    """Of those of them whose beliefs wait for later readings: by step and value, how probable it makes these."""
+    """Lookahead of those chains with a lag: by step and value, the likelihood of later readings."""
     bad: IntArray
-    """Rows of steps whose probabilities add up to more than 1, which are left out."""
+    """Rows of steps with probabilities that are no distribution; they are dropped."""
     numbered: bool
-    """Whether steps have numbers, so that some may be missing."""
+    """True if steps are numbered, so that there can be gaps."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """All that a pattern is asked of in one call."""
+    """Input of one pattern in one call."""
 
     units: Units
     others: Others
     entries: tuple[Entries, ...]
-    """One for each kind of event that is known so."""
+    """One for each event type with tables."""
     read: tuple[Read, ...]
 
     def since(self, first: IntArray) -> Material:
-        """The same with rows, of each group, from this step on; of what is read all."""
+        """Restrict the rows of each group to those from a step on; chains with readings are unchanged."""
         own = np.flatnonzero(self.others.step >= first[self.others.unit])
         if len(own) == len(self.others.unit) and all((e.step >= first[e.unit]).all() for e in self.entries):
             return self
@@ -142,13 +142,13 @@ class Material:
 
 
 def steps_of(rows: EventBatch, every: int | None) -> IntArray:
-    """The number of each row's step."""
+    """By row: its step number."""
     time: IntArray = rows.time
     return time if every is None else time // every
 
 
 def gather(streams: Streams, rows: EventBatch) -> tuple[Given, int]:
-    """What a call is about where all rows have come; and how many readings cannot be."""
+    """Input of a finite stream, and the number of readings with zero likelihood."""
     step = steps_of(rows, streams.every)
     bad = unsound(streams, rows, step)
     numbered = streams.every is not None
@@ -166,7 +166,7 @@ def gather(streams: Streams, rows: EventBatch) -> tuple[Given, int]:
 
 
 def parts_of(streams: Streams, rows: EventBatch) -> Iterator[tuple[Stream, IntArray]]:
-    """The streams that rows are of, with their rows."""
+    """Streams of the rows, with the indices of their rows."""
     for code, type_ in enumerate(rows.type_names):
         part = streams.part(type_)
         if part is not None:
@@ -174,7 +174,7 @@ def parts_of(streams: Streams, rows: EventBatch) -> Iterator[tuple[Stream, IntAr
 
 
 def unsound(streams: Streams, rows: EventBatch, step: IntArray) -> IntArray:
-    """Rows of steps whose probabilities are none."""
+    """Rows of steps with probabilities that are no distribution."""
     found = [np.zeros(0, np.int64)]
     for part, chosen in parts_of(streams, rows):
         if part.known in (Known.INDEPENDENT, Known.LINKED) and len(chosen):
@@ -185,7 +185,7 @@ def unsound(streams: Streams, rows: EventBatch, step: IntArray) -> IntArray:
 def material(
     asked: Asked, streams: Streams, reader: Reader, given: Given, kept: Sequence[ArrowColumn] | None = None
 ) -> Material:
-    """What a call says to a pattern; ``kept`` are the keys of groups that something is known of."""
+    """Build the input of one pattern; ``kept`` are the keys of groups with stored state."""
     rows, step = given.rows, given.step
     read_of = [(streams.part(type_), chains) for type_, chains in given.chains.items() if asked.asks(type_)]
     sources, sizes = [unit_columns(rows, asked.unit)], [len(rows)]
@@ -197,7 +197,7 @@ def material(
     sources.append([pa.nulls(0)] * len(asked.unit) if kept is None else list(kept))
     sizes.append(0 if kept is None or not kept else len(kept[0]))
     if kept is not None and not asked.unit:
-        sizes[-1] = 1  # the one group of all
+        sizes[-1] = 1  # the single group of an unpartitioned pattern
     units = Units(sources, sizes)
     unit = units.of[0]
     others: list[Others] = []
@@ -237,7 +237,7 @@ def _unsound(part: Stream, rows: EventBatch, chosen: IntArray, step: IntArray) -
 
 
 def require_distributions(part_of: Streams, rows: EventBatch, bad: IntArray | Sequence[int]) -> None:
-    """Raise an error for the first of the bad rows, if there are any."""
+    """Raise an error for the first bad row, if there is one."""
     if not len(bad):
         return
     row = int(bad[0])
@@ -256,7 +256,7 @@ def require_distributions(part_of: Streams, rows: EventBatch, bad: IntArray | Se
 def _values_of(
     part: Stream, rows: EventBatch, chosen: IntArray, before: bool = False
 ) -> tuple[IntArray, IntArray, BoolArray]:
-    """By row the number of its value, by that number a hash, and by row whether it has one: null is no event."""
+    """By row: the number of its value; by number: a hash; and by row: False if it is null, i.e. no event."""
     columns = [taken(rows.columns[(GIVEN if before else "") + name], chosen) for name in part.about]
     there = np.zeros(len(chosen), bool)
     for column in columns:
@@ -268,7 +268,7 @@ def _independent(
     part: Stream, reader: Reader, rows: EventBatch, chosen: IntArray, unit: IntArray, step: IntArray
 ) -> Others:
     letter = reader.letters(rows, part.type, chosen)
-    seen = np.flatnonzero(letter)  # what the pattern does not see might as well not be
+    seen = np.flatnonzero(letter)  # rows with letter 0 are ignored by the pattern
     own, letter = chosen[seen], letter[seen]
     if part.known is Known.CERTAIN:
         one = np.zeros(len(own), np.int64)
@@ -283,7 +283,7 @@ def _independent(
 
 
 def _believed(chains: Chains, unit: IntArray, letters: IntArray, shares: FloatArray) -> Others:
-    """Beliefs step by step, each for itself, as far as they count."""
+    """Evaluated steps of chains as independent rows with their marginal probabilities."""
     owner, counted = chains.owner, chains.counted
     steps, values = np.nonzero((shares > 0) & (letters[owner][:, :-1] != 0) & counted[:, None])
     chain = owner[steps]
@@ -295,9 +295,9 @@ def _believed(chains: Chains, unit: IntArray, letters: IntArray, shares: FloatAr
 def _entries(
     part: Stream, reader: Reader, rows: EventBatch, chosen: IntArray, unit: IntArray, step: IntArray, numbered: bool
 ) -> Entries:
-    """The entries of tables.
+    """Entries of transition tables.
 
-    Where steps are not ``numbered``, the time of a row without a value is a step as well: its entry has no weight.
+    If steps are not ``numbered``, the time of a row without a value is a step as well: its entry has weight 0.
     """
     new, new_hashes, is_event = _values_of(part, rows, chosen)
     if numbered and not is_event.all():
@@ -333,37 +333,37 @@ def _joined(parts: list[Others]) -> Others:
 
 @dataclass(frozen=True)
 class Lot:
-    """Groups in which the same is hidden, ready for the kernel."""
+    """Groups with the same kind of hidden chain, in the kernel's layout."""
 
     mode: int
     groups: IntArray
-    """Which of all groups they are."""
+    """Indices among all groups."""
     step: IntArray
-    """By step: its number."""
+    """By step: its step number."""
     steps: k.Steps
     hidden: k.Hidden
     values: int
     hashes: IntArray | None = None
-    """Of tables: by hidden value, a hash of it."""
+    """For tables: hash by hidden value."""
     impossible: int = 0
-    """Readings that cannot be, where they are known before."""
+    """Readings with zero likelihood, if found before the kernel runs."""
 
     @property
     def names(self) -> IntArray:
-        """By hidden value: what it is called where its number counts for nothing."""
+        """By hidden value: an identifier that is stable across calls."""
         return np.arange(self.values) if self.hashes is None else self.hashes
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The steps of some groups in order."""
+    """Steps of some groups, sorted."""
 
     unit: IntArray
     step: IntArray
     places: IntArray
-    """Where the given places have come to lie."""
+    """Indices of the given ``places`` among the steps."""
     entries: IntArray
-    """The rows of entries, in order."""
+    """Indices of the entries, sorted."""
     steps: k.Steps
 
 
@@ -371,9 +371,9 @@ def laid_out(
     units: IntArray, last: IntArray, numbered: bool, others: Others, entries: Entries | None = None,
     places: tuple[IntArray, IntArray] | None = None,
 ) -> Layout:  # fmt: skip
-    """The steps of some groups: those of rows, and ``places``, groups and steps besides.
+    """Lay out the steps of some groups: those of rows and entries, and additional (group, step) pairs in ``places``.
 
-    ``last`` is, by group, the step before its first; where steps are not ``numbered``, none is missing between two.
+    ``last`` is, by group, the step before its first one; if steps are not ``numbered``, there are no gaps between them.
     """
     among = np.zeros(max(int(units.max(initial=-1)), int(others.unit.max(initial=-1))) + 1, bool)
     among[units] = True
@@ -422,7 +422,7 @@ def laid_out(
 
 
 NEVER, LATER = -(1 << 62), 1 << 62
-"""The step before the first, and one behind all others."""
+"""Step numbers before and after all others."""
 
 
 def lots(
@@ -432,16 +432,15 @@ def lots(
     kept: tuple[BoolArray, BoolArray] | None = None,
     values: IntArray | None = None,
 ) -> list[Lot]:
-    """The groups of a call by what is hidden in them, one chain at most; ``last`` is each group's step before.
-
-    Of what is ``kept``: by group, whether something is, and whether a value is hidden in it; ``values`` are hashes of those.
-    """
+    """Split the groups of a call into lots, each group having one hidden chain at most; ``last`` is each group's
+    previous step. ``kept`` has two masks by group: has stored state, and has a stored hidden value; ``values`` are
+    their hashes."""
     out = []
     here = np.zeros(len(found.units), bool) if kept is None else kept[0]
     hidden = np.zeros(len(found.units), bool) if kept is None else kept[1]
     here[found.others.unit] = True
     for entries in found.entries:
-        # Who once had tables goes on with them: what other streams say does not end a chain.
+        # A group with a table chain retains it: input of other streams does not end the chain.
         hidden[entries.unit] = True
         own = entries if values is None else entries.among(values)
         out.append(_tables(found, own, np.flatnonzero(hidden), last, numbered))
@@ -455,7 +454,7 @@ def lots(
 
 
 def no_hidden(steps: int) -> k.Hidden:
-    """That no chain is hidden."""
+    """Return the layout of groups without a hidden chain."""
     none = np.zeros(0, np.int64)
     return k.Hidden(none, none, np.zeros((1, 0)), np.zeros((1, 0), np.int64), np.ones((1, 1)),
                     np.zeros(steps, np.int64), np.zeros((0, 0)))  # fmt: skip
@@ -476,7 +475,7 @@ def _tables(found: Material, entries: Entries, units: IntArray, last: IntArray, 
 
 
 def _read(found: Material, read: Read, units: IntArray, last: IntArray, numbered: bool) -> Lot:
-    """Chains behind readings: the entries of their model, and before its first step a chain is nowhere."""
+    """Lot of chains with readings: transitions of the model, and the initial distribution as those from "no event"."""
     chains, model, way = read.chains, read.stream.model, read.stream.inference
     assert model is not None
     owner, counted = chains.owner, chains.counted
@@ -507,7 +506,7 @@ def _read(found: Material, read: Read, units: IntArray, last: IntArray, numbered
     if read.ahead is not None:
         ahead = np.ones((count, values + 1))
         ahead[at, :-1] = read.ahead[counted]
-        # Where a chain stays, the readings ahead of its own step before still count.
+        # Where a chain has no step, the lookahead of its latest step still applies.
         own = np.maximum.accumulate(np.where(steps.still, -1, np.arange(count)))
         stays = np.flatnonzero(steps.still & (own >= 0) & (layout.unit[own] == layout.unit))
         ahead[stays] = ahead[own[stays]]

@@ -1,7 +1,7 @@
-"""A query without variables over its steps, which can be followed from any of them: for safe plans, that ask of intervals.
+"""A query without variables, evaluated from any of its steps on, as safe plans require for intervals.
 
-A track begins at its first step, or at a later one as if there had been none before it: then what is hidden is, before that
-step, as probable as it is by itself, and the automaton has seen nothing.
+A track starts at its first step, or at a later one as if no steps preceded it: hidden chains start from their marginal
+distribution, and the automaton from its initial state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
 from perseid.runtime.jit import jit
 
 BLOCK = 1 << 21
-"""Steps that the kernel is given at once: an interval is asked for from each of its first steps."""
+"""Target number of steps per kernel call; a track of n steps is evaluated from each of them, in n * n steps."""
 _BY_STEP = ("idle", "afresh", "still", "others", "others_end", "entries", "entries_end", "at")
 
 
@@ -33,13 +33,13 @@ class Track:
     reader: Reader
     lot: Lot
     start: FloatArray | None = None
-    """By hidden value, the last being no event: how probable it is before the first step, where there were steps before it."""
+    """By hidden value, "no event" last: its probability before the first step, if there were earlier steps."""
     chain: int = 0
-    """Of tables: a hash of whose they are."""
+    """For tables: hash of the chain's key."""
 
     @cached_property
     def after(self) -> FloatArray:
-        """By step and hidden value: how probable it is by itself after that step."""
+        """By step and hidden value: the marginal probability after the step."""
         lot = self.lot
         out = np.zeros((len(lot.step), lot.values + 1))
         now = self._nowhere() if self.start is None else self.start.copy()
@@ -56,7 +56,7 @@ class Track:
         return out
 
     def _before(self, first: int) -> FloatArray:
-        """By hidden value: how probable it is before a step."""
+        """By hidden value: the marginal probability before a step."""
         steps = self.lot.steps
         if steps.afresh[first] or (self.lot.mode == k.TABLES and steps.idle[first] > 0):
             return self._nowhere()
@@ -66,17 +66,17 @@ class Track:
         return self._nowhere() if self.start is None else self.start
 
     def is_quiet(self, grid: IntArray) -> bool:
-        """Has it no step there?"""
+        """Return True if it has no step in the grid."""
         low, high = np.searchsorted(self.lot.step, [grid[0], grid[-1] + 1])
         return bool(low == high)
 
     def over(
         self, grid: IntArray, absorbing: Callable[[Automaton], BoolArray] | None = None
     ) -> tuple[FloatArray, FloatArray] | None:
-        """By step of a grid from which on worlds are absorbed, and by step: what completes the query there, and what is
-        absorbed; begun with the grid. None where it has no step there.
+        """By first absorbing step of a grid and by step: probability of completing the query, and of being absorbed.
 
-        ``absorbing`` says which worlds are absorbed: by default those that complete the query.
+        Evaluation starts at the beginning of the grid. The result is None if the track has no step in it. ``absorbing``
+        marks the transitions that absorb worlds: by default those that complete the query.
         """
         lot, count = self.lot, len(grid)
         low, high = (int(place) for place in np.searchsorted(lot.step, [grid[0], grid[-1] + 1]))
@@ -98,7 +98,7 @@ class Track:
             told[begin : begin + many] = moved.told.reshape(many, own)
             gone[begin : begin + many] = moved.gone.reshape(many, own)
         places = np.searchsorted(grid, lot.step[low:high])
-        # An interval that begins between two of its steps begins, for it, with the next.
+        # A start between two steps of the track is equivalent to a start at the next one.
         first = np.searchsorted(places, np.arange(count))
         inside = np.flatnonzero(first < own)
         early = np.tril(np.ones((count, count), bool), -1)
@@ -111,7 +111,7 @@ class Track:
         return out[0], out[1]
 
     def _weights(self, first: int, many: int) -> Weights:
-        """What so many groups begin with that begin at a step."""
+        """Initial weights of that many groups, which start at a step."""
         if not self.lot.values:
             return Weights.fresh(many, 0)
         before = self._before(first)
@@ -121,7 +121,7 @@ class Track:
 
 
 def track_of(reader: Reader, lot: Lot, group: int, start: FloatArray | None = None, chain: int = 0) -> Track:
-    """One group of a lot."""
+    """Extract one group of a lot."""
     low, high = int(lot.steps.offsets[group]), int(lot.steps.offsets[group + 1])
     steps = lot.steps._replace(
         offsets=np.array([0, high - low]),
@@ -138,7 +138,7 @@ def track_of(reader: Reader, lot: Lot, group: int, start: FloatArray | None = No
 
 
 def _from_each(steps: k.Steps, low: int, high: int, begins: IntArray) -> k.Steps:
-    """Some steps once for each beginning, from which on worlds are absorbed."""
+    """Repeat a range of steps for each start, from which on worlds are absorbed."""
     many, count = len(begins), high - low
     return steps._replace(
         offsets=np.arange(many + 1) * count,
@@ -154,9 +154,10 @@ def spread(
     tables: bool, idle: Any, afresh: Any, still: Any, first: Any, end: Any, at: Any, old: Any, new: Any, weight: Any, now: Any,
     out: Any,
 ) -> None:  # fmt: skip
-    """A hidden chain by itself, from what is known before its first step: ``out`` gets what is known after each.
+    """Marginal distributions of a hidden chain after each step, written to ``out``, from that before its first step.
 
-    Sums are in the order of values and entries, and where no event is certain it is so to the bit, whatever came before it.
+    Sums are in the order of values and entries. Where "no event" is certain, its probability is exactly 1, whatever
+    came before.
     """
     values = len(now)
     then = np.zeros(values)

@@ -1,12 +1,12 @@
-"""Partial matches one by one, for counting them: what becomes of each with the events of a step.
+"""Automaton that counts partial matches: successors of each one on the events of a step.
 
-The number of matches that a step is expected to complete is a sum over partial matches, whatever depends on what: expectations
-add up. So nothing has to be made deterministic by worlds, and no class is too hard. A *way* is the events that a partial match
-has taken, each as a step of the pattern. The pattern may come to the same way by several paths, as a repetition within a
-repetition does: these are one match, and so a way carries all of them, a set of configurations. Ways that have come to the same set go
-on alike, and are counted together.
+By linearity of expectation, the expected number of matches is a sum over partial matches, whatever their dependence. So
+worlds need no determinization, and every query class is tractable. A *way* is the set of events that a partial match
+has taken, each with its pattern step. Several threads can take the same events, e.g. in a nested repetition. They are
+one match, so the state of a way is a set of configurations. Ways in the same state are counted together.
 
-Events of one step that the pattern cannot tell apart are two events: letters have each as often as it happens.
+Two events of a step that the pattern cannot distinguish are still two events: a letter has an event as often as it
+occurs.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from perseid.semantics import core as c
 from perseid.semantics.values import Relation
 
 WORLD = 0
-"""The state without a configuration: that of the world itself, which begins ways and goes on."""
+"""The empty state: it represents the world itself, starts ways, and continues."""
 MOST_WAYS = 4_096
-"""How many states of ways there may be: they are not forgotten, and nothing is sampled of a number."""
+"""Maximum number of states; they are not evicted, and counts have no fallback to sampling."""
 
 S = TypeVar("S", bound=np.generic)
 
 
 class Ways(Automaton):
-    """States are those of one way each. ``next`` has, by state and letter, the number of a *branching*: the states that it goes
-    to, from one number to before another among ``targets``, and how many matches are complete."""
+    """States are those of one way each. ``next`` has, by state and letter, the number of a *branching*: a range of
+    ``targets``, the states that it leads to, and a number of completed matches in ``complete``."""
 
     def __init__(
         self, pattern: c.CorePattern, relations: Mapping[str, Relation] | None = None, *, elapsed: int = 0
@@ -58,7 +58,7 @@ class Ways(Automaton):
         return tuple(sorted((*one, *other), key=repr))
 
     def resolve(self, state: int, letter: int) -> None:
-        """Find out what becomes of a way with a letter."""
+        """Compute the branching of a state on a letter and store it in the tables."""
         taken: dict[TakenEvent, list[Thread]] = {}
         after: list[int] = []
         if state == WORLD:
@@ -74,7 +74,7 @@ class Ways(Automaton):
                 waits += [] if still is None else [self.number(still)]
             after += [self.state(waits)] if waits else []
         complete = 0
-        for what in sorted(taken):  # an order that is the pattern's and the letter's own
+        for what in sorted(taken):  # an order that depends only on the pattern and the letter
             configurations, done = self.nfa.settle(taken[what])
             complete += done > 0
             if configurations:

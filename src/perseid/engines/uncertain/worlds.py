@@ -1,7 +1,7 @@
-"""Random worlds of one group, moved on together: what they have come to, and what is drawn for them.
+"""Random worlds of one group, advanced together: their automaton states and hidden values.
 
-What is drawn for a chain at a step follows from the seed, the chain and the step alone, so a stream cut in any way, over any
-number of shards and restarts, draws the same worlds.
+Draws for a chain at a step depend only on the seed, the chain and the step, so the worlds are the same however a stream
+is cut into calls, shards and restarts.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
 from perseid.runtime.jit import jit
 
 _FALL = 0x6A09E667F3BCC908
-"""What tells the draw of all worlds from a belief apart from those of chains."""
+"""Salt that separates the draws of a group at its fallback to sampling from those of chains."""
 
 
 def worlds_for(sampling: Sampling) -> int:
-    """How many worlds are drawn: with n = ln(2/δ) / (2 ε²) a share is off by more than ε with probability δ at most (Hoeffding)."""
+    """Number of worlds: with n = ln(2/δ) / (2 ε²), the error exceeds ε with probability δ at most (Hoeffding)."""
     return math.ceil(math.log(2 / sampling.delta) / (2 * sampling.epsilon**2))
 
 
 @jit
 def draw(seed: np.uint64, chain: np.uint64, step: np.uint64, out: Any) -> None:
-    """Numbers from 0 to 1 that follow from seed, chain and step."""
+    """Fill ``out`` with uniform numbers in [0, 1) that depend on seed, chain and step."""
     word = mixed(mixed(seed ^ chain) + step)
     for i in range(len(out)):
         out[i] = uniform(word, i)
@@ -46,28 +46,28 @@ def _word(number: int) -> np.uint64:
 
 @dataclass
 class Hidden:
-    """The value that a hidden chain has in each world."""
+    """The value of a hidden chain in each world."""
 
     there: BoolArray
-    """By world: whether it has one, or there was no event."""
+    """By world: True if it has a value, False for no event."""
     value: IntArray
     """By world: a hash of the value, or its number in the model."""
     stays: bool = False
-    """Where a step says nothing of it: does it stay what it is, or is there no event?"""
+    """At a step without input: True if it retains its value, False if it has no event."""
 
 
 @dataclass
 class Worlds:
-    """The worlds of one group: by world a state of the automaton, and by hidden chain the value it has."""
+    """The worlds of one group: by world an automaton state, and by hidden chain a value."""
 
     automaton: Automaton
     count: int
     seed: int
     last: int = NEVER
-    """The last step that they have come to."""
+    """The last step of the worlds."""
     state: Any = None
     values: dict[int, Hidden] = field(default_factory=dict)
-    """By chain that has a value now, in some world."""
+    """By chain with a value in at least one world."""
 
     def __post_init__(self) -> None:
         if self.state is None:
@@ -77,16 +77,16 @@ class Worlds:
 
     @property
     def longest(self) -> int:
-        """After how many steps at which nothing happens more of them change nothing."""
+        """Number of steps without events after which more of them change nothing."""
         return count_steps(self.automaton.nfa.longest_us, self.automaton.elapsed) + 2
 
     def is_over(self, step: int) -> bool:
-        """Where nothing happened between the last step and this one: is everything over by now, whatever was drawn?"""
+        """Return True if all partial matches have expired, for any draw, given no events since the last step."""
         windowed = isinstance(self.automaton.pattern.within, ast.TimeWindow)
         return windowed and self.last != NEVER and step - self.last - 1 >= self.longest
 
     def is_plain(self, step: int) -> bool:
-        """Is nothing known that was not known before anything happened, if the next step is this one or a later one?"""
+        """Return True if the worlds are in their initial state, given that the next step is this one or later."""
         has_value = any(own.stays or step - self.last <= 1 for own in self.values.values())
         return not has_value and not self.state.any()
 
@@ -97,7 +97,7 @@ class Worlds:
         return drawn
 
     def fall(self, group: int, step: int, pairs: IntArray, weight: FloatArray) -> IntArray:
-        """Draw them all from what was known before a step, pairs of a state and a hidden value; these values."""
+        """Draw all worlds from weighted (state, hidden value) pairs before a step; return the hidden values."""
         reached = np.cumsum(weight)
         drawn = np.searchsorted(reached, self.uniform(group ^ _FALL, step) * reached[-1], side="right")
         drawn = np.minimum(drawn, len(pairs) - 1)
@@ -106,10 +106,10 @@ class Worlds:
         value: IntArray = pairs[drawn, 1]
         return value
 
-    # a step
+    # advance by a step
 
     def take(self, step: int, doings: Sequence[Doing], numbered: bool) -> BoolArray:
-        """One step on, with what chains do at it: by world, whether the pattern is completed."""
+        """Advance by one step with the actions of the chains; return, by world, True if the pattern completes."""
         if numbered and self.last != NEVER:
             self._wait(step - self.last - 1)
         self.last = step
@@ -124,7 +124,7 @@ class Worlds:
         return self.move(letters)
 
     def _follow(self, automaton: SparseAutomaton, acting: Sequence[IntArray]) -> BoolArray:
-        """From state to state without letters of whole steps; by world, whether the pattern is completed."""
+        """Advance the states without joint letters; return, by world, True if the pattern completes."""
         if automaton.is_crowded():
             automaton.forget()
         letters = np.stack(acting) if acting else np.zeros((0, self.count), np.int64)
@@ -132,7 +132,7 @@ class Worlds:
         return done
 
     def _wait(self, steps: int) -> None:
-        """Nothing happens for so many steps."""
+        """Advance by that many steps without events."""
         if not steps:
             return
         self.values = {chain: own for chain, own in self.values.items() if own.stays}
@@ -145,15 +145,15 @@ class Worlds:
                     self.move(nothing)
 
     def happens(self, chain: int, own: IntArray, shares: FloatArray) -> IntArray:
-        """By world: the letter of what an independent chain does at this step."""
+        """By world: the letter of an independent chain at this step."""
         drawn = np.searchsorted(np.cumsum(shares), self.uniform(chain, self.last), side="right")
         return np.append(own, 0)[drawn]
 
     def follows(self, chain: int, table: Table, names: IntArray, stays: bool) -> IntArray:
-        """By world: the letter of what a hidden chain does at this step; ``table`` has old, new, letter and weight of entries.
+        """By world: the letter of a hidden chain at this step; ``table`` has the entries of the step.
 
-        Entries are sorted by the value before, and values are numbered as ``names`` has them. What entries leave out is no event,
-        whose number is behind those of all values.
+        Entries are sorted by the value before; values are indices into ``names``, and the index after the last means
+        "no event". Probability that the entries do not cover is that of no event.
         """
         old, new, letter, weight = table
         before = self._numbers(chain, names)
@@ -176,7 +176,7 @@ class Worlds:
         return own
 
     def _numbers(self, chain: int, names: IntArray) -> IntArray:
-        """By world: the number of a chain's value; one of which nothing is said has none of them."""
+        """By world: the index of a chain's value in ``names``; its length for no event, -1 for a missing value."""
         known = self.values.get(chain)
         if known is None:
             return np.full(self.count, len(names), np.int64)
@@ -193,7 +193,7 @@ class Worlds:
         return found.astype(np.int64)
 
     def move(self, letters: IntArray) -> BoolArray:
-        """From state to state; by world, whether the pattern is completed."""
+        """Advance the states; return, by world, True if the pattern completes."""
         automaton = self.automaton
         if automaton.is_crowded():
             automaton.forget()
@@ -209,6 +209,6 @@ class Worlds:
 
 
 Table: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
-"""Entries: the value before, the one after, the letter, the weight."""
+"""Entries: value before, value after, letter, weight."""
 Doing: TypeAlias = "Callable[[Worlds], IntArray]"
-"""What a chain does at a step: by world, the letter of its event."""
+"""Action of a chain at a step: returns, by world, the letter of its event."""
