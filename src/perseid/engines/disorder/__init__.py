@@ -1,1 +1,1 @@
-"""Streams whose events arrive late and in the wrong order: what may be told, and when."""
+"""Engines for streams with late and out-of-order events, one per disorder strategy."""

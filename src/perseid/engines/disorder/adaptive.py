@@ -1,9 +1,9 @@
-"""Wait as long as events are late, and no longer: a frontier of our own inside the watermark.
+"""Adaptive slack: a frontier ahead of the watermark that follows the measured delays of events.
 
-How far behind the newest event others come is counted in a histogram, which forgets slowly. The frontier follows the
-newest event at the distance that all but the share of events had which may be lost. What comes behind the frontier is
-late, as what comes behind a watermark is: left out, counted, and a row where rejected rows are asked for. Over what was
-accepted the answer is exact.
+A decaying histogram counts the delays of events behind the newest event. The frontier trails the newest event by the
+delay quantile that leaves out at most the allowed share of events. An event behind the frontier is late, like one behind
+the watermark: it is dropped, counted, and written to the output of rejected rows if that is requested. The matches are
+exact for the accepted events.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from perseid.engines.sequence.shard import Given
 
 ENOUGH = 200
-"""Events from which on their delays say something."""
+"""Events in the histogram before it determines a frontier."""
 REMEMBERED = 20_000
-"""Events after which each counts half."""
+"""Decay of the histogram, in events: its counts are halved when they exceed twice this number."""
 
 
 def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, clock: Watermark) -> StepResult:
-    """One call of a shard: what the frontier has made final is told, and moves it."""
+    """Run one call of a shard: advance the frontier by the delays of the rows, and emit the matches that it finalizes."""
     before = read_state(plan, state)
     delays = before.delays or Delays((0,) * BARS)
     strategy: Adaptive = plan.strategy  # type: ignore[assignment]
@@ -52,7 +52,7 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, clock: Wa
     kept = replace(before, searched=done.state, horizon=frontier, delays=delays, owed=expected)
     newest = delays.newest
     over = clock.ended or newest is None or (clock.current is not None and newest <= clock.current)
-    # How late events come is worth knowing as long as any may come that this shard would wait for.
+    # The histogram is retained until the watermark passes the newest event.
     written = None if over and done.state is None else write_state(plan, kept)
     wake = newest if done.state is None else done.next_timer
     counters = {
@@ -64,7 +64,7 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, clock: Wa
 
 
 class Punctual(Shard):
-    """A shard that judges what is late by the frontier there was before its rows came, and searches up to the new one."""
+    """A shard that classifies late rows by the frontier before the call, and searches up to the new frontier."""
 
     def __init__(self, *given: *Given, watermark: int | None) -> None:
         self.watermark = watermark
@@ -84,7 +84,7 @@ def _latest(*times: int | None) -> int | None:
 
 
 def _measured(delays: Delays, time: IntArray) -> Delays:
-    """The histogram with these events in it."""
+    """Add events to the histogram, with delays relative to the newest event of earlier calls."""
     if not len(time):
         return delays
     newest = int(time.max()) if delays.newest is None else delays.newest
@@ -96,7 +96,7 @@ def _measured(delays: Delays, time: IntArray) -> Delays:
 
 
 def _bar(behind: IntArray) -> IntArray:
-    """Which bar a delay belongs to: none of its own for no delay, then a quarter of a power of two each."""
+    """Return the bin of each delay: bin 0 for no delay, then ``PARTS`` bins per power of two."""
     whole = np.maximum(behind, 1).astype(np.float64)
     mantissa, exponent = np.frexp(whole)
     part = np.minimum(((mantissa - 0.5) * 2 * PARTS).astype(np.int64), PARTS - 1)
@@ -104,7 +104,7 @@ def _bar(behind: IntArray) -> IntArray:
 
 
 def _longest(bar: int) -> int:
-    """The longest delay that a bar stands for."""
+    """Return the upper bound of a bin, in microseconds."""
     if bar == 0:
         return 0
     exponent, part = divmod(bar - 1, PARTS)
@@ -112,7 +112,7 @@ def _longest(bar: int) -> int:
 
 
 def _last_bar(delays: Delays, loss: float) -> int | None:
-    """The bar up to which to wait so that no more than this share is lost; None while nobody can say."""
+    """Return the first bin with at most a share ``loss`` of the events beyond it; None for fewer than ``ENOUGH`` events."""
     counts = np.asarray(delays.counts, np.int64)
     total = int(counts.sum())
     if total < ENOUGH:
@@ -122,5 +122,5 @@ def _last_bar(delays: Delays, loss: float) -> int | None:
 
 
 def _share_beyond(delays: Delays, last: int | None) -> float:
-    """The share of events that came later than those of a bar."""
+    """Return the share of events in bins beyond ``last``."""
     return 0.0 if last is None else sum(delays.counts[last + 1 :]) / sum(delays.counts)

@@ -1,12 +1,12 @@
-"""Tell at once, take back what a late event proves wrong.
+"""Emit matches speculatively, retract those that a late event invalidates.
 
-The search itself goes by the watermark, as that of an ordered stream does, and keeps what it keeps. From there it is
-carried on, for this call only, to the newest event: what it finds on the way is a guess, told now, and either found
-again when the watermark gets there, or taken back. So after every call what was told and not taken back is what the
-oracle finds in the events that have come, at the horizon that the rows name.
+The search advances to the watermark and stores its state, as for an ordered stream. From there a second search, which
+stores no state, advances to the newest event. Its matches are speculative: they are emitted now, and either found again
+when the watermark passes them, or retracted. So after every call, the emitted and unretracted matches are those that
+the oracle finds in the events received so far, at the horizon in the rows.
 
-Li, Liu, Ding, Rundensteiner and Mani (ICDCS Workshops 2007) call this the aggressive strategy; there a compensation is
-computed for every late event, here for all that came in a call.
+Li, Liu, Ding, Rundensteiner and Mani (ICDCS Workshops 2007) call this the aggressive strategy; they compute a
+compensation per late event, this module one per call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, clock: Watermark) -> StepResult:
-    """One call of a shard: rows in, what has to be told and taken back out, and what has to be kept."""
+    """Run one call of a shard: return insertions and retractions of matches, and the new state."""
     before = read_state(plan, state)
     schema = without_changes(plan.schema)
     inner = plan.searched(schema=schema)
@@ -54,7 +54,7 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, clock: Wa
     try:
         out = changes(told, now, before.revision + 1, horizon, plan.schema)
     except pa.ArrowTypeError as error:
-        # Only of columns whose type no plan knows: their values say it, in the state as now.
+        # Only for columns with a type that no plan declares: it is inferred from the values, in the state and now.
         raise StateError(f"Matches in the state have other types than those of now: {error}") from error
     written = write_state(plan, DisorderState(sure.state, horizon, before.revision + 2, guessed))
     if written is not None and len(written) - len(sure.state or b"") > plan.max_state:

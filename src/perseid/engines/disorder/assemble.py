@@ -1,8 +1,8 @@
-"""Put matches together from events as they arrive, and tell them when they are complete and certain.
+"""Assemble matches from events as they arrive, and emit them when they are complete and final.
 
-Every event that has come is searched at once, and kept as long as a match with an event to come may need it. What
-nothing is negated in is told in the call in which the last of its events came; the rest when the watermark has passed
-what it negates. Nothing is ever taken back.
+Every event is searched on arrival, and retained as long as a match with a future event may need it. A match without
+negations is emitted in the call in which the last of its events arrives; any other when the watermark has passed the
+scopes of its negations. There are no retractions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """One call of a shard: rows in, matches that have become certain out, and what has to be kept."""
+    """Run one call of a shard: return the matches that have become final, and the new state."""
     inner = plan.searched(order=plan.strategy.name)
     before = read_state(plan, state)
     done = run(
@@ -50,15 +50,15 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark
 
 
 class Assembling(Shard):
-    """A shard whose rows are all searched when they come."""
+    """A shard that searches all rows on arrival."""
 
     early = False
-    """What is told may have to be taken back."""
+    """True if emitted matches may be retracted."""
 
     def __init__(self, *given: *Given) -> None:
         super().__init__(*given)
         self.moments: dict[str, IntArray] = {}
-        """By pattern: of each match the arrival at which it was told, or taken back."""
+        """By pattern: for each match, the arrival index of its insertion, or the encoded one of its retraction."""
 
     def _ready(self) -> BoolArray:
         return np.ones(len(self.rows), bool)
@@ -84,7 +84,7 @@ class Assembling(Shard):
         flags[placed.order[asked]] = True
         self.opens[name] = flags
         self.keep |= flags
-        # An event to come may begin a match that one of these breaks.
+        # A future event may begin a match that one of these events invalidates.
         negated = negated_bits(bytecode)
         breaks = (arrays.events[y.E_MASK] & negated != 0) & (batch.time > now)
         # A match that was emitted and may be retracted is found again from its events.
@@ -92,34 +92,34 @@ class Assembling(Shard):
         return PatternMatches(bytecode, raw, batch, placed.offsets, placed.occurrence, arrays, placed.duplicates)
 
     def _told(self, since: int) -> int:
-        """Up to when what was due had been told before this call."""
+        """Return the time up to which due matches were emitted before this call."""
         return since
 
     def _due(self, now: int) -> int:
-        """Up to when what is due is told now."""
+        """Return the time up to which due matches are emitted in this call."""
         return now
 
 
 @dataclass(frozen=True)
 class Times:
-    """How far time had come when the call before ended, and has come now."""
+    """Progress of event time at the end of the previous call and in this call."""
 
     since: int
-    """Up to here nothing could come any more."""
+    """The watermark of the previous call."""
     told: int
-    """What was due up to here had been told."""
+    """The previous call emitted the matches due up to this time."""
     due: int
-    """What is due up to here is told now."""
+    """This call emits the matches due up to this time."""
     sure: int
-    """Up to here nothing can come any more."""
+    """The current watermark; ``FOREVER`` if the stream has ended."""
     early: bool
-    """What is told may have to be taken back."""
+    """True if emitted matches may be retracted."""
 
     def by_arrival(self, count: int) -> tuple[IntArray, IntArray]:
-        """What is due, and what is sure, at each arrival and after the last."""
+        """Return ``due`` and ``sure`` for each arrival and for the time after the last."""
         due, sure = (np.full(count + 1, time, np.int64) for time in (self.due, self.sure))
         if self.sure == y.FOREVER:
-            due[:-1], sure[:-1] = self.told, self.since  # that there will be no more is known after the last
+            due[:-1], sure[:-1] = self.told, self.since  # the end of the stream applies after the last arrival
         return due, sure
 
 
@@ -131,7 +131,7 @@ def assembled(
     times: Times,
     budget: SearchBudget,
 ) -> tuple[MatchBuffer, IntArray, y.Arrays]:
-    """What the kernel finds, and of each match when."""
+    """Run the kernel: return the matches, the moment of each, and the kernel's arrays."""
     order = np.argsort(~came_before, kind="stable").astype(np.int64)
     clocks, sure = times.by_arrival(len(order))
     names = vars(a) if bytecode.compiled else plain(a)
@@ -152,26 +152,26 @@ def assembled(
 
 
 def placed_keys(placed: PartitionView) -> tuple[IntArray, IntArray]:
-    """Where the events of each key begin, and the key of each event, as the kernel takes them."""
+    """Return the offset of each key's first event and the key of each event, as contiguous int64 for the kernel."""
     offsets, keys = (np.ascontiguousarray(x, np.int64) for x in (placed.offsets, placed.partition))
     return offsets, keys
 
 
 @dataclass(frozen=True)
 class Room:
-    """What the kernel works in, and what it is told of every event when that is seen."""
+    """The work arrays of the kernel and the per-event bits that it reads on arrival of each event."""
 
     arrays: y.Arrays
     work: IntArray
     masks: IntArray
     fitting: IntArray
-    """By event: the bits of the slots that it fits by itself."""
+    """By event: the bits of the slots that it fits by its own predicates."""
 
     def said(self, bytecode: CompiledPattern) -> tuple[MatchBuffer, IntArray]:
-        """The matches that were told or taken back, and of each when; not those that wait."""
+        """Return the inserted and retracted matches with the moment of each, without pending matches."""
         space, work = self.arrays.space, self.work
         waiting = int(work[work[a.H_HEAP]]) if work[a.H_WAITING] else y.FOREVER
-        frontiers = np.full(1, y.FOREVER, np.int64)  # nothing that is told here depends on what is open
+        frontiers = np.full(1, y.FOREVER, np.int64)  # no match depends on open partial matches
         raw = gather(bytecode, [space[space[y.A_OUT] : space[y.C_OUT]]], frontiers, 0, waiting, 0)
         moments = work[work[a.H_MOMENTS] : work[a.H_MOMENTS] + work[a.H_TOLD]]
         said = np.flatnonzero(moments != a.WAITS)
@@ -186,8 +186,8 @@ def with_room(
     run_kernel: Callable[[Room], int],
     budget: SearchBudget,
 ) -> Room:
-    """Run a kernel with as much room as it turns out to need: what it ran in. ``sizes`` are the events of each key."""
-    # Room that is not written to costs nothing, and a kernel that has too little is asked again from the start.
+    """Run a kernel, with larger buffers until they suffice, and return them. ``sizes`` counts the events of each key."""
+    # Unwritten buffer pages cost nothing; a kernel that runs out of capacity is restarted from the beginning.
     matches = max(256, 4 * len(batch))
     width = y.MATCH_HEAD + 2 * int(bytecode.tables[y.S_UNIFIED_COUNT]) + 2 * len(bytecode.pattern.pattern.steps)
     arrays = kernel_arrays(bytecode, batch, *make_space(bytecode, words=width * matches))
@@ -206,7 +206,7 @@ def with_room(
 
 
 def slots_of(bytecode: CompiledPattern, arrays: y.Arrays) -> IntArray:
-    """By event: the bits of the slots that it fits by itself."""
+    """By event: the bits of the slots that it fits by its own predicates."""
     found = np.zeros(arrays.events.shape[1], np.int64)
     for slot, step in enumerate(steps_of(bytecode.pattern.programs[0])):
         fits = (arrays.events[y.E_MASK] >> word_of(bytecode, step, y.ST_BIT)) & 1
@@ -216,7 +216,7 @@ def slots_of(bytecode: CompiledPattern, arrays: y.Arrays) -> IntArray:
 
 
 def _exceeded(bytecode: CompiledPattern, sizes: IntArray, work: IntArray, budget: SearchBudget) -> SearchBudgetError:
-    """The error for the key whose budget is used up."""
+    """Return the error for the key that exhausted its search budget."""
     key = int(work[a.H_SPENT]) - 1
     main, events = int(work[a.H_MAINS] + key * (a.MAIN_HEAD + 2 * work[a.H_SLOTS])), int(sizes[key])
     if work[main + a.N_MATCHES] > work[main + a.N_MATCHES_END]:
@@ -227,7 +227,7 @@ def _exceeded(bytecode: CompiledPattern, sizes: IntArray, work: IntArray, budget
 def work_space(
     bytecode: CompiledPattern, fitting: IntArray, sizes: Any, matches: int, budget: SearchBudget, *, early: bool
 ) -> IntArray:
-    """Room for chains, picks, and so many matches that wait or were told."""
+    """Allocate and initialize the kernel's work space, for up to ``matches`` pending or emitted matches."""
     keys = len(sizes)
     body = bytecode.pattern.programs[0]
     row = slots_in(bytecode)
@@ -242,7 +242,7 @@ def work_space(
         (a.H_LIST, a.H_LIST_END, (2 + slots) * matches if early else 0),
         (a.H_MOMENTS, a.H_MOMENTS_END, 2 * matches),
     )
-    # Only what lies before the links is read before it is written.
+    # Only the parts before the links are read before they are written.
     work = np.empty(a.ASSEMBLY_HEAD + sum(size for _, _, size in parts), np.int64)
     work[: a.ASSEMBLY_HEAD] = 0
     allocate(work, a.ASSEMBLY_HEAD, parts)

@@ -1,17 +1,17 @@
-"""The kernel that puts matches together from events in the order in which they arrive, whatever their times.
+"""The kernel that assembles matches from events in arrival order, independent of their timestamps.
 
-INFA-HTS of Wang, Wang, Cheng and Lu (KSII Transactions on Internet and Information Systems 10(9), 2016), mended where it
-is printed wrongly. A pattern is a row of slots. Every key has a main node, which knows the slots that are filled and the
-oldest time, and has a chain for each slot: its events in the order of time, linked both ways. An event goes into the
-chains that it fits, from their ends, where most belong. When all slots of its key are filled, every match that has this
-event, and beside it only such that came before, is found by walking the chains: so each match is found once, by the last
-of its events to arrive. The paper counts events where it has to count slots, and never looks at the order of types.
+INFA-HTS of Wang, Wang, Cheng and Lu (KSII Transactions on Internet and Information Systems 10(9), 2016), corrected:
+the paper counts events where it has to count slots, and never checks the order of types. A pattern is a sequence of
+slots. Every key has a main node with the bits of filled slots, the oldest time, and a chain per slot: a doubly linked
+list of its events in time order. An event is inserted into the chains that it fits, from the tail, where most belong.
+When all slots of its key are filled, a walk over the chains finds every match of this event with events that arrived
+before it. So each match is found once, on arrival of the last of its events.
 
-What must not lie between two slots is looked for on the way. Where nothing else is asked of a match, it is one when it is
-found. Others are followed once more by the machine of the sequence engine, which knows about conditions, absences and
-windows, and sees only what has arrived. A match in which nothing is negated is certain when it is complete. Others wait,
-in a heap, until time has passed what they negate, and are looked at again then. Where matches are told early, time is that
-of the newest event; what was told is listed until it is certain, and taken back when an event comes that breaks it.
+The walk checks the negations between two slots. In a plain pattern the result is a match. Otherwise the automaton of the
+sequence engine validates it: predicates, negations and windows, over the events that have arrived. A match without
+negations is final when it is complete. Others are pending in a heap until time has passed the scopes of their negations,
+and are then validated again. With early output, time is that of the newest event; an emitted match is listed until it is
+final, and retracted when a late event breaks it.
 """
 
 from __future__ import annotations
@@ -23,46 +23,48 @@ from perseid.engines.sequence.layout import Arrays, Ints, compiled, entry
 from perseid.engines.sequence.skip_index import first_at, last_event, next_event
 from perseid.engines.sequence.thread_frame import bounds, clear_frame, fits, in_time, single_absence, take, window_end
 
-# the head of the work space: what a pattern is like, where the parts of the space lie, and counters
+# the head of the work space: properties of the pattern, offsets of the parts, and counters
 (
     H_SLOTS, H_WINDOW, H_NEGATES, H_MAINS, H_LINKS, H_PICKS, H_HEAP, H_HEAP_END, H_MOMENTS, H_MOMENTS_END, H_NODES,
     H_WAITING, H_TOLD, H_CLOCK, H_MOMENT, H_PEAK, H_LIVE, H_SURE, H_BREAKS, H_LIST, H_LIST_END, H_LISTED, H_FREE, H_EARLY,
     H_STEPS, H_BETWEEN, H_PLAIN, H_DECIDES, H_SPENT,
 ) = range(29)  # fmt: skip
 ASSEMBLY_HEAD = 29
-"""Slots; the window; whether a match may have to wait; then where main nodes, links, picks, the heap and the moments
-of matches begin (and end); how many nodes there are; how many matches wait; how many were told; the clock; the number of
-the arrival; and the most nodes and matches that were held at once, and the nodes that are. Then up to when nothing can
-come; the bits of events that can break a match; room for those that were told early; and whether any are. Then the steps
-of slots; the bits of events that must not lie between a slot and the one before it, where bits say it all; whether they
-and the slots decide all about a match; and, if so, the last slot before which something must not be (-1: none). Last, 1 + the key whose budget is used up."""
+"""Number of slots; the window; whether the pattern has negations; offsets of main nodes, links, picks, heap and its end,
+moments of matches and their end; number of nodes allocated; of pending matches; of matches written; the time up to which
+matches are due; the arrival index (or number of arrivals after the last); the peak of live nodes, pending and listed
+matches; the live nodes; the time up to which the input is complete; the bits of events that can break a match; the next
+free offset of the list of early matches and its end; the listed matches; the head of its free list (-1: none); whether
+output is early; offset of the steps of slots; offset of the bits of events negated between a slot and the one before it
+(0: not decided by bits); whether the pattern is plain, so that bits and the window decide a match; if so, the last slot
+with a negation before it (-1: none). Last, 1 + the key that exhausted its budget."""
 LINK_WIDTH = 3
 K_EVENT, K_BEFORE, K_AFTER = range(3)
 MAIN_HEAD = 8
 N_FILLED, N_OLDEST, N_TOLD, N_BREAKERS, N_WORK, N_WORK_END, N_MATCHES, N_MATCHES_END = range(8)
 NO_MATCH = NONE - 1
-"""In place of the time from which a match is certain; NONE is from the start."""
+"""In place of the time from which a match is final; NONE: final when complete."""
 TAKEN_BACK = -1
-"""From here downwards, moments at which matches were taken back."""
+"""The moment of a retraction is this minus the arrival index, so at most this."""
 WAITS = NONE
-"""The moment of a match that is not told yet."""
+"""The moment of a pending match."""
 WAIT_WIDTH = 5
 W_DUE, W_KEY, W_NUMBER, W_PLACE, W_BREAKERS = range(5)
 
 
 @compiled
 def main_of(A: Ints, key: int) -> int:
-    """Where a key's main node lies.
+    """Return the offset of a key's main node.
 
-    It has the bits of slots that are filled, the oldest time, what was told, how many events came that may break a match,
-    its search steps and matches with the limit of each, and both ends of each chain.
+    Layout: bits of filled slots, oldest time, head of the list of early matches, number of events that may break a match,
+    search steps and their limit, matches and their limit, then head and tail of each chain.
     """
     return int(A[H_MAINS] + key * (MAIN_HEAD + 2 * A[H_SLOTS]))
 
 
 @compiled
 def insert(A: Ints, main: int, slot: int, position: int) -> None:
-    """Put an event into a chain, from its end."""
+    """Insert an event into a chain in time order, scanning from the tail."""
     ends = main + MAIN_HEAD + 2 * slot
     node = A[H_LINKS] + LINK_WIDTH * A[H_NODES]
     A[H_NODES] += 1
@@ -88,7 +90,7 @@ def insert(A: Ints, main: int, slot: int, position: int) -> None:
 
 @compiled
 def forget(M: Arrays, A: Ints, key: int) -> None:
-    """Take events out of a key's chains that no event to come can be in a match with."""
+    """Evict events from a key's chains that are outside the window of any future event."""
     e, main = M.events, main_of(A, key)
     if A[H_SURE] == NONE or A[main + N_OLDEST] > A[H_SURE] - A[H_WINDOW]:
         return
@@ -112,9 +114,9 @@ def forget(M: Arrays, A: Ints, key: int) -> None:
 
 @compiled
 def certain_from(M: Arrays, A: Ints, picks: int, end: int) -> int:
-    """Follow the events of a match through the pattern: the time from which it is certain, or NO_MATCH.
+    """Run the automaton over the events of a match: return the time from which it is final, or NO_MATCH.
 
-    The frame of the match is left where the machine's frames begin, its end in the word after the picks.
+    The frame of the match is left in the second of the automaton's frames, its end time in the word after the picks.
     """
     t, e, w = M.tables, M.events, M.space
     width = t[S_FRAME]
@@ -161,7 +163,7 @@ def certain_from(M: Arrays, A: Ints, picks: int, end: int) -> int:
 
 @compiled
 def lay_down(M: Arrays, A: Ints, picks: int) -> int:
-    """What :func:`certain_from` does for events that the search has shown to be a match of a plain row of slots."""
+    """Fill the frame as :func:`certain_from` does, without checks, for a match of a plain slot sequence."""
     e, w = M.events, M.space
     w[w[A_FRAMES] + M.tables[S_FRAME] + COUNT] = A[H_SLOTS]
     for slot in range(A[H_SLOTS]):
@@ -172,12 +174,12 @@ def lay_down(M: Arrays, A: Ints, picks: int) -> int:
     return int(e[E_TIME, A[picks + A[H_DECIDES]]] if A[H_DECIDES] >= 0 else NONE)
 
 
-# Matches that were told before they were certain: a list for each key, of rows of due, the next row, then the picks
+# Matches emitted before they are final: a linked list per key, with rows of due time, next row, then the picks
 
 
 @compiled
 def enlist(A: Ints, due: int, key: int, picks: int) -> bool:
-    """Remember a match that was told, where it may have to be taken back; False where there is no room."""
+    """List an emitted match that may be retracted; False if the capacity is exhausted."""
     if not A[H_EARLY] or due <= A[H_SURE]:
         return True
     row = A[H_FREE]
@@ -201,7 +203,7 @@ def enlist(A: Ints, due: int, key: int, picks: int) -> bool:
 
 @compiled
 def strike(A: Ints, link: int) -> None:
-    """Take the row that a link leads to from its list."""
+    """Unlink the row that a link points to, and add it to the free list."""
     row = A[link]
     A[link] = A[row + 1]
     A[row + 1] = A[H_FREE]
@@ -211,7 +213,7 @@ def strike(A: Ints, link: int) -> None:
 
 @compiled
 def write(M: Arrays, A: Ints, key: int, picks: int, moment: int) -> bool:
-    """Write the match whose frame was followed last, and when that was; False where there is no room."""
+    """Write the match in the current frame and its moment; False if the capacity or the key's budget is exhausted."""
     w = M.space
     main = main_of(A, key)
     A[main + N_MATCHES] += 1
@@ -230,13 +232,13 @@ def write(M: Arrays, A: Ints, key: int, picks: int, moment: int) -> bool:
 
 @compiled
 def tell(M: Arrays, A: Ints, due: int, key: int, picks: int) -> bool:
-    """Tell the match that was followed last; False where there is no room."""
+    """Emit the match in the current frame; False if the capacity or the key's budget is exhausted."""
     return write(M, A, key, picks, A[H_MOMENT]) and enlist(A, due, key, picks)
 
 
 @compiled
 def may_break(A: Ints, picks: int, position: int, mask: int) -> bool:
-    """False where an event does not lie between two slots of a plain row between which it must not."""
+    """Return True if an event may break a match: the pattern is not plain, or the event is negated between two picks."""
     if not A[H_PLAIN]:
         return True
     for slot in range(1, A[H_SLOTS]):
@@ -247,7 +249,10 @@ def may_break(A: Ints, picks: int, position: int, mask: int) -> bool:
 
 @compiled
 def take_back(M: Arrays, A: Ints, key: int, position: int, mask: int, end: int) -> bool:
-    """Take back what an event breaks that is not seen yet; False where there is no room."""
+    """Retract early matches that an arriving event breaks, before it is inserted; False if out of capacity or budget.
+
+    Matches that have become final are removed from the list.
+    """
     e, picks = M.events, A[H_PICKS]
     link = main_of(A, key) + N_TOLD
     while A[link] >= 0:
@@ -270,7 +275,7 @@ def take_back(M: Arrays, A: Ints, key: int, position: int, mask: int, end: int) 
     return True
 
 
-# Matches that wait: a heap by the time from which they are certain. What they say is written when they are found
+# Pending matches: a heap by the time from which they are final. Their rows are written when they are found
 
 
 @compiled
@@ -287,7 +292,7 @@ def heap_swap(A: Ints, i: int, j: int) -> None:
 
 @compiled
 def wait(M: Arrays, A: Ints, due: int, key: int, picks: int) -> bool:
-    """Let the match wait that was followed last; False where there is no room."""
+    """Add the match in the current frame to the heap; False if the capacity or the key's budget is exhausted."""
     i = A[H_WAITING]
     row = heap_row(A, i)
     if row + WAIT_WIDTH > A[H_HEAP_END]:
@@ -309,14 +314,14 @@ def wait(M: Arrays, A: Ints, due: int, key: int, picks: int) -> bool:
 
 @compiled
 def settle(M: Arrays, A: Ints, offsets: Ints) -> bool:
-    """Tell the matches that have become certain; False where there is no room."""
+    """Emit the pending matches that are due; False if the capacity is exhausted."""
     t, w, picks = M.tables, M.space, A[H_PICKS]
     while A[H_WAITING] > 0 and A[heap_row(A, 0)] <= A[H_CLOCK]:
         row = heap_row(A, 0)
         due, key, number = A[row + W_DUE], A[row + W_KEY], A[row + W_NUMBER]
         for k in range(A[H_SLOTS]):
             A[picks + k] = w[A[row + W_PLACE] + MATCH_HEAD + 2 * t[S_UNIFIED_COUNT] + 2 * k + 1]
-        # Where nothing came that it negates there is nothing to look at again.
+        # Without new events of a negated kind the match needs no validation.
         stands = A[row + W_BREAKERS] == A[main_of(A, key) + N_BREAKERS]
         A[H_WAITING] -= 1
         heap_swap(A, 0, A[H_WAITING])
@@ -337,16 +342,16 @@ def settle(M: Arrays, A: Ints, offsets: Ints) -> bool:
     return True
 
 
-# Finding what an event completes
+# Finding the matches that an event completes
 
 
 @compiled
 def may_complete(A: Ints, key: int, slot: int, position: int) -> bool:
-    """False where a slot is empty, or has nothing on the side of an event on which it has to lie."""
+    """Return False if a slot is empty or has no event on the required side of this event."""
     main = main_of(A, key)
     if A[main + N_FILLED] != (1 << A[H_SLOTS]) - 1:
         return False
-    # The last slot first: most events come in order, and nothing is there yet that is later.
+    # The last slot first: most events arrive in order, so later slots have no later event yet.
     for other in range(A[H_SLOTS] - 1, slot, -1):
         if A[A[main + MAIN_HEAD + 2 * other + 1] + K_EVENT] <= position:
             return False
@@ -358,9 +363,9 @@ def may_complete(A: Ints, key: int, slot: int, position: int) -> bool:
 
 @compiled
 def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int, told: int, end: int) -> bool:
-    """Every match that has this event in this slot, told or left to wait; False where there is no room.
+    """Emit or enqueue every match with this event in this slot; False if the capacity or the key's budget is exhausted.
 
-    Nothing is said of those that were certain at ``since`` or early at ``told``: they were told then.
+    Matches final at ``since`` are skipped, and those due at ``told`` only listed: an earlier call emitted them.
     """
     e = M.events
     slots, main, picks = A[H_SLOTS], main_of(A, key), A[H_PICKS]
@@ -392,7 +397,7 @@ def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int,
             level -= 1
             entering = False
             continue
-        # Forwards from the event to the last slot, where there is least, then backwards from it to the first.
+        # Forward from the event to the last slot, where there are fewest candidates, then backward to the first.
         target = slot + 1 + level if level < later else slots - 2 - level
         node = A[main + MAIN_HEAD + 2 * target + 1] if entering else A[A[cursors + target] + K_BEFORE]
         if target > slot:
@@ -410,7 +415,7 @@ def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int,
             found = node >= 0 and e[E_TIME, A[picks + slots - 1]] - e[E_TIME, A[node + K_EVENT]] <= A[H_WINDOW]
             absent = A[A[H_BETWEEN] + target + 1]
             if absent and found:
-                # Up to the one before this nothing was in the way, but it may be itself.
+                # The range up to the previous candidate was checked, but that event itself may be negated.
                 upto = A[picks + target + 1] if entering else A[picks + target] + 1
                 low = A[node + K_EVENT] + 1
                 found = last_event(M, low, upto, absent) < low
@@ -429,7 +434,7 @@ def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int,
 
 @compiled
 def arrive(M: Arrays, A: Ints, key: int, position: int, mask: int, fitting: int) -> None:
-    """Let an event be seen, and put it into the chains of the slots that it fits."""
+    """Make an event visible by setting its mask, and insert it into the chains of the slots that it fits."""
     M.events[E_MASK, position] = mask
     main, slot = main_of(A, key), 0
     if mask & A[H_BREAKS]:
@@ -445,7 +450,7 @@ def arrive(M: Arrays, A: Ints, key: int, position: int, mask: int, fitting: int)
 
 @compiled
 def completed(M: Arrays, A: Ints, key: int, position: int, fitting: int, end: int) -> bool:
-    """Every match that an event which has just come completes; False where there is no room."""
+    """Find every match that a new event completes; False if the capacity or the key's budget is exhausted."""
     slot = 0
     while fitting:
         if fitting & 1 and not complete(M, A, key, slot, position, NO_MATCH, NO_MATCH, end):
@@ -460,12 +465,12 @@ def assemble(
     M: Arrays, A: Ints, offsets: Ints, keys: Ints, arrival: Ints, masks: Ints, fitting: Ints, kept: int, since: int,
     told: int, clocks: Ints, sure: Ints,
 ) -> int:  # fmt: skip
-    """Events one after the other as they arrive; GOES_ON, or FULL to be asked again from the start with more room.
+    """Process events in arrival order; return GOES_ON, or FULL to be restarted from the beginning with more capacity.
 
-    ``masks`` and ``fitting`` say what an event is, when it is seen, and the slots it fits by itself. The first ``kept`` of
-    them came in earlier calls, when nothing up to ``since`` could come any more, and what was due at ``told`` had been
-    told: of what they make without others only the rest is told. ``clocks`` says what is due at each arrival, and after
-    the last, and ``sure`` up to when nothing can come.
+    ``masks`` are the predicate bits of each event, set on its arrival; ``fitting`` are the slots that it fits by itself.
+    The first ``kept`` events arrived in earlier calls, the last with watermark ``since``; matches of these events alone
+    were emitted then if they were final at ``since`` or due at ``told``. ``clocks`` is the time up to which matches are
+    due at each arrival and after the last, ``sure`` the time up to which the input is complete.
     """
     A[H_CLOCK] = told
     A[H_SURE] = since
@@ -473,7 +478,7 @@ def assemble(
         position = arrival[i]
         arrive(M, A, keys[position], position, masks[position], fitting[position])
     if A[H_NEGATES]:
-        # What waited then waits again: whole matches have one event each in the last slot.
+        # Rebuild the heap: every complete match has exactly one event in the last slot.
         last = A[H_SLOTS] - 1
         for i in range(kept):
             position = arrival[i]

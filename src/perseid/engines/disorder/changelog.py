@@ -1,4 +1,4 @@
-"""Matches that may be taken back, as a changelog: what was told before, what holds now, and the difference."""
+"""Changelogs of retractable matches: the difference of the matches emitted before and the matches valid now."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 
 _NAMED_BY = (*NAMED_BY, "end")
-"""An attempt may time out at another time than it did."""
+"""Includes the end time: late events may change the time at which a partial match times out."""
 
 
 def changes(before: pa.Table, now: pa.Table, revision: int, horizon: int | None, schema: pa.Schema) -> pa.Table:
-    """What has to be taken back and what has to be told, so that the one becomes the other; that one is one later."""
+    """Retractions and insertions that turn ``before`` into ``now``; insertions have ``revision + 1``."""
     taken_back = before.filter(pc.invert(_among(before, now)))
     told = now.filter(pc.invert(_among(now, before)))
     parts = ((taken_back, "-", revision), (told, "+", revision + 1))
@@ -37,7 +37,7 @@ def _named(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def marked(rows: pa.Table, op: str, revision: int, horizon: int | None, schema: pa.Schema) -> pa.Table:
-    """Rows as changes, up to a horizon."""
+    """Add the changelog columns to match rows."""
     place = schema.get_field_index(REVISION) + 1
     known = None if horizon is None or horizon > v.LATEST else horizon
     added = {
@@ -49,7 +49,7 @@ def marked(rows: pa.Table, op: str, revision: int, horizon: int | None, schema: 
 
 
 def fitted(told: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows that were told by another set of patterns, as far as this one has their columns."""
+    """Convert match rows emitted under another pattern set to a schema: missing or inconvertible columns become null."""
     if told.schema == schema:
         return told
     columns = {}
@@ -65,7 +65,10 @@ def fitted(told: pa.Table, schema: pa.Schema) -> pa.Table:
 def horizon_of(
     before: int | None, rows: EventBatch, late: IntArray | Sequence[int], watermark: Watermark
 ) -> int | None:
-    """Up to when what has come is taken for all there is: the newest event that was accepted, or the watermark."""
+    """Event time up to which the input is treated as complete: the newest accepted event or the watermark.
+
+    The horizon never decreases; it is None when the stream has ended.
+    """
     if watermark.ended:
         return None
     times = rows.time if not len(late) else np.delete(rows.time, np.asarray(late, np.int64))
@@ -74,12 +77,12 @@ def horizon_of(
 
 
 def is_ahead(horizon: int | None, watermark: Watermark) -> bool:
-    """Was something taken for all there is that the watermark has not passed?"""
+    """Return True if the horizon is ahead of the watermark."""
     return horizon is not None and (watermark.current is None or horizon > watermark.current)
 
 
 def counted(out: pa.Table) -> dict[str, int]:
-    """What was told and what was taken back."""
+    """Count the inserted matches, inserted timeouts and retractions of a changelog."""
     new = pc.equal(out[OP], "+")
     matches = pc.and_(new, pc.equal(out["kind"], "match"))
     sums: dict[str, pa.Scalar] = {

@@ -1,4 +1,4 @@
-"""Which strategy suits a set of patterns, where the stream leaves it open."""
+"""Strategy selection for ``disorder='auto'``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from perseid.engines.disorder.slots import why_not_assembled
 from perseid.engines.disorder.strategy import Assemble, Auto, Buffer, Strategy
 
 SHORT = 1_000_000
-"""Microseconds of delay that are not worth anything else than waiting: no trigger is much faster."""
+"""Watermark delay, in microseconds, up to which ``buffer`` is chosen: a trigger interval is hardly shorter."""
 
 
 def chosen(given: Strategy, plan: Plan, delay: int) -> tuple[Strategy, str]:
-    """The strategy, and why; ``delay`` is how far the watermark is behind the newest event.
+    """Return the strategy and the reason; ``delay`` is the distance of the watermark from the newest event.
 
-    What takes back is never chosen: rows that are changes are something else than rows that are matches.
+    A strategy with retractions is never chosen, because changelog rows differ from match rows.
     """
     if not isinstance(given, Auto):
         return given, given.tells

@@ -1,9 +1,9 @@
-"""Tell what promises have made final: of what can no longer come, by key and by type or source.
+"""Emit matches finalized by punctuations, per key and per event type or source.
 
-A promise is a row in the stream (paper 4's partial order guarantee): from now on nothing of this type or source, of this
-key or of any, has a time up to this row's. A key is complete up to the least that was promised of anything that may
-still matter to a pattern, or up to the watermark where that is later. Up to there it is searched, told and forgotten.
-A row that breaks a promise is late.
+A punctuation is a row in the stream (the partial order guarantee of Wang et al., 2016, paper 4): no later row of this
+type or source, of this key or of any key, has a time up to that of the punctuation. A key is complete up to the minimum
+of the punctuations of all types or sources that a pattern reads, or up to the watermark if that is later. Up to there
+it is searched, its matches are emitted, and its events are evicted. A row that violates a punctuation is late.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ NONE = y.NONE
 
 @dataclass(frozen=True)
 class Promises:
-    """What was promised."""
+    """The punctuations received by a shard."""
 
     names: Sequence[str]
-    """The types, or sources, that have to be promised before a key is complete; none: only promises about everything."""
+    """The types or sources that all need a punctuation for a key to be complete; none: only unnamed punctuations count."""
     source: str | None
     of_keys: EventBatch
     everywhere: Mapping[str, int]
-    """By name: what was promised about every key; the empty name stands for all of them."""
+    """By name: the time of the punctuation of every key; the empty name covers all types or sources."""
 
     def codes(self, rows: EventBatch) -> IntArray:
-        """The number of each row's name; -1 for null, -2 for one that nobody waits for."""
+        """By row: the index of its name in ``names``; -1 for null, -2 for any other name."""
         places = {name: i for i, name in enumerate(self.names)}
         if self.source is None:
             by_kind = [places.get(name, -2) for name in rows.type_names]
@@ -64,7 +64,7 @@ class Promises:
         return np.array([-1 if name is None else places.get(str(name), -2) for name in found], np.int64)
 
     def reach(self, rows: EventBatch) -> tuple[IntArray, IntArray]:
-        """By row: up to when its key is complete, and up to when none of its own name may come."""
+        """By row: the time up to which its key is complete, and the time up to which its own name is punctuated."""
         both = concat_batches(self.of_keys, rows)
         (keys,) = both.keys.values()
         arrangement = arrange([comparable(key) for key in keys.values()], both.time, [], None)
@@ -73,7 +73,7 @@ class Promises:
         promised, codes = len(self.of_keys), self.codes(both)
         upto = np.full((arrangement.partitions, len(self.names) + 1), NONE, np.int64)
         for code in range(-1, len(self.names)):
-            # The last column is of promises about everything.
+            # The last column is for punctuations without a name, which cover all names.
             mine = np.flatnonzero(codes[:promised] == code)
             np.maximum.at(upto[:, code], partition[mine], both.time[mine])
         for place, name in enumerate(self.names):
@@ -82,11 +82,11 @@ class Promises:
         upto[:, :-1] = np.maximum(upto[:, :-1], upto[:, -1:])
         least = upto[:, :-1].min(axis=1) if self.names else upto[:, -1]
         own = codes[promised:]
-        # Of a row without a name, or whose name nobody waits for, only promises about everything say something.
+        # A row without a name, or with a name outside ``names``, is covered only by punctuations of all names.
         return least[partition[promised:]], upto[partition[promised:], np.where(own < 0, len(self.names), own)]
 
     def with_more(self, rows: EventBatch, now: int) -> Promises:
-        """With promises that came; without those that the watermark has passed, or that others go beyond."""
+        """Add new punctuations; evict those that the watermark has passed or that newer ones supersede."""
         everywhere = {name: time for name, time in self.everywhere.items() if time > now}
         codes, control, rows = self.codes(rows), rows.control, replace(rows, control=None)
         for code, name in enumerate((*self.names, "")):
@@ -101,17 +101,17 @@ class Promises:
         return replace(self, of_keys=take_events(both, self._newest(both)), everywhere=everywhere)
 
     def _newest(self, rows: EventBatch) -> IntArray:
-        """Of each key and name the newest promise."""
+        """Return the positions of the newest punctuation of each key and name."""
         (keys,) = rows.keys.values()
         arrangement = arrange([comparable(key) for key in keys.values()], rows.time, [], None)
         partition = np.repeat(np.arange(arrangement.partitions), np.diff(arrangement.offsets))
         about = partition * (len(self.names) + 2) + self.codes(rows)[arrangement.order] + 2
-        _, last = np.unique(about[::-1], return_index=True)  # a key's come in the order of time
+        _, last = np.unique(about[::-1], return_index=True)  # the rows of a key are sorted by time
         return np.sort(arrangement.order[::-1][last])
 
 
 def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """One call of a shard: rows and promises in, what has become final out."""
+    """Run one call of a shard over rows and punctuations: return the finalized matches and the new state."""
     inner = plan.searched(order=plan.strategy.name)
     before = read_state(plan, state)
     control = np.zeros(len(rows), np.int8) if rows.control is None else rows.control
@@ -152,7 +152,7 @@ def _known(plan: DisorderPlan, state: bytes | None, everywhere: Mapping[str, int
 
 
 class Promised(Shard):
-    """A shard each of whose keys is complete up to a time of its own."""
+    """A shard with one completeness horizon per key."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class Promised(Shard):
         self.idle = self.idle and not moved
 
     def _behind(self, rows: EventBatch) -> Int8Array:
-        """What came with a promise may have come before it: only those that were known are held against a row."""
+        """Classify late rows by the punctuations of earlier calls: a row may precede a punctuation of its own call."""
         _, own = self.known_before.reach(rows)
         behind = super()._behind(rows)
         behind[(behind == LateReason.NOT) & (rows.time <= own)] = LateReason.AFTER_PUNCTUATION
@@ -179,7 +179,7 @@ class Promised(Shard):
 
     @cached_property
     def complete(self) -> IntArray:
-        """By row: up to when its key is."""
+        """By row: the time up to which its key is complete."""
         return self.promised.reach(self.rows)[0]
 
     @cached_property

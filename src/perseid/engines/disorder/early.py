@@ -1,8 +1,8 @@
-"""Put matches together from events as they arrive, tell each when it is complete, take back what a late event breaks.
+"""Assemble matches from events as they arrive, emit each when it is complete, retract those that a late event breaks.
 
-What nothing is negated in is never taken back. A match that negates something is told when the newest event has passed
-that, and taken back when an event comes that it negates. Which were told follows from what is kept: the events, and how
-far the newest had come. A match is told once and taken back at most once.
+A match without negations is never retracted. A match with negations is emitted when the newest event has passed their
+scopes, and retracted when a negated event arrives. The emitted matches are not stored: they follow from the retained
+events and the horizon. A match is emitted once and retracted at most once.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from perseid.engines.sequence.shard import Given
 
 TOLD, RETRACTED = 1, 2
-"""The revisions a match can have."""
+"""The revisions of a match: inserted, retracted."""
 
 
 def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """One call of a shard: rows in, what has to be told and taken back out, and what has to be kept."""
+    """Run one call of a shard: return insertions and retractions of matches, and the new state."""
     before = read_state(plan, state)
     inner = plan.searched(schema=without_changes(plan.schema), order=plan.strategy.name)
     shards: list[Telling] = []
@@ -56,7 +56,7 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark
 
 
 class Telling(Assembling):
-    """A shard that tells what the newest event has made due."""
+    """A shard that emits matches when the newest event reaches their due time."""
 
     early = True
 
@@ -72,7 +72,7 @@ class Telling(Assembling):
 
 
 def _changes(rows: pa.Table, moments: IntArray | None) -> Iterator[tuple[pa.Table, str, int]]:
-    """What was told and what was taken back; nothing is said of what was both in one call."""
+    """Yield the inserted and the retracted matches; a match that is both within one call is omitted."""
     if not rows.num_rows:
         return
     assert moments is not None

@@ -1,6 +1,6 @@
-"""Streams that are out of order, as drivers know them: for each strategy a plan, and one step over the rows of a shard.
+"""Engines for out-of-order streams: one ``Engine`` per disorder strategy, each with a planner and a step function.
 
-Whatever the strategy, a pattern means what it means to the sequence engine.
+The strategy does not change the semantics of a pattern: they are those of the sequence engine.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from perseid.semantics import types as t
 
 
 def report(state: bytes) -> StateReport:
-    """What a state of this engine's holds."""
+    """Summarize an encoded state of this engine."""
     from perseid.engines.disorder.report import report as reported
 
     return reported(state)
 
 
 def step(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """One shard's rows by the plan's strategy, whose module is of its name; what is compiled is imported where it runs."""
+    """Run one call of a shard in the module named after the strategy, imported lazily so that kernels load only in use."""
     done: StepResult = import_module(f"perseid.engines.disorder.{plan.strategy.name}").advance(
         plan, rows, state, watermark
     )
@@ -35,7 +35,7 @@ def step(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: W
 
 
 def explain(plan: DisorderPlan, types: Mapping[str, t.Type]) -> list[Row]:
-    """Rows of ``explain()`` about the kernel and its search."""
+    """Return the rows of ``explain()`` about the kernel and its search."""
     from perseid.engines.disorder.explain import explain_search
 
     return explain_search(plan, types)

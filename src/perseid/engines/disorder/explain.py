@@ -1,4 +1,4 @@
-"""How a strategy for disorder searches, in words."""
+"""Rows of ``explain()`` about the search of a disorder strategy."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from perseid.semantics import types as t
 
 
 def explain_search(plan: DisorderPlan, types: Mapping[str, t.Type]) -> list[Row]:
-    """For each pattern, what is compiled, and how matches are found among events out of order."""
+    """Describe the compiled kernels of each pattern, and how matches are assembled if the strategy assembles them."""
     return explain_kernels(plan, types, explain_assembly if isinstance(plan.strategy, Assemble) else None)
 
 
 def explain_assembly(bytecode: CompiledPattern) -> list[str]:
-    """How a row of slots is put together, and whether that says all about a match."""
+    """Describe the assembly of a slot sequence, and whether each match is validated by the automaton afterwards."""
     found = "nothing else is asked of them" if slots_in(bytecode).plain else "each is followed through the pattern then"
     return [f"from each event that comes, through the events of the other slots that have come; {found}"]

@@ -1,4 +1,4 @@
-"""What an engine for streams out of order is handed: a plan of the sequence engine, and a strategy."""
+"""The plan of an engine for out-of-order streams: a plan of the sequence engine and a strategy."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from perseid.semantics import types as t
 
 @dataclass(frozen=True)
 class DisorderPlan(SequencePlan):
-    """A plan of the sequence engine, and how a stream that is out of order is searched with it."""
+    """A plan of the sequence engine with the disorder strategy of the stream."""
 
     strategy: Strategy = BUFFER
 
     def searched(self, **changes: Any) -> SequencePlan:
-        """What the sequence engine is given, changed in this."""
+        """Return the plan of the sequence engine, with some fields replaced."""
         return SequencePlan(**{**_shared(self), **changes})
 
 
@@ -36,7 +36,7 @@ def make_plan(
     arrow: Mapping[str, pa.DataType] | None = None,
     strictly_later: bool = False,
 ) -> DisorderPlan:
-    """Number every pattern as for any stream; where matches may be taken back their rows say so."""
+    """Compile every pattern as for any stream; add changelog columns to the schema if the strategy retracts matches."""
     if isinstance(strategy, Assemble):
         for pattern in plan.patterns:
             refuse_unassembled(pattern)

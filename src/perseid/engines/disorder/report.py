@@ -1,4 +1,4 @@
-"""What a state says, for people: what the search holds, and since when nothing was settled."""
+"""A summary of an encoded state: the contents of its search state, or the horizon if it has no search state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perseid.runtime.contract import StateReport
 
 
 def report(state: bytes) -> StateReport:
-    """What a state of this engine's holds."""
+    """Summarize an encoded state of this engine."""
     content = open_state(state)
     inner = content.tables["body"].column(0)[0].as_py()
     if inner is None:

@@ -1,4 +1,4 @@
-"""The columns of a changelog, known before any event is seen."""
+"""The schema of a changelog of matches, known at planning time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ HORIZON = "horizon"
 
 
 def with_changes(schema: pa.Schema) -> pa.Schema:
-    """The rows of a changelog: those of the matches, and up to when what they say holds."""
+    """Add the horizon column to a match schema: the event time up to which a changelog row is valid."""
     place = schema.get_field_index(REVISION) + 1
     return schema.insert(place, pa.field(free_name(HORIZON, schema.names), MOMENT))
 
 
 def without_changes(schema: pa.Schema) -> pa.Schema:
-    """What a row says whatever became of it."""
+    """Remove the columns ``op``, ``revision`` and horizon from a changelog schema."""
     place = schema.get_field_index(REVISION) + 1
     return pa.schema([field for i, field in enumerate(schema) if field.name not in (OP, REVISION) and i != place])

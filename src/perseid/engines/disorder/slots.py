@@ -1,4 +1,4 @@
-"""Patterns that are rows of slots: what can be put together from events in any order, and why other things cannot."""
+"""Slot sequences: the patterns that can be assembled from events in any order, and why the others cannot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_SLOTS = 60
 
 
 def refuse_unassembled(pattern: PatternPlan) -> None:
-    """Only rows of slots whose matches do not depend on one another can be put together in any order."""
+    """Raise an error unless the pattern is a slot sequence with independent matches, which needs no event order."""
     why = why_not_assembled(pattern)
     if why is not None:
         raise UnsupportedError(
@@ -26,7 +26,7 @@ def refuse_unassembled(pattern: PatternPlan) -> None:
 
 
 def why_not_assembled(pattern: PatternPlan) -> str | None:
-    """What about a pattern depends on more than the events of a match and what lies between them."""
+    """Return why a match depends on more than its events and those between them; None if the pattern is assembled."""
     core = pattern.pattern
     body, *negated = pattern.programs
     linear = (p.TakeEvent, p.SetHop, p.WatchFor, p.ZoneEnter, p.ZoneLeave, p.AcceptMatch)
@@ -59,22 +59,22 @@ def why_not_assembled(pattern: PatternPlan) -> str | None:
 
 @dataclass(frozen=True)
 class Slots:
-    """A pattern as a row of slots, as far as bits of events say what it is."""
+    """A pattern as a slot sequence, as far as predicate bits of events decide it."""
 
     steps: list[int]
     between: list[int]
-    """By slot: the bits of events that must not lie between it and the one before."""
+    """By slot: the bits of the events negated between it and the previous slot."""
     plain: bool
-    """There is nothing else to ask of a match: its window apart, which the search looks at."""
+    """True if predicate bits, negated bits and the window, all of which the search checks, decide a match."""
 
     @property
     def decides(self) -> int:
-        """The last slot before which something must not be, where nothing else decides when a match is certain."""
+        """The last slot after a negation, if plain: its event time decides when a match is final. -1 otherwise."""
         return max((i for i, bits in enumerate(self.between) if bits), default=-1) if self.plain else -1
 
 
 def slots_in(bytecode: CompiledPattern) -> Slots:
-    """The slots of a pattern, and what bits say about them."""
+    """Return the slots of a pattern, and the negations that predicate bits decide."""
     table, pattern = bytecode.tables, bytecode.pattern
     body = pattern.programs[0]
     steps = steps_of(body)
@@ -94,16 +94,16 @@ def slots_in(bytecode: CompiledPattern) -> Slots:
             plain &= one.hop.after is None and one.hop.within is None
     zoned = any(
         isinstance(one, p.ZoneEnter) for one in body.instructions
-    )  # what is negated may end with a part's window
+    )  # a negation may end with the window of a group
     return Slots(steps, [0] * len(steps) if zoned else between, plain and not zoned and not watches)
 
 
 def _never(bytecode: CompiledPattern, watches: Sequence[p.WatchFor]) -> int:
-    """The bits of events that absences between two slots rule out; 0 where bits do not say it all."""
+    """Return the bits of the events negated between two slots; 0 if bits do not decide every negation."""
     bits = 0
     for watch in watches:
         (step,) = steps_of(bytecode.pattern.programs[watch.program])
-        # What is absent for a while says from when on the next has to be.
+        # A negation with a duration also constrains the time of the next event.
         if watch.duration is not None or bytecode.tables[y.S_STRICTLY] or not _by_bits(bytecode, step, must=False):
             return 0
         bits |= 1 << word_of(bytecode, step, y.ST_BIT)
@@ -111,17 +111,17 @@ def _never(bytecode: CompiledPattern, watches: Sequence[p.WatchFor]) -> int:
 
 
 def _by_bits(bytecode: CompiledPattern, step: int, *, must: bool) -> bool:
-    """Do bits of an event say whether a step takes it, those of what must hold of it among them or not?"""
+    """Return True if the bits of an event decide whether a step takes it; ``must`` admits the bit of required predicates."""
     counts = (y.ST_MUST_COUNT, y.ST_UNIFY_COUNT, y.ST_TOTALS_COUNT)
     simple = word_of(bytecode, step, y.ST_SIMPLE) == 1 and not any(word_of(bytecode, step, word) for word in counts)
     return simple and (must or word_of(bytecode, step, y.ST_MUST_BIT) < 0)
 
 
 def steps_of(program: p.Program) -> list[int]:
-    """The steps that a program takes events with, in order."""
+    """Return the steps with which a program takes events, in order."""
     return [one.step for one in program.instructions if isinstance(one, p.TakeEvent)]
 
 
 def word_of(bytecode: CompiledPattern, step: int, word: int) -> int:
-    """What the table of steps says of one."""
+    """Return a field of a step's row in the step table."""
     return int(bytecode.tables[int(bytecode.tables[y.S_STEP_TABLE]) + step * y.STEP_WIDTH + word])

@@ -1,4 +1,4 @@
-"""The state of a shard beside that of its search: a frontier, emitted matches that may be retracted, delays, punctuations."""
+"""The state of a shard around its search state: a horizon, retractable matches, delays, punctuations."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
 
 PARTS = 4
-"""Bars of the histogram of delays for each power of two, so that a delay is known to a quarter."""
+"""Bins of the delay histogram per power of two, which gives a relative error of a quarter."""
 BARS = 1 + 63 * PARTS
 _LAST_REVISION = 2**31 - 4
-"""A call makes two more, and a column holds no more."""
+"""A call adds two revisions, and the output column is an int32."""
 
 
 def _check(content: StateContent) -> str | None:
-    """Reject what the strategy of a state never reads, and so never evicts."""
+    """Reject parts that the strategy of a state never reads, and so never evicts."""
     facts = content.facts
     if ("delays" in facts) != ("newest" in facts):
         return "it has one of delays and newest"
@@ -83,7 +83,7 @@ class Delays:
     """The distribution of delays."""
 
     counts: tuple[int, ...]
-    """A histogram: the number of events by the bar of their delay."""
+    """A histogram: the number of events per bin of delay, with older events decayed."""
     newest: int | None = None
     """The time of the newest event so far."""
 
@@ -93,18 +93,18 @@ class DisorderState:
     """The state of a shard."""
 
     searched: bytes | None = None
-    """The state of the search."""
+    """The encoded state of the sequence engine."""
     horizon: int | None = None
-    """The time up to which matches were speculated on, or taken for complete."""
+    """The event time up to which matches were emitted speculatively, or up to which the adaptive frontier advanced."""
     revision: int = 0
     """The number of times that emitted matches were revised."""
     told: pa.Table | None = None
     """Emitted matches that may be retracted."""
     delays: Delays | None = None
     owed: float = 0.0
-    """The number of events that should have been late by now."""
+    """The expected number of late events so far."""
     promised: bytes | None = None
-    """Punctuations of keys, as the state of a search whose events they are."""
+    """Punctuations of keys, encoded as the events of a search state."""
     everywhere: Mapping[str, int] = field(default_factory=dict)
     """Punctuations of all keys, by type or source."""
 
@@ -150,5 +150,5 @@ def read_state(plan: DisorderPlan, state: bytes | None) -> DisorderState:
 
 
 def open_state(state: bytes, expected: Facts | None = None) -> StateContent:
-    """Decode a state, whatever its strategy is."""
+    """Decode a state of any strategy."""
     return decode(LAYOUT, state, expected)

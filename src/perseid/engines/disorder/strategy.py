@@ -1,4 +1,4 @@
-"""How a stream that is out of order is searched, as it is declared on the stream."""
+"""Disorder strategies, as declared on a stream."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from perseid.errors import EventDataError, did_you_mean
 
 @dataclass(frozen=True)
 class Strategy:
-    """What is told of events that may still be joined by earlier ones."""
+    """The output policy for matches while earlier events may still arrive."""
 
     name: ClassVar[str] = ""
     tells: ClassVar[str] = ""
-    """For people: what is told when."""
+    """The output policy in words, for ``explain()``."""
     retracts: ClassVar[bool] = False
-    """What was told may be taken back: matches come as a changelog."""
+    """True if emitted matches may be retracted: the output is a changelog."""
 
 
 @dataclass(frozen=True)
 class Buffer(Strategy):
-    """Wait for the watermark, put events in order, search. Nothing is ever taken back."""
+    """Buffer events until the watermark, sort them, and search. There are no retractions."""
 
     name: ClassVar[str] = "buffer"
     tells: ClassVar[str] = "what the watermark has made final"
@@ -29,7 +29,7 @@ class Buffer(Strategy):
 
 @dataclass(frozen=True)
 class Aggressive(Strategy):
-    """Tell at once what holds for the events that have come; take it back when a late one proves it wrong."""
+    """Emit the matches of the events received so far; retract those that a late event invalidates."""
 
     name: ClassVar[str] = "aggressive"
     tells: ClassVar[str] = (
@@ -40,7 +40,7 @@ class Aggressive(Strategy):
 
 @dataclass(frozen=True)
 class Assemble(Strategy):
-    """Put matches together from events in any order; tell each when it is complete and nothing can prove it wrong."""
+    """Assemble matches from events in any order; emit each when it is complete and no late event can invalidate it."""
 
     name: ClassVar[str] = "assemble"
     tells: ClassVar[str] = (
@@ -51,7 +51,7 @@ class Assemble(Strategy):
 
 @dataclass(frozen=True)
 class Early(Assemble):
-    """Put matches together from events in any order; tell each when it is complete, take it back if it is proved wrong."""
+    """Assemble matches from events in any order; emit each when it is complete; retract it if a late event breaks it."""
 
     name: ClassVar[str] = "early"
     tells: ClassVar[str] = (
@@ -63,14 +63,14 @@ class Early(Assemble):
 
 @dataclass(frozen=True)
 class Adaptive(Strategy):
-    """Wait for as long as events are late, all but a share of them; what comes later still is late."""
+    """Wait for the delay that covers all but a given share of the events; events with longer delays are late."""
 
     name: ClassVar[str] = "adaptive"
     tells: ClassVar[str] = (
         "what a frontier has made final that follows the newest event at the delay which all but the allowed share of events had"
     )
     loss: float = 0.01
-    """The share of events that may be left out."""
+    """The share of events that may be dropped as late."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, float | int) or not 0 <= self.loss < 1:
@@ -79,16 +79,16 @@ class Adaptive(Strategy):
 
 @dataclass(frozen=True)
 class Conservative(Strategy):
-    """Tell what promises have made final: rows of the stream that say what can no longer come."""
+    """Emit matches finalized by punctuations: rows of the stream that rule out further events up to a time."""
 
     name: ClassVar[str] = "conservative"
     tells: ClassVar[str] = "what promises in the stream, or the watermark, have made final, key by key"
     promise: str = "promise"
-    """The column that makes a row a promise: ``"key"`` about its key, ``"all"`` about every key, null for an event."""
+    """The column that marks punctuations: ``"key"`` for the row's key, ``"all"`` for every key, null for an event."""
     source: str | None = None
-    """The column that says what a promise is about; None: the type of event."""
+    """The column with the source that a punctuation covers; None: punctuations cover an event type."""
     sources: tuple[str, ...] = ()
-    """Every source there is: a key is complete up to the least that one of them has promised."""
+    """All sources: a key is complete up to the minimum of their punctuations."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sources", tuple(self.sources))
@@ -103,7 +103,7 @@ class Conservative(Strategy):
 
 @dataclass(frozen=True)
 class Auto(Strategy):
-    """Assemble where that can be, else buffer; ``explain`` says which, and why."""
+    """Assemble if the patterns and the watermark delay allow it, else buffer; ``explain`` reports the choice."""
 
     name: ClassVar[str] = "auto"
 
@@ -115,7 +115,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
 
 
 def strategy_of(given: str | Strategy | type[Strategy]) -> Strategy:
-    """A strategy by its name, with the settings it has by itself, or as it is given."""
+    """Return a strategy as given, or the one of this name with default settings."""
     if isinstance(given, Strategy):
         return given
     if isinstance(given, type) and issubclass(given, Strategy):

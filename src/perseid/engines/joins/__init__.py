@@ -1,1 +1,1 @@
-"""Value joins across documents, shared by template: paper 3's Massively Multi-Query Join Processing."""
+"""Value joins across documents, shared by template: Massively Multi-Query Join Processing (Hong et al., paper 3)."""

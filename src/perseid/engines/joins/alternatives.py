@@ -1,8 +1,8 @@
-"""Subscriptions with OR: several entries of one owner, and one notification for what more than one of them finds.
+"""Subscriptions with OR: several entries of one owner, and one notification for a pair that several of them match.
 
-The kernel evaluates each alternative of a predicate by itself, so a pair of documents may be found once for each of them.
-A notification is a subscription, its two documents and their nodes; here the entries that find the same one are merged.
-Subscriptions without OR have no place in these tables, and an index without OR skips all of this.
+The kernel evaluates the alternatives of a predicate independently, so each of them may match the same pair of documents.
+A notification is a subscription, two documents and their nodes; this module merges the entries that match the same one.
+Subscriptions without OR are not in these tables, and an index without OR skips the merge.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from perseid.runtime.arrays import BoolArray, IntArray
 
 
 class FoundRows(Protocol):
-    """The rows that a join finds, and the nodes they name."""
+    """The result rows of a join, and their nodes."""
 
     @property
     def rows(self) -> IntArray: ...
@@ -29,7 +29,7 @@ class FoundRows(Protocol):
 
 
 class RegisteredEntries(Protocol):
-    """The entries of registered subscriptions, and which of them are alternatives."""
+    """The entries of registered subscriptions, and their families of alternatives."""
 
     @property
     def alternatives(self) -> Alternatives: ...
@@ -43,19 +43,19 @@ class Alternatives:
     def __init__(self) -> None:
         self._entries = np.zeros(0, np.int64)
         self._families = np.zeros(0, np.int64)
-        """By place in ``_entries``, which rise: the family."""
+        """By index in ``_entries``, which are ascending: the family."""
         self._disjunctions = np.zeros(0, np.int64)
-        """By family: the number of its alternatives' prefixes; families with one number evaluate the same predicate."""
+        """By family: its disjunction number; families with the same number evaluate the same predicate."""
         self._numbers: dict[tuple[int, ...], int] = {}
         """By the prefixes of a disjunction: its number."""
         self._pending: list[tuple[IntArray, IntArray]] = []
-        """Families that were added since the last lookup: they are sorted in once for all of them."""
+        """Families added since the last lookup, which sorts them all in at once."""
 
     def __bool__(self) -> bool:
         return len(self._entries) > 0 or bool(self._pending)
 
     def add(self, entries: IntArray, prefixes: IntArray) -> None:
-        """Add families: a row of entries each, in the order of the alternatives, and the prefix each of them ends at."""
+        """Add families: a row of entries each, in the order of the alternatives, and the end prefix of each entry."""
         if entries.size:
             self._pending.append((entries, prefixes))
 
@@ -82,7 +82,7 @@ class Alternatives:
         return np.where(self._entries[at] == entries, self._families[at], -1)
 
     def disjunctions(self, entries: EntryNumbers) -> IntArray:
-        """By entry: the number of the disjunction that its family evaluates, from 1; 0 where it has no alternatives."""
+        """By entry: the number of its family's disjunction, from 1; 0 if it has no alternatives."""
         families = self.families(entries)
         if not self:
             return np.zeros(len(entries), np.int64)
@@ -91,20 +91,20 @@ class Alternatives:
 
 @dataclass(frozen=True)
 class Merged:
-    """Which of the entries that were found are notifications of their own."""
+    """The matched entries, deduplicated to one per notification."""
 
     kept: BoolArray
-    """By place: True for the first alternative that finds a notification, and for all that have no alternatives."""
+    """By index: True for the first alternative that matches a notification, and for all entries without alternatives."""
     also: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """By place of one that is kept: the places of other alternatives that find the same."""
+    """By index of a retained entry: the indices of other alternatives with the same notification."""
 
 
 def merge_alternatives(
     joined: FoundRows, subscriptions: RegisteredEntries, pair: IntArray, entry: EntryNumbers
 ) -> Merged | None:
-    """Merge alternatives that find the same pair of documents and the same nodes; None where nothing has alternatives.
+    """Merge alternatives that match the same pair of documents and nodes; None if no entry has alternatives.
 
-    ``pair`` and ``entry`` are the rows that were found and the entries they are due to, one beside the other.
+    ``pair`` and ``entry`` are parallel arrays of result rows and the entries that they notify.
     """
     if not subscriptions.alternatives:
         return None
@@ -128,9 +128,9 @@ def merge_alternatives(
 
 
 def _repeated(joined: FoundRows, families: IntArray, pair: IntArray, entry: EntryNumbers, places: IntArray) -> IntArray:
-    """The places whose family finds their pair of documents more than once, by family and pair.
+    """Return the indices of entries with a family that matches their pair of documents repeatedly, by family and pair.
 
-    Within these they are in the order of the entries, in which the alternatives are written: the first one is kept.
+    Within a family and pair they are in entry order, the order of the alternatives in the text; the first is retained.
     """
     older, newer = (joined.rows[pair[places], column] for column in (y.O_OLDER, y.O_NEWER))
     order = np.lexsort((entry[places], older, newer, families[places]))
@@ -143,6 +143,6 @@ def _repeated(joined: FoundRows, families: IntArray, pair: IntArray, entry: Entr
 
 
 def nodes_of(joined: FoundRows, pair: int) -> list[int]:
-    """The nodes that a row of what was found names."""
+    """Return the nodes of a result row."""
     end = joined.rows[pair + 1, y.O_AT] if pair + 1 < len(joined.rows) else len(joined.nodes)
     return joined.nodes[joined.rows[pair, y.O_AT] : end].tolist()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Binds subscriptions to a stream of documents: what is read of them, what crosses, and the plan."""
+"""Binding of subscriptions to a stream of documents: input columns, shuffled columns, and the plan."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def bind_subscriptions(
     rejected: bool,
     shares: int,
 ) -> Query:
-    """The query of subscriptions, given as texts by owner or in a folder, over documents in tables with these schemas."""
+    """Return the query of subscriptions, as texts by owner or a folder, over documents in tables with these schemas."""
     events = documents.events
     inputs = tuple(documents.bind_events(schema) for schema in schemas)
     columns = _columns_beside(inputs, schemas)
@@ -79,7 +79,7 @@ def bind_subscriptions(
 
 
 def _columns_beside(inputs: Sequence[PrepareInput], schemas: Sequence[TableSchema]) -> dict[str, pa.DataType]:
-    """The columns beside the documents, of all tables; a name that several have is one column."""
+    """Return the columns of all tables in addition to the documents; columns with the same name are merged."""
     found: dict[str, pa.DataType] = {}
     for one, schema in zip(inputs, schemas, strict=True):
         found = {name: schema.columns[name].type for name in one.kept} | found
@@ -87,7 +87,7 @@ def _columns_beside(inputs: Sequence[PrepareInput], schemas: Sequence[TableSchem
 
 
 def _has_texts(documents: Documents, schemas: Sequence[TableSchema]) -> bool:
-    """Whether the bodies that are read are strings and not bytes."""
+    """Return True if the document bodies are strings, not bytes."""
     name = documents.column
     if name is None or documents.format != XML:
         return False

@@ -1,4 +1,4 @@
-"""What a subscription makes of a pair of documents, given their bodies and the numbers of the nodes that were found."""
+"""Construction of a subscription's result from a pair of documents, given their bodies and the numbers of matched nodes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def constructed(
     right_nodes: Sequence[int],
     namespaces: Mapping[str, str] | Iterable[tuple[str, str]] = (),
 ) -> str:
-    """The XML that a subscription makes of two documents; without SELECT, ``<result>`` with what its blocks have found.
+    """Construct the XML result of a subscription from two documents; without SELECT, ``<result>`` with the matches.
 
-    Nodes are numbered as the engine tells them, and :func:`nodes_by_side` says whose they are. Nothing but the arguments
-    counts, so this runs anywhere; documents that were read last are kept.
+    Nodes have the numbers of the engine's output, assigned to left and right by :func:`nodes_by_side`. The result depends
+    only on the arguments; recently parsed documents are cached.
     """
     return built(
         subscription, element_of(left), element_of(right), (tuple(left_nodes), tuple(right_nodes)), dict(namespaces)
@@ -38,15 +38,15 @@ def constructed(
 
 
 class ConstructionIndex:
-    """By owner: the subscription that its result is made by."""
+    """By owner: the subscription that constructs its results."""
 
     def __init__(self) -> None:
         self._given: dict[str, tuple[Construction | None, NormalForm, tuple[Constant, ...]]] = {}
         self._made: dict[tuple[Construction | None, int, tuple[Constant, ...]], Subscription] = {}
-        """By SELECT, form and constants; results of equal subscriptions are made once."""
+        """By SELECT, form and constants: equal subscriptions share one object, so their results are constructed once."""
 
     def replace(self, owners: Iterable[str], groups: SubscriptionGroups[str], selects: Constructions[str]) -> None:
-        """Remove owners, and add those of subscriptions that make a result."""
+        """Remove owners, and add those of subscriptions that construct a result."""
         for owner in owners if self._given else ():
             self._given.pop(owner, None)
         for owner, form, filling in forms_of(groups) if selects else ():
@@ -54,7 +54,7 @@ class ConstructionIndex:
                 self._given[owner] = selects[owner], form, filling
 
     def subscription_of(self, owner: str) -> Subscription | None:
-        """The subscription with the constants of an owner; None if it makes no result."""
+        """Return the subscription with the constants of an owner; None if it constructs no result."""
         given = self._given.get(owner)
         if given is None:
             return None
@@ -66,7 +66,7 @@ class ConstructionIndex:
 
 
 def nodes_by_side(row: Row, nodes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The nodes that the engine tells of a pair, as those of the left and of the right document."""
+    """Split the nodes of a result row into those of the left and of the right document, in block order."""
     own = len(row.template.shown[0])
     older, newer = (
         tuple(some[place] for place in order) for some, order in zip((nodes[:own], nodes[own:]), row.order, strict=True)
@@ -76,7 +76,7 @@ def nodes_by_side(row: Row, nodes: Sequence[int]) -> tuple[tuple[int, ...], tupl
 
 @lru_cache(maxsize=64)
 def element_of(body: bytes | str) -> Element:
-    """A document as its meaning sees it; a text is a text, whatever encoding it says it is in."""
+    """Parse a document into the element tree of the semantics; the encoding declaration of a string is ignored."""
     builder = _Builder()
     parser = safe_parser("utf-8" if isinstance(body, str) else None)
     parser.ordered_attributes = parser.buffer_text = True
@@ -87,13 +87,13 @@ def element_of(body: bytes | str) -> Element:
     except expat.ExpatError as error:
         said = expat.ErrorString(error.code)
         raise DocumentError(said[:1].upper() + said[1:], line=error.lineno, column=error.offset + 1) from None
-    except (RefusedError, LookupError, ValueError) as error:  # the latter: Python does not know the encoding
+    except (RefusedError, LookupError, ValueError) as error:  # the latter: an encoding unknown to Python
         raise DocumentError(str(error), line=parser.CurrentLineNumber, column=parser.CurrentColumnNumber + 1) from None
     return builder.over[0]
 
 
 class _Builder:
-    """Expat's events as elements."""
+    """Builds elements from Expat events."""
 
     def __init__(self) -> None:
         self.over: list[Element] = []
@@ -105,7 +105,7 @@ class _Builder:
 
     def characters(self, text: str) -> None:
         content = self._open[-1][2]
-        if content and isinstance(content[-1], str):  # a comment stood between them
+        if content and isinstance(content[-1], str):  # a comment separated them
             content[-1] += text
         else:
             content.append(text)

@@ -1,8 +1,7 @@
-"""Documents as rows: what chains were found in each, as lists beside its own columns.
+"""Documents as rows: the chains found in each, as list columns in addition to its own columns.
 
-A chain has a key instead of a number: whoever reads documents and whoever joins them know different chains, and learn of
-new ones at different times. A key ends in the number of nodes that the chain names, so that rows can be taken apart by
-who does not know it.
+A chain has a hash key instead of a number, because readers and joiners have different sets of chains and load new ones at
+different times. The low bits of a key are the number of nodes of the chain, so that rows with unknown keys can be split.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def heights_of(keys: IntArray) -> IntArray:
 
 
 def keys_of(chains: Iterable[Chain]) -> IntArray:
-    """The keys of chains; that they differ is looked at."""
+    """Return the keys of chains, after a check for collisions."""
     keys = np.array([key_of(chain) for chain in chains], np.int64)
     if len(np.unique(keys)) < len(keys):
         raise LimitError(
@@ -44,10 +43,10 @@ def keys_of(chains: Iterable[Chain]) -> IntArray:
 
 
 def as_columns(bindings: Bindings, keys: IntArray, count: int) -> tuple[IntArray, dict[str, pa.Array]]:
-    """What was found in so many documents: which of them have anything in them, and their columns."""
+    """Encode the bindings of ``count`` documents: the documents with at least one chain, and their columns."""
     rows = np.bincount(bindings.documents, minlength=count)
     chains = keys[bindings.chains] if len(bindings.chains) else np.zeros(0, np.int64)
-    # Nodes of a row lie together, but rows may have been put into another order than their nodes.
+    # The nodes of a row are contiguous, but rows may be in another order than their nodes.
     many = heights_of(chains)
     nodes = bindings.nodes[_ranges(bindings.at, many)]
     lengths = np.bincount(bindings.documents, weights=many, minlength=count).astype(np.int64)
@@ -63,7 +62,7 @@ def as_columns(bindings: Bindings, keys: IntArray, count: int) -> tuple[IntArray
 def known_only(
     columns: Mapping[str, pa.ListArray], keys: Mapping[int, int]
 ) -> tuple[IntArray, dict[str, pa.ListArray]]:
-    """Of documents, only the rows of chains that somebody here asks for: which have any, and their columns."""
+    """Retain only the rows of chains in ``keys``: the documents that have any, and their columns."""
     chains = np.asarray(columns[CHAINS].flatten())
     rows = np.diff(np.asarray(columns[CHAINS].offsets))
     document = np.repeat(np.arange(len(rows)), rows)
@@ -83,7 +82,7 @@ def known_only(
 
 
 def as_bindings(columns: Mapping[str, pa.ListArray], keys: Mapping[int, int]) -> Bindings:
-    """Documents as the joiner takes them; all chains are known."""
+    """Decode the columns of documents into bindings; ``keys`` has all their chains."""
     chains = np.asarray(columns[CHAINS].flatten())
     rows = np.diff(np.asarray(columns[CHAINS].offsets))
     many = heights_of(chains)
@@ -99,7 +98,7 @@ def as_bindings(columns: Mapping[str, pa.ListArray], keys: Mapping[int, int]) ->
 
 
 def _ranges(begins: IntArray, lengths: IntArray) -> IntArray:
-    """All places from each beginning on, so many."""
+    """Concatenate the index ranges with these begins and lengths."""
     ends = np.cumsum(lengths)
     places: IntArray = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begins - (ends - lengths), lengths)
     return places

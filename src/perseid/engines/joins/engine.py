@@ -1,7 +1,7 @@
-"""The joins engine as drivers know it: documents become lists of chains before the shuffle, and pairs of them behind it.
+"""The joins engine: it finds chains in documents before the shuffle, and joins the documents after it.
 
-Subscriptions are split into shares, each with a state of its own that is given all documents. A driver only plans: what is
-compiled is imported where it runs.
+Subscriptions are split into query partitions, each with its own state and all documents as input. The driver only plans:
+kernels are imported lazily, where they run.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from perseid.engines.joins.reading import ChainReader
 
 FILE = "_file"
-"""The column of a row that is no document: a file of subscriptions that is there now."""
+"""The column of control rows with the name of an added subscription file; such rows are not documents."""
 
 
 @lru_cache(maxsize=4)
 def _reader(program: ChainProgram, trusted: bool) -> tuple[ChainReader, IntArray]:
-    """One reader a process: it knows the names of the documents before."""
+    """Return the reader of a program, cached per process with its dictionary of element names."""
     from perseid.engines.joins.documents import keys_of
     from perseid.engines.joins.reading import ChainReader
 
@@ -39,7 +39,7 @@ def _reader(program: ChainProgram, trusted: bool) -> tuple[ChainReader, IntArray
 
 
 def prepare(plan: JoinsPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepared]:
-    """Documents with what is asked for in them; those that have nothing of it do not go on."""
+    """Find the chains of all subscriptions in documents; drop documents without any."""
     from perseid.engines.joins.documents import as_columns
 
     program = plan.chain_program()
@@ -57,7 +57,7 @@ def prepare(plan: JoinsPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepar
 
 
 def step(plan: JoinsPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """One call of a share: files and documents in, notifications out, and what has to be kept."""
+    """Run one call of a query partition over new files and documents: return the notifications and the new state."""
     from perseid.engines.joins.shard import put_back, shard_of
 
     shard = shard_of(plan, rows.query_partition, state)
@@ -68,7 +68,7 @@ def step(plan: JoinsPlan, rows: EventBatch, state: bytes | None, watermark: Wate
 
 
 def _received(plan: JoinsPlan, rows: EventBatch) -> tuple[list[str], pa.Table]:
-    """The files that are news, and the documents."""
+    """Split input rows into the names of added subscription files and the table of documents."""
     from perseid.engines.joins.state import EPOCH, IDENTITY, TIME, document_schema
 
     names: list[str] = []
@@ -86,7 +86,7 @@ def _received(plan: JoinsPlan, rows: EventBatch) -> tuple[list[str], pa.Table]:
 
 
 def report(state: bytes) -> StateReport:
-    """What a state of this engine's holds."""
+    """Summarize an encoded state of this engine."""
     from perseid.engines.joins.state import report as reported
 
     return reported(state)

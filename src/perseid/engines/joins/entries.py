@@ -1,4 +1,4 @@
-"""Whose subscriptions are, and what they ask for: a few bytes each, however many there are."""
+"""Registered subscriptions: owner and template row of each entry, in a few bytes."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from perseid.engines.joins.values import extended
 from perseid.runtime.arrays import BoolArray, Int32Array, IntArray
 
 EntryNumbers: TypeAlias = IntArray | Int32Array
-"""Numbers of entries: kept in 32 bits, computed in 64."""
+"""Numbers of entries: stored in 32 bits, computed in 64."""
 
 
 class _Owners(Protocol):
-    """Names of one kind, by entry."""
+    """A column of owner names of one type, by entry."""
 
     def takes(self, names: Sequence[object]) -> bool: ...
     def extend(self, names: Sequence[object]) -> None: ...
     def at(self, places: EntryNumbers) -> list[object]: ...
     def are(self, names: Collection[object]) -> BoolArray:
-        """By entry: is it one of some?"""
+        """By entry: True if its name is one of ``names``."""
         ...
 
 
 class _Numbers:
-    """Names that are integers."""
+    """A column of int64 names."""
 
     def __init__(self) -> None:
         self.count, self.names = 0, np.zeros(0, np.int64)
@@ -50,11 +50,11 @@ class _Numbers:
 
 
 class _Texts:
-    """Names that are texts: their bytes, one after the other."""
+    """A column of string names, as concatenated UTF-8 bytes."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.data: Any = np.zeros(0, np.uint8)  # a buffer too, which stubs of NumPy say from Python 3.12 on
+        self.data: Any = np.zeros(0, np.uint8)  # also a buffer, which NumPy's stubs declare from Python 3.12 on
         self.ends: IntArray = np.zeros(1, np.int64)
 
     def takes(self, names: Sequence[object]) -> bool:
@@ -81,7 +81,7 @@ class _Texts:
         return found
 
     def column(self) -> pa.LargeBinaryArray:
-        """All of them, as Arrow has bytes."""
+        """Return all names as an Arrow binary array, without a copy."""
         parts = [None, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), self.count, parts)
 
@@ -91,7 +91,7 @@ def _encoded(text: str) -> bytes:
 
 
 class _Anything:
-    """Names as they are."""
+    """A list of names of any type."""
 
     def __init__(self, names: list[object]) -> None:
         self.names = names
@@ -110,12 +110,12 @@ class _Anything:
 
 
 class Entries:
-    """By entry: whose it is, and what it asks for. Rows that many ask for are kept once."""
+    """By entry: its owner and its template row. Identical row objects are stored once."""
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
         self._numbers: dict[int, int] = {}
-        """By a row's identity: its number."""
+        """By ``id()`` of a row: its number."""
         self._asked = np.zeros(0, np.int32)
         self._owners: _Owners | None = None
         self._count = 0
@@ -133,7 +133,7 @@ class Entries:
         return self.at(np.array([place]))[0]
 
     def at(self, places: EntryNumbers) -> list[tuple[object, Row]]:
-        """Some entries, by an array of their numbers."""
+        """Return the owner and the row of some entries, given by their numbers."""
         if self._owners is None:
             return []
         rows = self._rows
@@ -141,21 +141,21 @@ class Entries:
         return list(zip(self._owners.at(places), asked, strict=True))
 
     def row(self, place: int) -> Row:
-        """What an entry asks for."""
+        """Return the template row of an entry."""
         return self._rows[int(self._asked[place])]
 
     def swapped(self, places: EntryNumbers) -> BoolArray:
-        """By entry: is the older document the right block's?"""
+        """By entry: True if the older document matches the right block."""
         return np.array([row.swapped for row in self._rows], np.bool_)[self._asked[places]]
 
     def names(self, places: EntryNumbers) -> pa.StringArray:
-        """Whose entries are, as a column of texts."""
+        """Return the owners of entries as a string column."""
         if isinstance(self._owners, _Texts):
             return self._owners.column().take(pa.array(places)).cast(pa.string())
         return pa.array([] if self._owners is None else list(map(str, self._owners.at(places))), pa.string())
 
     def extend(self, whose: Sequence[object], rows: Sequence[Row]) -> None:
-        """More entries."""
+        """Append entries."""
         if not whose:
             return
         if self._owners is None:
@@ -170,11 +170,11 @@ class Entries:
     def _number(self, row: Row) -> int:
         found = self._numbers.setdefault(id(row), len(self._rows))
         if found == len(self._rows):
-            self._rows.append(row)  # and it is kept, so nothing else has its identity
+            self._rows.append(row)  # the list holds a reference, so its id() stays unique
         return found
 
     def are(self, whose: Collection[object]) -> BoolArray:
-        """By entry: does it belong to one of some?"""
+        """By entry: True if its owner is one of these."""
         if self._owners is None or not whose:
             return np.zeros(self._count, np.bool_)
         if self._owners.takes(list(whose)):

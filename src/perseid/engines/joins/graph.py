@@ -1,12 +1,12 @@
-"""Join graphs: what two blocks have to do with each other, once all that one document decides is gone.
+"""Join graphs: the relation of two blocks, reduced to the parts that a single document does not decide.
 
-A subscription's blocks are trees, and its equalities are edges between them. Of the trees only the nodes count that are
-compared and those where their ways part (paper 3, Section 4.2). What lies above, below or between them is a demand on the
-nodes that are left, and becomes part of what they are: a :class:`Chain` is a tree pattern that finds one compared node
-together with the nodes above it that are left.
+A subscription's blocks are trees, and its equalities are edges between them. The reduced graph retains only the compared
+nodes and those where the paths to them branch (paper 3, Section 4.2). The steps above, below and between them are
+conditions on the retained nodes and part of their identity: a :class:`Chain` is a tree pattern that finds one compared
+node and its retained ancestors.
 
-Two graphs that differ only in what their nodes are have one *template*; a subscription is a template and a chain for
-each of its edges.
+Graphs that differ only in the identity of their nodes have the same *template*; a subscription is a template and chains
+for each of its edges.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from perseid.lang.subscriptions import MIRRORED, Block, Comparator, Relation
 from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, kept, step_at
 
 ENDLESS = 1 << 62
-"""The window of subscriptions that have none."""
+"""The window of subscriptions without one."""
 MAX_ORDERS = 5_040
-"""Orders of edges that are tried for the one that equal graphs share; with more, some equal graphs are two templates."""
+"""Limit of edge orders tried for the canonical one; beyond it some isomorphic graphs have different templates."""
 
 
 class Kind(IntEnum):
-    """What an edge asks; edges are asked in this order."""
+    """The predicate of an edge; edges are evaluated in this order."""
 
     NEWER_IS = 0
     """A node of the newer document has the text of a constant."""
@@ -47,7 +47,7 @@ class Kind(IntEnum):
 
 
 Slots: TypeAlias = tuple[int, ...]
-"""The nodes of a chain from above, as numbers that nodes of a template have."""
+"""The nodes of a chain, topmost first, as numbers in a template."""
 
 
 @dataclass(frozen=True, order=True)
@@ -62,28 +62,28 @@ class Edge:
 
 @dataclass(frozen=True, order=True)
 class Template:
-    """What subscriptions share that differ only in the nodes they mean, in constants and in windows."""
+    """The common structure of subscriptions that differ only in chains, constants and windows."""
 
     edges: tuple[Edge, ...]
     strict: bool
-    """The newer document is later, and not of the same time."""
+    """True if the newer document must be strictly later."""
     shown: tuple[Slots, Slots]
-    """The nodes of the older and of the newer document that a notification names."""
+    """The nodes of the older and of the newer document in a notification."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """A compared node and the nodes above it that count, as a tree pattern; nodes are named from above, n0, n1, …"""
+    """A compared node and its retained ancestors, as a tree pattern; nodes are named n0, n1, … from the top."""
 
     stream: str
     tree: str
     height: int
-    """How many nodes it names."""
+    """The number of named nodes."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What an edge is for one subscription: the chains of its template's edge, and a constant."""
+    """The chains or the chain and constant of one subscription for an edge of its template."""
 
     older: Chain | None = None
     newer: Chain | None = None
@@ -98,33 +98,33 @@ class Row:
     asked: tuple[Asked, ...]
     window: int | None
     swapped: bool
-    """The older document is the right block's."""
+    """True if the older document matches the right block."""
     order: tuple[tuple[int, ...], tuple[int, ...]]
-    """By shown node of the older and of the newer block, in the order they have there: its place among those of the template."""
+    """By shown node of the older and of the newer block, in block order: its index among those of the template."""
     names: tuple[tuple[str | None, ...], tuple[str | None, ...]]
-    """By the same nodes: the variables they are."""
+    """By the same nodes: their variables."""
 
 
 @dataclass(frozen=True)
 class _Open:
-    """An edge whose nodes have no numbers yet."""
+    """An edge with unnumbered nodes."""
 
     kind: Kind
     op: str
     chains: tuple[Sequence[Hashable], Sequence[Hashable]]
-    """The nodes of the older and of the newer chain, from above."""
+    """The nodes of the older and of the newer chain, topmost first."""
     asked: Asked
 
 
 def rows_of(related: Related) -> Iterator[Row]:
-    """The rows that a subscription is: one, or one for each order of the documents where either may come first."""
+    """Yield the rows of a subscription: one, or one per document order if either block may match the older document."""
     yield _row(related, LEFT, related.relation is Relation.FOLLOWED_BY)
     if related.relation is Relation.JOIN:
         yield _row(related, RIGHT, False)
 
 
 def same_order(rows: Sequence[Row]) -> list[list[int]]:
-    """The places of rows by the order of the documents they ask for; those of one list are alternatives."""
+    """Group the indices of rows by document order; the rows of one list are alternatives."""
     by_order: dict[bool, list[int]] = {}
     for place, row in enumerate(rows):
         by_order.setdefault(row.swapped, []).append(place)
@@ -188,7 +188,7 @@ def _kind_of(op: Comparator, value: tp.Constant, newer: bool) -> Kind:
 
 
 def _op_of(op: Comparator, value: tp.Constant) -> str:
-    """With a text things compare as texts, with a number as numbers: two kinds of the same sign."""
+    """Return the operator, marked if it compares texts: comparison with a string is textual, with a number numeric."""
     if op == "contains" or (op == "=" and isinstance(value, str)):
         return ""
     return f"{op} text" if isinstance(value, str) else op
@@ -197,10 +197,10 @@ def _op_of(op: Comparator, value: tp.Constant) -> str:
 def _canonical(
     edges: Sequence[_Open], shown: Sequence[Sequence[Hashable]], strict: bool
 ) -> tuple[Template, tuple[int, ...]]:
-    """The smallest of the templates that an order of the edges gives, and the first order that gives it.
+    """Return the smallest template over all edge orders, and the first edge order that gives it.
 
-    Edges are sorted before by what they ask, so subscriptions that ask the same have the same order, and how many orders
-    there are is only looked at once for each shape of a graph.
+    Edges are first sorted by predicate and chains, so equal subscriptions start from the same order, and the enumeration
+    of orders is cached per shape of a graph.
     """
     given = sorted(range(len(edges)), key=lambda i: (edges[i].kind, edges[i].op, _sorted_by(edges[i].asked)))
     made, numbers = _numbered([edges[i] for i in given])
@@ -223,7 +223,7 @@ def _smallest(template: Template) -> tuple[Template, tuple[int, ...]]:
 
 
 def _reordered(template: Template, order: Sequence[int]) -> Template:
-    """A template with its edges in another order, and its nodes numbered as they come then."""
+    """Return a template with reordered edges, and nodes renumbered by first occurrence."""
     numbers: tuple[dict[int, int], dict[int, int]] = ({}, {})
     edges = []
     for i in order:
@@ -243,7 +243,7 @@ def _sorted_by(asked: Asked) -> tuple[str, ...]:
 
 
 def joins_of(template: Template) -> tuple[Edge, ...]:
-    """The template as the paper has it: equalities between documents, and no node that is there for a constant only."""
+    """Return the template as defined in the paper: equality edges, without nodes that only a constant uses."""
     older, newer = template.shown
     return canonical_edges(
         ([slot for slot in edge.older if slot in older], [slot for slot in edge.newer if slot in newer])
@@ -253,12 +253,12 @@ def joins_of(template: Template) -> tuple[Edge, ...]:
 
 
 def canonical_edges(chains: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> tuple[Edge, ...]:
-    """The edges that all graphs share which differ only in what their nodes are, of equalities between chains of nodes."""
+    """Return the canonical edges of equalities between chains, common to all isomorphic graphs."""
     return _canonical([_Open(Kind.EQUAL, "", each, Asked()) for each in chains], ((), ()), False)[0].edges
 
 
 def _numbered(edges: Sequence[_Open]) -> tuple[tuple[Edge, ...], tuple[dict[Hashable, int], dict[Hashable, int]]]:
-    """The edges in an order, nodes numbered as they come; and the numbers."""
+    """Number the nodes of edges by first occurrence; return the edges and the numbers per side."""
     numbers: tuple[dict[Hashable, int], dict[Hashable, int]] = ({}, {})
     made = []
     for edge in edges:
@@ -271,7 +271,7 @@ def _numbered(edges: Sequence[_Open]) -> tuple[tuple[Edge, ...], tuple[dict[Hash
 
 
 def _above(node: Node, left: Sequence[Node]) -> list[Node]:
-    """The nodes that count on the way to one, and itself, from above."""
+    """Return the retained ancestors of a node and the node itself, topmost first."""
     return [one for one in left if node[: len(one)] == one]
 
 
@@ -283,7 +283,7 @@ def _chain(block: Block, node: Node, left: Sequence[Node]) -> Chain:
 
 
 def _narrowed(step: tp.TreeNode, here: Node, node: Node, left: Sequence[Node], names: dict[Node, str]) -> tp.TreeNode:
-    """A step on the way to a node: other ways to nodes that count are left to their own chains."""
+    """Return a step on the path to a node, without branches to other retained nodes, which have their own chains."""
     on_way = node[len(here)] if len(here) < len(node) else None
     predicates = tuple(
         _nameless(one)
@@ -296,7 +296,7 @@ def _narrowed(step: tp.TreeNode, here: Node, node: Node, left: Sequence[Node], n
         assert isinstance(inner, tp.TreeNode)
         after = _narrowed(inner, (*here, on_way), node, left, names)
     if step.next is not None and on_way != -1 and not any(other[: len(here) + 1] == (*here, -1) for other in left):
-        # The rest of the path only has to be there.
+        # The rest of the path is an existence predicate.
         predicates = (*predicates, tp.Exists(_nameless_node(step.next)))
     siblings = None if step.siblings is None else _nameless_expr(step.siblings)
     return replace(step, returns=names.get(here), predicates=predicates, siblings=siblings, next=after, span=None)

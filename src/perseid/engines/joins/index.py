@@ -1,7 +1,7 @@
-"""Subscriptions as the kernels know them: the relation RT of every template, as a tree of hashed choices.
+"""The index of subscriptions for the kernels: the relation RT of every template, as a trie of hashed choices.
 
-Subscriptions that ask for the same chains and constants are one *group* and end at one prefix; there they lie by window,
-the widest first, so that those a pair of documents is due to are the first so many. Nothing is scanned to find them.
+Subscriptions with the same chains and constants are one *group* and end at one prefix. A group is sorted by window, the
+widest first, so a binary search finds how many of its first subscriptions match a pair of documents.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from perseid.runtime.arrays import FloatArray, Int8Array, Int32Array, IntArray
 
 @dataclass
 class Subscriptions:
-    """A set of subscriptions that can grow and shrink; ``values`` are shared with the documents."""
+    """A mutable set of subscriptions; ``values`` are shared with the documents."""
 
     values: Values
     chains: dict[Chain, int] = field(default_factory=dict)
     templates: dict[Template, int] = field(default_factory=dict)
     roots: list[int] = field(default_factory=list)
     numbers: Entries = field(default_factory=Entries)
-    """By entry: whose it is, and what it asks for."""
+    """By entry: its owner and its template row."""
     alternatives: Alternatives = field(default_factory=Alternatives)
     prefixes: int = 0
     _ends: list[Int32Array] = field(default_factory=list)
     _windows: list[IntArray] = field(default_factory=list)
-    """Of entries that came since the last order was made: it has those of the others."""
+    """Windows of entries added since the last sort; ``_ordered`` has those of earlier entries."""
 
     def __post_init__(self) -> None:
         self.keys = np.zeros((1024, 3), np.int32)
         self.children = np.full(1024, -1, np.int32)
         self.asks = np.zeros(y.most_of(1024), np.int32)
-        """By prefix: the edge it asks next."""
+        """By prefix: the next edge to evaluate."""
         self.order = np.zeros(0, np.int32)
-        """Entries by group, the widest window first; those that were removed are not among them."""
+        """Entries by group, the widest window first, without removed ones."""
         self._ordered, self._settled = np.zeros(0, np.int64), 0
-        """Their windows in that order, and how many entries there were."""
+        """Windows in that order, and the number of entries at the last sort, removed ones included."""
 
     def add(self, given: Iterable[tuple[object, Row]]) -> None:
-        """Add rows, each with whose it is; several of one owner and one order of the documents are alternatives."""
+        """Add rows with their owners; rows with the same owner and document order are alternatives."""
         rows = list(given)
         width = max((len(row.asked) for _, row in rows), default=1)
         paths = np.zeros((len(rows), 2 * width), np.int64)
@@ -74,7 +74,7 @@ class Subscriptions:
                 self.alternatives.add(np.array([places]) + first, ends[places].reshape(1, -1))
 
     def add_paths(self, roots: IntArray, paths: IntArray, lengths: IntArray, windows: IntArray) -> IntArray:
-        """Add subscriptions as choices, and return the prefix that each ends at; whose they are is in ``numbers`` already."""
+        """Add subscriptions as choices, and return the end prefix of each; their owners are already in ``numbers``."""
         ends = np.zeros(len(roots), np.int64)
         at = np.array([len(roots), 0, self.prefixes], np.int64)
         while at[1] < at[0]:
@@ -87,7 +87,7 @@ class Subscriptions:
         return ends
 
     def remove(self, whose: Collection[object]) -> int:
-        """Take out all that belongs to somebody; how many entries that was."""
+        """Remove the entries of these owners, and return their number."""
         gone = self.numbers.are(whose)
         ends = np.concatenate([np.zeros(0, np.int32), *self._ends])
         gone &= ends >= 0
@@ -105,7 +105,7 @@ class Subscriptions:
         return self.chains.setdefault(chain, len(self.chains))
 
     def root(self, template: Template) -> int:
-        """The empty prefix of a template, a new one if need be."""
+        """Return the root prefix of a template, registering the template if it is new."""
         number = self.templates.setdefault(template, len(self.templates))
         if number == len(self.roots):
             many = max((slot for edge in template.edges for slot in (*edge.older, *edge.newer)), default=0)
@@ -122,7 +122,7 @@ class Subscriptions:
         return self.roots[number]
 
     def choice(self, edge: Edge, asked: Asked) -> tuple[int, int]:
-        """What a subscription chooses at an edge."""
+        """Return the choice (a, b) of a subscription at an edge."""
         older, newer = (None if one is None else self.chain(one) for one in (asked.older, asked.newer))
         if older is not None and newer is not None:
             if edge.kind is Kind.ORDERED:
@@ -132,7 +132,7 @@ class Subscriptions:
         return self.choices(edge, asked, [asked.value])[0]
 
     def choices(self, edge: Edge, asked: Asked, values: Iterable[Constant]) -> list[tuple[int, int]]:
-        """What subscriptions choose at an edge that differ in their constants alone."""
+        """Return the choices at an edge of subscriptions that differ only in their constants."""
         compared = asked.older or asked.newer
         assert compared is not None
         chain = self.chain(compared)
@@ -146,7 +146,7 @@ class Subscriptions:
     # for the kernels
 
     def compiled(self) -> Index:
-        """The arrays; they are good until something is added or removed."""
+        """Compile the arrays for the kernels, which are valid until a subscription is added or removed."""
         templates, edges, slots = _tables(list(self.templates), self.roots)
         ends, windows = self._order()
         where = np.zeros((self.prefixes, 2), np.int32)
@@ -164,11 +164,11 @@ class Subscriptions:
         return Index(templates, edges, slots, self.keys, self.children, where, windows, *ranges, *pairs, newer, sizes)
 
     def widest(self) -> int:
-        """The widest window of all; -1 where there is no subscription."""
+        """Return the widest window; -1 without subscriptions."""
         return max((int(some.max(initial=-1)) for some in (self._ordered, *self._windows)), default=-1)
 
     def _order(self) -> tuple[Int32Array, IntArray]:
-        """Put all entries in order: the prefix that each ends at, and its window."""
+        """Sort all entries by end prefix and window; return the end prefix and the window of each."""
         ends = np.concatenate([np.zeros(0, np.int32), *self._ends])
         windows = np.zeros(len(ends), np.int64)
         windows[self.order] = self._ordered
@@ -176,13 +176,13 @@ class Subscriptions:
         self._ends, self._windows, self._settled = [ends], [], len(ends)
         np.negative(windows, out=windows)
         order = np.lexsort((windows, ends)).astype(np.int32)
-        self.order = order[np.searchsorted(ends, 0, sorter=order) :]  # those that were removed come first
+        self.order = order[np.searchsorted(ends, 0, sorter=order) :]  # removed entries sort first
         self._ordered = windows[self.order]
         np.negative(self._ordered, out=self._ordered)
         return ends[self.order], self._ordered
 
     def _kinds(self, edges: IntArray) -> Int8Array:
-        """By place in the table: what the edge asks that leads on there, or -1."""
+        """By slot of the hash table: the kind of the edge of its choice, or -1 if empty."""
         by_edge = np.append(edges[:, y.E_KIND], -1).astype(np.int8)
         by_prefix = by_edge[np.minimum(self.asks[: max(self.prefixes, 1)], len(edges))]
         found = by_prefix[self.keys[:, 0]]
@@ -190,7 +190,7 @@ class Subscriptions:
         return found
 
     def _pairs(self, at: IntArray) -> tuple[Int32Array, Int32Array, IntArray, IntArray]:
-        """Pairs of chains by the edges that ask for them: most pairs of rows with one value are of use to few templates."""
+        """Index edges by pairs of chains, because most pairs of rows with equal values concern few templates."""
         chains = self.keys[at, 1].astype(np.int64) << 32 | self.keys[at, 2]
         asked, which = np.unique(chains, return_inverse=True)
         by = np.unique(which.astype(np.int64) << 32 | self.asks[self.keys[at, 0]])
@@ -201,7 +201,7 @@ class Subscriptions:
         )
 
     def _ranges(self, at: IntArray) -> tuple[Int32Array, Int32Array, Int32Array, FloatArray, Int32Array]:
-        """Lists of thresholds by prefix and chain, rising, and where each leads."""
+        """Index ascending lists of thresholds by prefix and chain, with the prefix that each threshold leads to."""
         prefix, chain = self.keys[at, 0], self.keys[at, 1]
         thresholds = self.values.thresholds()[self.keys[at, 2]]
         order = np.lexsort((thresholds, chain, prefix))
@@ -214,19 +214,19 @@ class Subscriptions:
         return *_table(first, second), ranges, thresholds[order], self.children[at][order]
 
     def whose(self, end: int, count: int, index: Index) -> list[tuple[object, Row]]:
-        """The first so many subscriptions of a group: whose they are, and what they ask for."""
+        """Return the owners and rows of the first ``count`` subscriptions of a group."""
         first = int(index.ends[end, 0])
         return self.numbers.at(self.order[first : first + count])
 
     def due(self, rows: IntArray, index: Index) -> Int32Array:
-        """The entries that rows of what was found are due to, those of a row one after the other."""
+        """Return the entries that result rows notify, concatenated by row."""
         counts = rows[:, y.O_COUNT]
         begins = index.ends[rows[:, y.O_GROUP], 0] - (np.cumsum(counts) - counts)
         return self.order[np.repeat(begins, counts) + np.arange(int(counts.sum()))]
 
 
 def _table(a: IntArray, b: IntArray) -> tuple[Int32Array, Int32Array]:
-    """A hashed table in which (a, b, 0) leads to its own number."""
+    """Return a hash table that maps (a, b, 0) to its index."""
     size = y.size_for(len(a))
     keys, children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
     put_all(keys, children, size - 1, a, b, np.zeros_like(a), len(a))
@@ -234,7 +234,7 @@ def _table(a: IntArray, b: IntArray) -> tuple[Int32Array, Int32Array]:
 
 
 def _tables(templates: Sequence[Template], roots: Sequence[int]) -> tuple[IntArray, IntArray, IntArray]:
-    """Templates, their edges and the slots of these, as rows."""
+    """Encode templates, their edges and the slots of these as kernel rows."""
     T: list[tuple[int, ...]] = []
     E: list[tuple[int, ...]] = []
     S: list[tuple[int, bool]] = []
@@ -262,6 +262,6 @@ def _tables(templates: Sequence[Template], roots: Sequence[int]) -> tuple[IntArr
 
 
 def _op(text: str) -> int:
-    """The number of an operator; of one on texts, 8 more."""
+    """Return the number of an operator, plus 8 if it compares texts."""
     sign, _, kind = text.partition(" ")
     return y.OPS.get(sign, 0) + (8 if kind else 0)

@@ -1,4 +1,4 @@
-"""Documents in, notifications out: what a set of subscriptions finds in documents that come in the order of their time."""
+"""The join of documents, in time order, for a set of subscriptions."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ from perseid.errors import LimitError
 from perseid.runtime.arrays import IntArray
 
 FEW = 1_024
-"""Documents that are worth letting go of."""
+"""Minimum number of expired documents for an eviction, which rebuilds the lists."""
 VIEW_BYTES = 1 << 27
 BLOCK = 256
-"""Rows of what is found that are made Python's at once."""
+"""Result rows that are converted to Python objects at once."""
 _SLICE_BYTES = 12
 MAX_ROWS_PER_DOCUMENT = 1 << 22
-"""Ways in which one document may join with earlier ones."""
+"""Maximum number of result rows of one newer document."""
 MAX_EXPANDED_PER_DOCUMENT = 1_000_000
-"""Notifications that a newer document may have, if each is a row of its own."""
+"""Maximum number of notifications of one newer document, if each is an output row."""
 
 
 @dataclass(frozen=True)
 class Bindings:
-    """Chains found in documents: a row each, those of a document one after the other."""
+    """Chains found in documents: a row each, contiguous by document."""
 
     documents: IntArray
-    """By row: its document, as a place among those that come together."""
+    """By row: the index of its document in the batch."""
     chains: IntArray
     texts: Sequence[str]
     at: IntArray
-    """By row: where its nodes begin."""
+    """By row: the offset of its nodes."""
     nodes: IntArray
 
 
 @dataclass(frozen=True)
 class Joined:
-    """What was found: rows of the kernel's, and the nodes they name."""
+    """The result of a join: rows of the kernel, and their nodes."""
 
     rows: IntArray
     nodes: IntArray
@@ -64,10 +64,10 @@ class Joined:
 
 
 class Joiner:
-    """The join state: documents that have come, and all that may still be joined."""
+    """The join state: the rows of retained documents, and the posting lists and slices of their values."""
 
     def __init__(self, subscriptions: Subscriptions, views: int = y.CACHED, view_bytes: int = VIEW_BYTES) -> None:
-        """Views take so many bytes at most; when they would take more, all are dropped and made anew as they are needed."""
+        """Views take at most ``view_bytes``; beyond that, all are dropped and rebuilt on demand."""
         self.subscriptions = subscriptions
         self.views = views
         self._most_slices = view_bytes // _SLICE_BYTES
@@ -80,14 +80,14 @@ class Joiner:
         self.slices = np.zeros((0, 3), np.int32)
         self.count = self.rows_used = self.nodes_used = 0
         self.forgotten = 0
-        """Documents that came and are kept no more."""
+        """Number of evicted documents."""
         self._told = np.zeros(N_WIDTH, np.int64)
         self._room: dict[str, int] = {"pairs": 256, "links": 1024, "states": 256, "found": 4096, "nodes": 1 << 14}
         self._latest = np.zeros(0, np.int32)
         self.index: Index | None = None
 
     def add(self, times: IntArray, bindings: Bindings) -> Joined:
-        """Documents, the oldest first: what they and those before them are due. They are numbered as they come."""
+        """Join documents, the oldest first, with each other and all earlier ones; number them in order of arrival."""
         self._forget()
         first, last = self.count, self.count + len(times)
         self.append(times, bindings)
@@ -114,7 +114,7 @@ class Joiner:
         return Joined(rows, room.nodes[:nodes].copy(), self.index)
 
     def text_of(self, document: int, node: int) -> str | None:
-        """The text of a node that a chain ends in; None for those above."""
+        """Return the text of a node at the end of a chain; None for other nodes."""
         begin, end = self.documents[document - self.forgotten].tolist()
         heights = self._heights()
         for chain, value, at in self.rows[begin:end].tolist():
@@ -123,11 +123,11 @@ class Joiner:
         return None
 
     def changed(self) -> None:
-        """Subscriptions were added or removed."""
+        """Invalidate the compiled index, after subscriptions were added or removed."""
         self.index = None
 
     def append(self, times: IntArray, given: Bindings) -> None:
-        """Documents that are known and not yet joined."""
+        """Append documents to the arrays without joining them."""
         many = np.bincount(given.documents, minlength=len(times)) if len(times) else np.zeros(0, np.int64)
         ends = self.rows_used + np.cumsum(many)
         self.times = extended(self.times, self.count, times)
@@ -139,7 +139,7 @@ class Joiner:
         self.count += len(times)
         self.rows_used += len(given.chains)
         self.nodes_used += len(given.nodes)
-        # A row is in one list of each kind, so there are never more of them than rows.
+        # A row is in at most one posting list and one slice, so neither has more entries than there are rows.
         self.postings = roomy(self.postings, self.rows_used)
         if self.views == y.CACHED:
             self.slices = roomy(self.slices, min(self.rows_used, self._most_slices))[: self._most_slices]
@@ -148,12 +148,12 @@ class Joiner:
             self.heads = np.concatenate([self.heads, _no_lists(max(size, 2 * len(self.heads)) - len(self.heads))])
 
     def restore(self, times: IntArray, bindings: Bindings) -> None:
-        """Documents that were joined before this joiner was there."""
+        """Append documents that an earlier joiner has joined, and rebuild the posting lists."""
         self.append(times, bindings)
         list_documents(self.store(), self.room(), 0, self.count)
 
     def _forget(self) -> None:
-        """Let go of documents that no window reaches any more, once they are most of all."""
+        """Evict expired documents, once they are at least half of all documents and at least ``FEW``."""
         if self.index is None or not self.count:
             return
         oldest = int(self.times[self.count - 1]) - int(self.index.sizes[y.X_WIDEST])
@@ -176,26 +176,26 @@ class Joiner:
 
     @property
     def view_bytes(self) -> int:
-        """What views take."""
+        """Size of the views in bytes."""
         return int(self.slices.nbytes)
 
     @property
     def views_dropped(self) -> int:
-        """How often there was no more room for them."""
+        """Number of times that all views were dropped because of their limit."""
         return int(self._told[N_DROPPED])
 
     def _heights(self) -> IntArray:
         return np.array([chain.height for chain in self.subscriptions.chains] or [0], np.int64)
 
     def store(self) -> Store:
-        """The join state, for the kernels."""
+        """Return the join state as arrays for the kernels."""
         known = self.subscriptions.values.known()
         return Store(
             self.times, self.documents, self.rows, self._heights(), self.nodes, *known, self.heads, self.postings, self.slices
         )  # fmt: skip
 
     def room(self, before: Room | None = None) -> Room:
-        """What the kernels write to, with what they have written."""
+        """Allocate the buffers of the kernels, with the results copied from ``before``."""
         size = self._room
         most = int((self.documents[: self.count, 1] - self.documents[: self.count, 0]).max(initial=1))
         found, nodes = np.zeros((size["found"], y.O_WIDTH), np.int64), np.zeros(size["nodes"], np.int64)
@@ -232,20 +232,20 @@ class Joiner:
         )
 
     def _grow(self) -> None:
-        """Twice as much room for everything: what was short is not told."""
+        """Double all capacities: the kernel does not report which one was exhausted."""
         for name in self._room:
             self._room[name] *= 2
 
 
 def _no_lists(count: int) -> IntArray:
-    """Values that no document has."""
+    """Return heads for values without posting lists and slices."""
     heads = np.empty((count, 2), np.int64)
     heads[:, 0], heads[:, 1] = -1, -2
     return heads
 
 
 def require_expandable(joined: Joined) -> None:
-    """Raise an error where a document has more notifications than may be rows of their own."""
+    """Raise an error if a newer document has more notifications than the limit for expanded rows."""
     if not len(joined.rows):
         return
     newer = joined.rows[:, y.O_NEWER]
@@ -259,7 +259,7 @@ def require_expandable(joined: Joined) -> None:
 
 
 def pairs(joined: Joined) -> Iterator[tuple[int, int, int, int, list[int]]]:
-    """Every pair: a group, how many of its subscriptions are due, the older document, the newer, and the nodes."""
+    """Yield each result row: group, number of its matching subscriptions, older document, newer document, nodes."""
     for part in _blocks(joined):
         rows = part.rows.tolist()
         first = rows[0][y.O_AT]
@@ -270,7 +270,7 @@ def pairs(joined: Joined) -> Iterator[tuple[int, int, int, int, list[int]]]:
 
 
 class Notified(NamedTuple):
-    """One notification as the engine finds it."""
+    """One notification, with older and newer document and their nodes."""
 
     owner: object
     row: Row
@@ -278,11 +278,11 @@ class Notified(NamedTuple):
     newer: int
     nodes: list[int]
     also: tuple[tuple[Row, list[int]], ...] = ()
-    """Other alternatives of the subscription that find it, and their nodes in the order of their rows."""
+    """Other alternatives of the subscription with the same notification, and their nodes in the order of their rows."""
 
 
 def notified(joined: Joined, subscriptions: Subscriptions) -> Iterator[Notified]:
-    """Every notification once, whatever number of alternatives find it."""
+    """Yield every notification once, even if several alternatives match it."""
     for block in merged_blocks(joined, subscriptions):
         begin, merged = 0, block.merged
         for part in _blocks(block.joined):
@@ -302,26 +302,26 @@ def notified(joined: Joined, subscriptions: Subscriptions) -> Iterator[Notified]
 
 
 class MergedBlock(NamedTuple):
-    """Rows of some newer documents, whose alternatives are merged."""
+    """Result rows of some newer documents, with merged alternatives."""
 
     joined: Joined
     merged: Merged | None = None
-    """None where no entry that is due has alternatives; then the arrays below are empty."""
+    """None if no matching entry has alternatives; then the arrays below are empty."""
     pair: Any = ()
-    """By entry that is due: its row of the block."""
+    """By matching entry: its row of the block."""
     entry: Any = ()
 
 
 def merged_blocks(joined: Joined, subscriptions: Subscriptions) -> Iterator[MergedBlock]:
-    """Merge alternatives a few rows at a time: arrays by notification are as long as a block and one document need.
+    """Merge alternatives block by block, which bounds the arrays by notification to one block and one document.
 
-    A block ends behind the last row of a newer document, so that no alternatives of one notification are apart.
+    A block ends after the last row of a newer document, so it contains all alternatives of a notification.
     """
     if not subscriptions.alternatives:
         yield MergedBlock(joined)
         return
     rows = joined.rows
-    # The kernel joins documents one after the other: the rows of a newer document are contiguous.
+    # The kernel joins one document at a time, so the rows of a newer document are contiguous.
     ends = np.append(np.flatnonzero(rows[1:, y.O_NEWER] != rows[:-1, y.O_NEWER]) + 1, len(rows))
     begin = 0
     while begin < len(rows):
@@ -335,7 +335,7 @@ def merged_blocks(joined: Joined, subscriptions: Subscriptions) -> Iterator[Merg
 
 
 def _blocks(joined: Joined) -> Iterator[Joined]:
-    """A few rows at a time: objects that die young cost Python little."""
+    """Split a join into blocks: short-lived Python objects are cheap."""
     return (_cut(joined, begin, begin + BLOCK) for begin in range(0, len(joined.rows), BLOCK))
 
 

@@ -1,10 +1,10 @@
-"""Documents through all templates: paper 3's Algorithms 1 to 5 over arrays.
+"""The join kernel: evaluates all templates for each document (Algorithms 1 to 5 of Hong et al., paper 3) over arrays.
 
-A row of ``R`` is a chain found in a document (Rbin, with the value of its node from Rdoc beside it): its chain, its
-value, and where its nodes stand. Values have lists of the rows that have them, the newest first. A new document's values
-lead to older documents that share some (Rvj); for each of these the pairs of rows with one value are what all templates
-are asked about (RL and RR). A template's relation RT is a tree of hashed keys: a path from its root is a choice of chains
-and constants for one edge after the other, so choices that no subscription makes are not followed.
+A row of ``R`` is a chain found in a document (Rbin, with the value of its node from Rdoc): chain, value, and offset of
+its nodes. Each value has lists of its rows, the newest first. The values of a new document lead to the older documents
+that share some (Rvj); for each of these, all templates are evaluated over the pairs of rows with equal values (RL and
+RR). A template's relation RT is a trie of hashed keys: a path from its root chooses chains and constants, edge by edge,
+so choices without a subscription are not followed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _mixed(prefix: int, a: int, b: int) -> int:
 
 @compiled
 def find(keys: Keys, children: Places, mask: int, prefix: int, a: int, b: int) -> int:
-    """The prefix that a choice leads to, or -1."""
+    """Return the prefix that a choice leads to, or -1."""
     at = _mixed(prefix, a, b) & mask
     while children[at] >= 0:
         if keys[at, 0] == prefix and keys[at, 1] == a and keys[at, 2] == b:
@@ -33,7 +33,7 @@ def find(keys: Keys, children: Places, mask: int, prefix: int, a: int, b: int) -
 
 @compiled
 def put(keys: Keys, children: Places, mask: int, prefix: int, a: int, b: int, child: int) -> None:
-    """Add a choice that is not there."""
+    """Insert a choice that is not in the table."""
     at = _mixed(prefix, a, b) & mask
     while children[at] >= 0:
         at = (at + 1) & mask
@@ -43,7 +43,7 @@ def put(keys: Keys, children: Places, mask: int, prefix: int, a: int, b: int, ch
 
 @entry
 def put_all(keys: Keys, children: Places, mask: int, prefixes: Ints, a: Ints, b: Ints, count: int) -> None:
-    """Choices that lead to their own numbers."""
+    """Insert choices that lead to their own indices."""
     for i in range(count):
         put(keys, children, mask, prefixes[i], a[i], b[i], i)
 
@@ -60,10 +60,9 @@ def put_again(keys: Keys, children: Places, mask: int, old_keys: Keys, old_child
 def put_paths(
     keys: Keys, children: Places, mask: int, asks: Places, roots: Ints, paths: Rows, lengths: Ints, ends: Ints, at: Ints
 ) -> None:
-    """Add the paths of subscriptions, each a choice (a, b) for every edge: where each ends, and which edge prefixes ask next.
+    """Insert the paths of subscriptions, each a choice (a, b) per edge; write their end prefixes and the prefixes' next edges.
 
-    ``at`` has how many paths there are, how many are done, and how many prefixes there are. It stops where the table is full
-    to two thirds.
+    ``at`` is the number of paths, of paths inserted, and of prefixes. Insertion stops when the table is two thirds full.
     """
     used = at[2]
     for i in range(at[1], at[0]):
@@ -101,7 +100,7 @@ def _compare(op: int, x: float, y: float) -> bool:
 
 @compiled
 def _bind(S: Rows, at: int, count: int, nodes: Ints, first: int, slots: Ints, side: int) -> bool:
-    """Take a chain's nodes into the slots of an edge; False where a slot has another node already."""
+    """Bind a chain's nodes to the slots of an edge; False if a slot is bound to another node."""
     for k in range(count):
         slot, node = S[at + k, S_SLOT], nodes[first + k]
         if S[at + k, S_NEW]:
@@ -113,7 +112,7 @@ def _bind(S: Rows, at: int, count: int, nodes: Ints, first: int, slots: Ints, si
 
 @compiled
 def bind_both(x: Index, store: Store, room: Room, e: int, old: int, new: int) -> bool:
-    """Take the nodes of two rows into the slots of an edge; False where they do not fit."""
+    """Bind the nodes of two rows to the slots of an edge; False if a slot is bound to another node."""
     E, R = x.edges, store.rows
     return _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots, 0) and _bind(
         x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots, MAX_SLOTS
@@ -122,7 +121,7 @@ def bind_both(x: Index, store: Store, room: Room, e: int, old: int, new: int) ->
 
 @compiled
 def _wide_enough(windows: Ints, first: int, last: int, apart: int) -> int:
-    """How many windows, the widest first, are as wide as that."""
+    """Return the number of windows, sorted widest first, that are at least ``apart``."""
     low, high = first, last
     while low < high:
         middle = (low + high) // 2
@@ -135,7 +134,7 @@ def _wide_enough(windows: Ints, first: int, last: int, apart: int) -> int:
 
 @compiled
 def _emit(x: Index, room: Room, t: int, prefix: int, older: int, newer: int, apart: int, since: int) -> bool:
-    """Tell of a pair of documents, unless the same was told since; False where there is no room."""
+    """Write a result row if a window reaches it and no row from ``since`` on has the same nodes; False if out of capacity."""
     if x.ends[prefix, 0] >= x.ends[prefix, 1]:
         return True
     wide = _wide_enough(x.windows, x.ends[prefix, 0], x.ends[prefix, 1], apart)
@@ -174,7 +173,7 @@ def _emit(x: Index, room: Room, t: int, prefix: int, older: int, newer: int, apa
 
 @compiled
 def _keep_state(room: Room, t: int, prefix: int) -> bool:
-    """Remember a prefix that the newer document alone leads to; False where there is no room."""
+    """Save a search state, a prefix reached by the newer document alone; False if the capacity is exhausted."""
     number = room.told[N_STATES]
     if number >= room.sizes[Z_STATES]:
         return False
@@ -187,7 +186,7 @@ def _keep_state(room: Room, t: int, prefix: int) -> bool:
 
 @compiled
 def _equal(x: Index, store: Store, room: Room, e: int, depth: int) -> int:
-    """The next pair of rows with one value that leads on: the prefix, or -1."""
+    """Advance to the next pair of rows with equal values that extends the prefix; return the new prefix, or -1."""
     R = store.rows
     at = room.cursors[0, depth] if room.cursors[1, depth] else room.lists[e, 0]
     room.cursors[1, depth] = 1
@@ -210,7 +209,7 @@ def _unlist(room: Room, edges: int) -> None:
 
 @compiled
 def _list_pairs(x: Index, store: Store, room: Room, count: int) -> int:
-    """By edge, the pairs that it asks for; how many edges have any, or -1 where room ends."""
+    """Link each pair to the edges with its chains; return the number of edges with links, or -1 if out of capacity."""
     R, used, edges = store.rows, 0, 0
     for pair in range(count):
         asked = find(
@@ -234,7 +233,7 @@ def _list_pairs(x: Index, store: Store, room: Room, count: int) -> int:
 
 @compiled
 def _may_hold(x: Index, room: Room, t: int) -> bool:
-    """Is there a pair for each of a template's equalities?"""
+    """Return True if each equality of a template has a pair."""
     for e in range(x.templates[t, T_FIRST], x.templates[t, T_FIRST] + x.templates[t, T_COUNT]):
         if x.edges[e, E_KIND] == EQUAL and room.lists[e, 0] < 0:
             return False
@@ -243,7 +242,7 @@ def _may_hold(x: Index, room: Room, t: int) -> bool:
 
 @compiled
 def _ordered(x: Index, store: Store, room: Room, e: int, depth: int, older: int, newer: int) -> int:
-    """The next pair of rows that compare as asked: the prefix they lead to, or -1."""
+    """Advance to the next pair of rows that satisfies the order comparison; return the new prefix, or -1."""
     E, R, D, cursor = x.edges, store.rows, store.documents, room.cursors[0, depth]
     begin, many = D[newer, 0], D[newer, 1] - D[newer, 0]
     total = (D[older, 1] - D[older, 0]) * many
@@ -264,7 +263,7 @@ def _ordered(x: Index, store: Store, room: Room, e: int, depth: int, older: int,
 
 @compiled
 def _threshold(x: Index, which: int, op: int, number: float, inner: int) -> int:
-    """From so many thresholds of a list on, the next that holds: how many are behind it then, or -1."""
+    """Find the next threshold that holds, after ``inner`` consumed ones; return the new number consumed, or -1."""
     begin, end = x.ranges[which, 0], x.ranges[which, 1]
     sign = op % 8
     if sign == SAME and inner == 0:
@@ -277,7 +276,7 @@ def _threshold(x: Index, which: int, op: int, number: float, inner: int) -> int:
                 high = middle
         inner = low - begin
     while inner < end - begin:
-        # Thresholds rise: those that hold are the last ones for < and <=, and the first ones for > and >=.
+        # Thresholds are ascending: the last ones hold for < and <=, the first ones for > and >=.
         place = end - 1 - inner if sign == LESS or sign == LESS_OR_EQUAL else begin + inner
         inner += 1
         if _compare(sign, number, x.thresholds[place]):
@@ -289,14 +288,14 @@ def _threshold(x: Index, which: int, op: int, number: float, inner: int) -> int:
 
 @compiled
 def _constant(x: Index, store: Store, room: Room, e: int, depth: int, older: int, newer: int) -> int:
-    """The next row of one document that is as a constant asks: the prefix it leads to, or -1."""
+    """Advance to the next row of one document that satisfies a constant predicate; return the new prefix, or -1."""
     E, R, kind = x.edges, store.rows, x.edges[e, E_KIND]
     is_newer = kind == NEWER_IS or kind == NEWER_CONTAINS or kind == NEWER_RANGE
     document = newer if is_newer else older
     side = MAX_SLOTS if is_newer else 0
     at, long = (E[e, E_NEWER_AT], E[e, E_NEWER]) if is_newer else (E[e, E_OLDER_AT], E[e, E_OLDER])
     prefix = room.prefixes[depth]
-    # Inside a row the second cursor goes over needles or thresholds.
+    # The second cursor iterates over needles or thresholds within a row.
     cursor, inner = room.cursors[0, depth], room.cursors[1, depth]
     while store.documents[document, 0] + cursor < store.documents[document, 1]:
         row = store.documents[document, 0] + cursor
@@ -343,10 +342,10 @@ def _search(
     apart: int,
     since: int,
 ) -> bool:
-    """Follow a template from a prefix on, all choices for its edges from one depth to another; False where room ends.
+    """Search all choices for a template's edges from ``depth`` to ``until``; False if the capacity is exhausted.
 
-    At the end of the template the pair is told of; before it the prefix is a state, from which the search goes on for each
-    older document.
+    At the end of the template the pair is written; before it the prefix is saved as a state, from which the search
+    continues for each older document.
     """
     first, edges, start = x.templates[t, T_FIRST], x.templates[t, T_COUNT], depth
     room.prefixes[depth] = prefix
@@ -378,7 +377,10 @@ def _search(
 
 @compiled
 def _rows_of(store: Store, room: Room, posting: int, new: int, count: int) -> int:
-    """The rows of a posting's node (Rdoc joined with Rbin), each beside a row of the new document; -1 where room ends."""
+    """Pair the rows of a posting's node (Rdoc join Rbin) with a row of the new document; return the new count, or -1.
+
+    -1 means that the capacity is exhausted.
+    """
     document, node = store.postings[posting, 0], store.postings[posting, 1]
     for row in range(store.documents[document, 0], store.documents[document, 1]):
         if store.nodes[store.rows[row, 2] + store.heights[store.rows[row, 0]] - 1] == node:
@@ -391,7 +393,7 @@ def _rows_of(store: Store, room: Room, posting: int, new: int, count: int) -> in
 
 @compiled
 def _join(x: Index, store: Store, room: Room, newer: int, from_state: int, to_state: int, views: int) -> bool:
-    """One document against all before it, for some states; False where room ends."""
+    """Join a document with all earlier ones in the widest window, for some states; False if the capacity is exhausted."""
     begin, end = store.documents[newer, 0], store.documents[newer, 1]
     now = store.times[newer]
     for row in range(begin, end):
@@ -453,9 +455,10 @@ def _join(x: Index, store: Store, room: Room, newer: int, from_state: int, to_st
 
 @compiled
 def _cache(store: Store, room: Room, value: int) -> None:
-    """Make the slice of a value that is looked for and has none (Algorithm 4, line 7), if there is room.
+    """Build the missing slice of a probed value (Algorithm 4, line 7), if it fits.
 
-    Where there is none because of other slices, all will be dropped; a value with half of all the room is not worth it.
+    If it does not fit and other slices take more than half of the capacity, all slices are flagged to be dropped;
+    otherwise it would take at least half of the capacity by itself, and no slice is dropped for it.
     """
     head, at, last, before = -1, store.heads[value, 0], -1, room.told[N_SLICES]
     while at >= 0:
@@ -490,7 +493,7 @@ def _listed(store: Store, at: int, document: int, node: int) -> bool:
 
 @compiled
 def _insert(store: Store, room: Room, document: int, views: int) -> None:
-    """Maintain the join state with a document (Algorithms 2 and 5)."""
+    """Insert a document into the join state (Algorithms 2 and 5)."""
     for row in range(store.documents[document, 0], store.documents[document, 1]):
         chain, value = store.rows[row, 0], store.rows[row, 1]
         node = store.nodes[store.rows[row, 2] + store.heights[chain] - 1]
@@ -525,9 +528,9 @@ def _drop_slices(store: Store, room: Room) -> None:
 
 @compiled
 def join_document(x: Index, store: Store, room: Room, newer: int, views: int) -> bool:
-    """One document: what it and those before it are due, and then it is one of those before; False where room ends.
+    """Join a document with the earlier ones, then insert it into the join state; False if the capacity is exhausted.
 
-    What was written is taken back then, and the same is asked again with more room.
+    In that case its result rows are discarded, and the caller retries with a larger capacity.
     """
     told = room.told
     found, nodes = told[N_FOUND], told[N_NODES]
@@ -544,7 +547,7 @@ def join_document(x: Index, store: Store, room: Room, newer: int, views: int) ->
                 x, store, room, t, x.templates[t, T_ROOT], 0, x.templates[t, T_CONSTANTS], -1, newer, 0, found
             )
     if good and views == NO_VIEWS:
-        # Each template finds what it joins for itself; its states lie one after the other.
+        # Each template computes its own pairs; the states of a template are contiguous.
         begin = 0
         while good and begin < told[N_STATES]:
             end = begin + 1
@@ -565,7 +568,7 @@ def join_document(x: Index, store: Store, room: Room, newer: int, views: int) ->
 
 @entry
 def join_documents(x: Index, store: Store, room: Room, first: int, last: int, views: int) -> int:
-    """Documents one after the other; the number of the first for which there was no room, or that behind the last."""
+    """Join documents in order; return the first one for which the capacity was exhausted, or ``last``."""
     for newer in range(first, last):
         if not join_document(x, store, room, newer, views):
             return newer
@@ -574,6 +577,6 @@ def join_documents(x: Index, store: Store, room: Room, first: int, last: int, vi
 
 @entry
 def list_documents(store: Store, room: Room, first: int, last: int) -> None:
-    """Make the lists of values anew."""
+    """Rebuild the posting lists of values from documents."""
     for document in range(first, last):
         _insert(store, room, document, NO_VIEWS)

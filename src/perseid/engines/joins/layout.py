@@ -1,4 +1,4 @@
-"""What the kernels' arrays hold, by name."""
+"""Layouts of the kernels' arrays."""
 
 from __future__ import annotations
 
@@ -39,118 +39,118 @@ NEWER_IS, NEWER_CONTAINS, EQUAL, OLDER_IS, OLDER_CONTAINS, ORDERED, NEWER_RANGE,
     T_PARTIAL,
     T_WIDTH,
 ) = range(12)
-"""Its empty prefix; its first edge, how many it has, how many of these ask the newer document alone, and how many nodes
-that document has in it; where the nodes that are shown stand among the slots; and whether others are bound, so that the
-same may be found twice."""
+"""Root prefix; first edge, number of edges, number of leading edges on constants of the newer document; number of nodes
+of the newer document; whether the newer document must be strictly later; offset and number of the slots of shown nodes,
+of the older and of the newer document; whether other nodes are bound too, so that duplicates are possible."""
 
-# Edges: a row each, those of a template one after the other.
+# Edges: a row each, those of a template contiguous.
 E_KIND, E_OP, E_OLDER_AT, E_OLDER, E_NEWER_AT, E_NEWER, E_WIDTH = range(7)
-"""Where the slots of the older and of the newer chain stand, and how many there are."""
+"""Kind, operator, then offset and number of the slots of the older and of the newer chain."""
 
 # Slots: a row each.
 S_SLOT, S_NEW, S_WIDTH = range(3)
-"""The number of a node, and whether no edge before has bound it."""
+"""The number of a node, and whether this is its first binding, by no earlier edge."""
 
-# How things compare.
+# Comparison operators.
 LESS, LESS_OR_EQUAL, GREATER, GREATER_OR_EQUAL, SAME, DIFFERENT = range(6)
 OPS = {"<": LESS, "<=": LESS_OR_EQUAL, ">": GREATER, ">=": GREATER_OR_EQUAL, "=": SAME, "!=": DIFFERENT}
 
-# What is found: a row each.
+# Result rows.
 O_GROUP, O_COUNT, O_OLDER, O_NEWER, O_AT, O_WIDTH = range(6)
-"""Subscriptions of a group, the first so many of them; the two documents; and where the nodes stand."""
+"""A group of subscriptions, the number of its first ones that match; the two documents; and the offset of the nodes."""
 
 MAX_SLOTS = 64
-"""Nodes that a template has on one side."""
+"""Maximum number of nodes of a template on one side."""
 MAX_EDGES = 128
 
-# Views of what is joined (paper 3, Section 5).
+# View materialization (paper 3, Section 5).
 NO_VIEWS, SHARED, CACHED = range(3)
 
 
-# How much there is, and how much there is room for.
+# Counters and capacities.
 N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES, N_FULL, N_DROPPED, N_WIDTH = range(8)
 Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES, Z_SLICES, Z_VALUES, Z_WIDTH = range(8)
 X_MASK, X_RANGE_MASK, X_PAIR_MASK, X_TEMPLATES, X_WIDEST, X_WIDTH = range(6)
 
 
 def most_of(size: int) -> int:
-    """How many keys a hashed table of so many places takes."""
+    """Return the maximum number of keys in a hash table of this size."""
     return 2 * size // 3
 
 
 def size_for(count: int) -> int:
-    """Places of a hashed table for so many keys, a power of two."""
+    """Return the size of a hash table for this many keys, a power of two."""
     return 1 << max(4, (3 * count // 2).bit_length())
 
 
 class Index(NamedTuple):
-    """Subscriptions, for the kernels."""
+    """The compiled index of subscriptions, for the kernels."""
 
     templates: Rows
     edges: Rows
     slots: Rows
     keys: Keys
-    """Choices that lead on: (prefix, a, b). For equalities the chains of the older and of the newer document, for constants
-    the chain and the constant."""
+    """Hash table of choices (prefix, a, b). For comparisons of two nodes a and b are the chains of the older and of the
+    newer document, for constants the chain and the constant."""
     children: Places
     ends: Keys
-    """By prefix: where the windows of the subscriptions that end there begin and end."""
+    """By prefix: begin and end of the windows of the subscriptions that end there."""
     windows: Ints
     range_keys: Keys
-    """The same for (prefix, chain, 0) and a list of thresholds."""
+    """Hash table from (prefix, chain, 0) to a list of thresholds."""
     range_children: Places
     ranges: Keys
-    """By list: where its thresholds begin and end."""
+    """By list: begin and end of its thresholds."""
     thresholds: Floats
     onward: Places
-    """By threshold: the prefix it leads to."""
+    """By threshold: the prefix that it leads to."""
     pair_keys: Keys
-    """Pairs of chains, (older, newer, 0), that some equality asks for."""
+    """Hash table of the pairs of chains (older, newer, 0) in equality edges."""
     pair_children: Places
     asked_at: Ints
     asked: Ints
-    """By such a pair: the edges that ask for it."""
+    """By such a pair: the edges with it."""
     newer: Ints
-    """By chain: is it the newer one of an equality?"""
+    """By chain: 1 if it is the newer chain of an equality."""
     sizes: Ints
     """X_MASK, X_RANGE_MASK, X_PAIR_MASK, X_TEMPLATES and X_WIDEST."""
 
 
 class Store(NamedTuple):
-    """Documents, for the kernels."""
+    """The join state, for the kernels."""
 
     times: Ints
     documents: Rows
-    """By document: its rows, from and to."""
+    """By document: begin and end of its rows."""
     rows: Rows
-    """Chain, value, and where its nodes stand; the last of these is the one with the value."""
+    """Chain, value, and offset of its nodes; the last node is the one with the value."""
     heights: Ints
-    """By chain: how many nodes it has."""
+    """By chain: its number of nodes."""
     nodes: Ints
     numbers: Numbers
-    """By value: the number it is, and its place among texts that things are compared with."""
+    """By value: its numeric value, and its rank among the texts of order comparisons."""
     constants: Ints
-    """By value: the constant that somebody asks for and it is, or -1."""
+    """By value: the subscription constant that it equals, or -1."""
     needles_at: Ints
     needles: Ints
-    """By value: the texts it contains that somebody asks for."""
+    """By value: the needles of subscriptions that it contains."""
     heads: Rows
-    """By value: the newest posting (Rdoc), and the newest row of its slice (RL); -1 for none, and -2 where there is no slice."""
+    """By value: the newest posting (Rdoc), or -1; and the newest row of its slice (RL), -1 if empty, -2 if not built."""
     postings: Rows
-    """Document, node, and the posting before (Rdoc)."""
+    """Document, node, and the previous posting of the value (Rdoc)."""
     slices: Keys
-    """Row, the one before (RL), and its document."""
+    """Row, the previous entry of the slice (RL), and the document of the row."""
 
 
 class Room(NamedTuple):
-    """What the kernels write to."""
+    """Work space and output buffers of the kernels."""
 
     pairs: Rows
-    """Rows of two documents with one value: the older, the newer."""
+    """Pairs of rows with equal values, of two documents: the older, the newer."""
     lists: Rows
-    """By edge: the first of its links, or -1; and which edges have any."""
+    """Column 0, by edge: its first link, or -1; column 1: the edges with links, as a list."""
     links: Rows
-    """A pair that an edge asks for, and the next of that edge."""
+    """A pair with the chains of an edge, and the next link of that edge."""
     slots: Ints
     cursors: Rows
     prefixes: Ints
@@ -159,19 +159,19 @@ class Room(NamedTuple):
     at: Rows
     found: Rows
     before: Places
-    """By row of what is found: the one before of the same group and pair of documents, or -1."""
+    """By result row: the previous one of the same group and pair of documents, or -1."""
     latest: Places
-    """By prefix: the last row of its group, if that is a row of this pair."""
+    """By prefix: the last result row of its group, if that is a row of the current pair."""
     nodes: Ints
     told: Ints
-    """How many there are: N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES; whether slices found no room, and how often
-    all were dropped."""
+    """Counters: N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES; N_FULL if slices exceeded their capacity, N_DROPPED for
+    the number of times that all were dropped."""
     sizes: Ints
-    """How many there is room for: Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES, Z_SLICES; and how many values may have slices."""
+    """Capacities: Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES, Z_SLICES; and Z_VALUES, the number of values with heads."""
 
 
 def kinds(numba: ModuleType) -> dict[str, object]:
-    """The arrays of these kernels, by the words for them."""
+    """Return the Numba types of the array aliases, by name."""
     return {
         "Ints": numba.int64[::1],
         "Rows": numba.int64[:, ::1],

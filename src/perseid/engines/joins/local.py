@@ -1,4 +1,4 @@
-"""Subscriptions over documents of this process: pairs of documents, and who is to be told of each."""
+"""Local evaluation of subscriptions over documents: pairs of documents, and the subscriptions that each notifies."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from perseid.runtime.arrays import IntArray
 from perseid.tables.columns import time_column
 
 Told: TypeAlias = dict[str, Any]
-"""A row of what is found: documents by their numbers, and the subscriptions or the one that it is for."""
+"""An output row: documents by their numbers, and the subscriptions or the one subscription that it notifies."""
 
 PART = 4_096
-"""Documents that are read and joined together."""
+"""Documents that are read and joined per block."""
 PUBLISHED = "published"
-"""The text of a document that a subscription has published, among the columns of a pair's documents."""
+"""The column with the text of a document that a subscription has published."""
 _LEAVE_OUT = "Leave the row out. ps.trees(…).match(…) lists all that cannot be read."
 
 
@@ -41,9 +41,9 @@ def join_here(
     publication: Publication | None = None,
     results: bool | None = None,
 ) -> pa.Table:
-    """An Arrow table: a row for each pair of documents and choice of nodes, or for each subscription that is due to one.
+    """Return an Arrow table with a row per pair of documents and choice of nodes, or per notified subscription.
 
-    Subscriptions of a level see what those of the levels before have published. Without a level the table has no rows.
+    Subscriptions of a level also read the documents that earlier levels publish. Without levels the table is empty.
     """
     given = _Given.read(documents)
     if len(levels) > 1 and PUBLISHED in given.kept.column_names:
@@ -63,9 +63,9 @@ def join_here(
 def _joined(
     given: _Given, documents: Documents, subscriptions: Subscriptions, expand: bool, maker: _Maker | None
 ) -> Iterator[Told]:
-    """What is found in all documents, with their numbers."""
+    """Join all documents for one level, and yield the output rows."""
     order = np.argsort(given.times, kind="stable")
-    subscriptions.values.keep(np.zeros(0, np.int64))  # texts of documents that were asked before
+    subscriptions.values.keep(np.zeros(0, np.int64))  # evict the texts of documents of earlier calls
     joiner = Joiner(subscriptions)
     program = compile_chains_once(tuple(subscriptions.chains), documents.namespaces)
     reader = ChainReader(program, documents.trusted)
@@ -82,7 +82,7 @@ def _joined(
 
 @dataclass
 class _Given:
-    """All documents there are: their other columns, their bodies, times and streams."""
+    """All input and published documents: columns, bodies, times and streams."""
 
     kept: pa.Table
     lot: Lot
@@ -90,7 +90,7 @@ class _Given:
     times: IntArray
     streams: list[str]
     published: list[str | None] = field(default_factory=list)
-    """By document: its text, if it was published here."""
+    """By document: its text if a subscription published it, else None."""
 
     @classmethod
     def read(cls, documents: Documents) -> _Given:
@@ -115,7 +115,7 @@ class _Given:
         return cls(kept, lot, lot.bodies, told, streams, [None] * len(streams))
 
     def publish(self, maker: _Maker, documents: Documents) -> None:
-        """Documents that were published since: of their columns only the time is known, and the stream."""
+        """Add newly published documents; of their columns only the time and the stream are set."""
         new, maker.published = list(maker.published.values()), {}
         if not new:
             return
@@ -135,7 +135,7 @@ class _Given:
 
 
 class _Maker:
-    """Makes what subscriptions ask for of pairs."""
+    """Constructs the results of subscriptions from pairs of documents, and collects the published ones."""
 
     def __init__(
         self,
@@ -148,11 +148,11 @@ class _Maker:
         self.publication, self.given, self.namespaces = publication, given, namespaces
         self.told, self.always = told, always
         self.published: dict[tuple[object, ...], tuple[str, str, tuple[int, int]]] = {}
-        """Stream, text and the pair of each; a pair that a subscription is due in two ways is published once."""
+        """By owner, pair and nodes: stream, text and pair. A match by several alternatives is published once."""
         self._last: dict[tuple[object, ...], str] = {}
 
     def result(self, whose: object, row: Row, left: int, right: int, nodes: Sequence[int]) -> str | None:
-        """What a subscription makes of a pair, if that is told; it is published, if somebody reads it."""
+        """Return the result of a subscription for a pair if results are output; publish it if a subscription reads it."""
         number, stream = self.publication.built(whose, self.always), self.publication.stream_of(whose)
         if number is None or not (self.told or stream is not None):
             return None
@@ -170,7 +170,7 @@ class _Maker:
 
 
 def _compact(joined: Joined, joiner: Joiner, numbers: IntArray, maker: _Maker | None) -> Iterator[Told]:
-    """A row for each pair and what is made of it; subscriptions whose left block is the newer document's have their own."""
+    """Yield a row per pair, result and document order: subscriptions with swapped blocks get separate rows."""
     for (group, count, older, newer, nodes), kept in _kept_by_row(joined, joiner.subscriptions):
         owners = joiner.subscriptions.whose(group, count, joined.index)
         numbered = [(0, one) for one in owners]
@@ -190,9 +190,9 @@ def _compact(joined: Joined, joiner: Joiner, numbers: IntArray, maker: _Maker | 
 def _kept_by_row(
     joined: Joined, subscriptions: Subscriptions
 ) -> Iterator[tuple[tuple[int, int, int, int, list[int]], list[int] | None]]:
-    """Every pair, and by subscription that is due: the number of its disjunction, or -1 where it is merged into another.
+    """Yield each pair, and by matching subscription its disjunction number, or -1 if it is merged into another.
 
-    Subscriptions with OR have rows of their own by that number; it is 0 for others. None stands for 0 throughout.
+    Subscriptions with OR get separate rows by that number; it is 0 for others. None means that all are 0.
     """
     for block in merged_blocks(joined, subscriptions):
         if block.merged is None:

@@ -1,6 +1,6 @@
-"""Which of many texts a text contains: one pass over its bytes, however many there are (Aho and Corasick).
+"""Multi-pattern substring search in one pass over the bytes of a text (Aho and Corasick).
 
-In UTF-8 no character begins inside another, so a text contains another if its bytes do.
+UTF-8 is self-synchronizing, so a text contains another exactly if its bytes do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _grow_tree(
     at: Ints,
     count: int,
 ) -> int:
-    """Nodes for all needles; how many there are."""
+    """Insert all needles into the trie, and return the number of nodes."""
     used = 1
     for needle in range(count):
         node = 0
@@ -56,7 +56,10 @@ def _link(
     nexts: Places,
     count: int,
 ) -> None:
-    """By node, nearest the root first: the longest other end of it that is a node too, and the nearest of these that ends a needle."""
+    """Compute the links of nodes in breadth-first order.
+
+    ``falls`` links to the longest proper suffix that is a node, ``nexts`` to the longest one that ends a needle.
+    """
     for i in range(count):
         node = order[i]
         if node == 0:
@@ -89,7 +92,7 @@ def _contained(
     count: int,
     room: int,
 ) -> int:
-    """The needles in each text, each once; -1 where there is no room."""
+    """Write the distinct needles in each text; return their total number, or -1 if the capacity is exhausted."""
     found = 0
     for text in range(count):
         begin, node = found, 0
@@ -114,7 +117,7 @@ def _contained(
 
 
 class Needles:
-    """Texts to look for."""
+    """An Aho-Corasick automaton for a set of needles."""
 
     def __init__(self, needles: Sequence[str]) -> None:
         data, at = _bytes(needles)
@@ -124,7 +127,7 @@ class Needles:
         above, letters, depths = (np.zeros(most, np.int32) for _ in range(3))
         ends = np.full(most, -1, np.int32)
         used = _grow_tree(keys, children, size - 1, above, letters, depths, ends, data, at, len(needles))
-        # Needles that begin alike share nodes, so there are often far fewer than letters.
+        # Needles share the nodes of common prefixes, so there are often far fewer nodes than bytes.
         small = size_for(used)
         self._keys, self._children = np.zeros((small, 3), np.int32), np.full(small, -1, np.int32)
         put_again(self._keys, self._children, small - 1, keys, children, size - 1)
@@ -137,7 +140,7 @@ class Needles:
         self._count = len(needles)
 
     def contained(self, texts: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """By text: how many needles it contains, and which, one text's after the other's."""
+        """Return the number of needles that each text contains, and the needles, concatenated by text."""
         counts = np.zeros(len(texts), np.int64)
         if not self._count or not texts:
             return counts, np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""Rows of notifications: pairs of documents with all who are due them, or one row for each."""
+"""Output rows: pairs of documents with all notified subscriptions, or one row per subscription."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from perseid.runtime.arrays import IntArray
 
 
 class Told:
-    """What is told in a call, as it is found."""
+    """Collects the output rows of a call."""
 
     def __init__(
         self, plan: JoinsPlan, index: Subscriptions, since: IntArray, constructions: ConstructionIndex
@@ -30,7 +30,7 @@ class Told:
         self.rows = 0
 
     def add(self, joined: Joined, documents: pa.Table, base: int, joiner: Joiner) -> None:
-        """What some documents are due; ``documents`` are all that are kept, from the one with number ``base`` on."""
+        """Add the notifications of a join; ``documents`` are the retained ones, of which the first has number ``base``."""
         if not len(joined.rows):
             return
         entry = self.index.due(joined.rows, joined.index)
@@ -38,7 +38,7 @@ class Told:
         older, newer = (joined.rows[:, column] - base for column in (y.O_OLDER, y.O_NEWER))
         alive = older[pair] >= 0
         if self.plan.folder is not None:
-            # Who came with a file is told of documents that came with it or after it.
+            # A subscription matches only documents that arrived after its file was loaded.
             epochs = np.asarray(documents[EPOCH].combine_chunks())
             first = np.minimum(epochs[np.maximum(older, 0)], epochs[newer])
             alive &= first[pair] >= self.since[entry]
@@ -62,7 +62,7 @@ class Told:
         else:
             by = 2 * pair + swapped
             if merged is not None:
-                # Alternatives of one subscription may be due by different rows: those with OR have rows of their own.
+                # Different result rows may match alternatives of one subscription, so those with OR get separate rows.
                 numbers, number = np.unique(self.index.alternatives.disjunctions(entry), return_inverse=True)
                 by = by * len(numbers) + number
             table = self._compact(documents, by, entry, left, right, results)
@@ -78,7 +78,7 @@ class Told:
         right: IntArray,
         results: pa.StringArray | None,
     ) -> pa.Table:
-        """A row for each pair and what is made of it; those whose left block is the newer document's have a row of their own."""
+        """Return a row per pair, result and document order: subscriptions with swapped blocks get separate rows."""
         if results is not None:
             _, made = np.unique(np.array([one or "" for one in results.to_pylist()]), return_inverse=True)
             by = by * (int(made.max()) + 1) + made
@@ -94,7 +94,7 @@ class Told:
     def _values(
         self, joined: Joined, joiner: Joiner, pair: IntArray, entry: EntryNumbers, merged: Merged | None
     ) -> Iterator[list[tuple[str, str]]]:
-        """By entry that is kept: the variables that it compares, and those of the other alternatives that hold."""
+        """By retained entry: the variables that it compares, and those of its other matching alternatives."""
         for place, i in enumerate(pair.tolist()):
             if merged is not None and not merged.kept[place]:
                 continue
@@ -105,7 +105,7 @@ class Told:
     def _results(
         self, joined: Joined, documents: pa.Table, pair: IntArray, entry: EntryNumbers, left: IntArray, right: IntArray
     ) -> pa.StringArray:
-        """What is made of each; the same of the same pair, subscriptions that make the same have it from one."""
+        """By entry: its constructed result, or null; equal constructions of the same nodes are computed once."""
         bodies = documents[BODIES]
         made: list[str | None] = []
         known: dict[tuple[object, ...], str] = {}
@@ -151,7 +151,7 @@ class Told:
 
 
 def values_of(ways: Iterable[tuple[Row, list[int]]], joiner: Joiner, older: int, newer: int) -> list[tuple[str, str]]:
-    """The texts of a notification's variables, of all alternatives that find it; where two differ, of the first."""
+    """Return the texts of a notification's variables over all matching alternatives; on conflict, the first one's."""
     found: dict[str, str] = {}
     for row, nodes in ways:
         for name, text in _texts(row, joiner, older, newer, nodes):
@@ -160,9 +160,9 @@ def values_of(ways: Iterable[tuple[Row, list[int]]], joiner: Joiner, older: int,
 
 
 def _texts(row: Row, joiner: Joiner, older: int, newer: int, nodes: list[int]) -> Iterator[tuple[str, str]]:
-    """The variables of a notification that are equal to one of the other block, with their texts: left ones first.
+    """Yield the variables of a notification that an equality compares, with their texts, left block first.
 
-    Other nodes are left out: whether their texts are known depends on other subscriptions.
+    Other nodes are omitted, because the availability of their texts depends on other subscriptions.
     """
     shown = row.template.shown
     own = len(shown[0])

@@ -1,4 +1,4 @@
-"""What the joins engine is given: whose subscriptions, over which documents; plain data that travels to executors."""
+"""The plan of the joins engine: subscriptions and document columns, as plain data that is serialized to executors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from perseid.runtime.watermark import WATERMARK
 DEFAULT_SHARES = 4
 CHAINS, TEXTS, NODES, BODIES = "_chains", "_texts", "_nodes", "_body"
 FOUND = {CHAINS: pa.list_(pa.int64()), TEXTS: pa.list_(pa.string()), NODES: pa.list_(pa.int64())}
-"""The columns that a document gets: keys of chains, the text of each one's last node, and all nodes of all."""
+"""The columns added to a document: keys of its chains, the text of each chain's last node, the nodes of all chains."""
 ONE = pa.schema([("subscription", pa.string())])
 MANY = pa.schema([("subscriptions", pa.list_(pa.string()))])
 VALUES = pa.field("values", pa.map_(pa.string(), pa.string()))
@@ -32,37 +32,37 @@ VALUES = pa.field("values", pa.map_(pa.string(), pa.string()))
 
 @dataclass(frozen=True)
 class JoinsPlan:
-    """Subscriptions and documents."""
+    """The plan of subscriptions over a stream of documents."""
 
     columns: pa.Schema
-    """Columns of documents that come along: those that ``left`` and ``right`` have."""
+    """Columns of documents that are carried into the structs ``left`` and ``right`` of the output."""
     digest: str = ""
-    """The hash of the subscriptions or their folder, and of what is made of pairs: a state belongs to one digest."""
+    """Hash of the subscriptions or their folder, and of the construction options; a state is bound to one digest."""
     program: SubscriptionProgram | None = field(default=None, compare=False)
-    """Subscriptions that are given once and for all; others lie in a folder."""
+    """Subscriptions fixed at planning time; None if they are in a folder."""
     folder: str | None = None
     namespaces: tuple[tuple[str, str], ...] = ()
     trusted: bool = False
     format: str = XML
     expand: bool = False
-    """A row for each subscription that a pair is due to."""
+    """One output row per notified subscription, instead of one per pair."""
     results: bool = False
-    """Something is made of pairs, so bodies are kept."""
+    """Construct result documents from pairs, which requires the bodies in the state."""
     always: bool = False
-    """Also for subscriptions that do not say what."""
+    """Construct results also for subscriptions without SELECT."""
     texts: bool = False
-    """Bodies are texts, and not bytes."""
+    """Bodies are strings, not bytes."""
     rejected: bool = False
-    """Rows have a kind, and a reason where they were not taken."""
+    """Output rows have a kind, and include rejected documents with a reason."""
     shards: int = 1
-    """Shares that subscriptions are split into: each is given all documents."""
+    """Number of query partitions of the subscriptions; each processes all documents."""
     order: str = WATERMARK
     max_state: int = 1 << 28
     views: int = 2
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The rows that come out."""
+        """The schema of output rows."""
         document = pa.struct(list(self.columns))
         fields = [*(ONE if self.expand else MANY), pa.field("left", document), pa.field("right", document)]
         fields += [VALUES] if self.expand else []
@@ -74,18 +74,18 @@ class JoinsPlan:
 
     @property
     def found(self) -> dict[str, pa.DataType]:
-        """The columns that documents have beside their own."""
+        """The columns added to documents before the shuffle."""
         return {**FOUND, **({BODIES: pa.string() if self.texts else pa.binary()} if self.results else {})}
 
     def chain_program(self) -> ChainProgram:
-        """What documents are read for: what all subscriptions that there are now need."""
+        """Return the compiled chains of all subscriptions that are registered at this time."""
         if self.program is not None:
             return self.program.chains
         assert self.folder is not None
         return compile_chains_once(chains_of(self.folder), self.namespaces)
 
     def __getstate__(self) -> dict[str, object]:
-        """What can be computed again does not travel."""
+        """Pickle the fields only, without cached properties."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
@@ -98,7 +98,7 @@ def make_plan(
     always: bool = False,
     **settings: Any,
 ) -> JoinsPlan:
-    """The plan for subscriptions as texts by owner, or in a folder."""
+    """Plan subscriptions, given as texts by owner or as the path of a folder."""
     folder = subscriptions if isinstance(subscriptions, str) else None
     texts = {} if isinstance(subscriptions, str) else subscriptions
     return JoinsPlan(

@@ -1,6 +1,6 @@
 """The program of a plan: subscriptions in normal form as columns, and compiled chains.
 
-It is made once, on the driver, and is plain data: executors evaluate it and parse nothing.
+The driver compiles it once. It is plain data, so executors evaluate it without parsing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 """Owners of subscriptions."""
 Constructions: TypeAlias = Mapping[T, Construction | None]
-"""By owner of a subscription that makes a result: its SELECT, or None for the result of subscriptions without one."""
+"""By owner of a subscription that constructs results: its SELECT, or None for the default result."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class QueryPartition:
     of: int = 1
 
     def owns(self, parts: IntArray) -> BoolArray:
-        """By part: does it belong to this partition?"""
+        """By part: True if this partition owns it."""
         owned: BoolArray = parts % self.of == self.number
         return owned
 
 
 @dataclass(frozen=True)
 class ChainProgram:
-    """Chains compiled as tree patterns, by the stream whose documents have them."""
+    """Chains compiled as tree patterns, by stream of documents."""
 
     chains: tuple[Chain, ...]
     namespaces: tuple[tuple[str, str], ...] = ()
@@ -74,7 +74,7 @@ def compile_chains(chains: Sequence[Chain], namespaces: Sequence[tuple[str, str]
 
 
 compile_chains_once = lru_cache(maxsize=4)(compile_chains)
-"""The same for chains that a process needs again: from the files of a folder, and for each call of a local match."""
+"""Cached ``compile_chains`` for chains that a process compiles repeatedly: folders and calls of a local match."""
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ class GroupColumns:
 
     form: NormalForm
     places: Int32Array
-    """By subscription: its place among the owners of the program."""
+    """By subscription: the index of its owner in the program."""
     constants: tuple[pa.DictionaryArray | tuple[Constant, ...], ...]
     windows: IntArray
     parts: tuple[IntArray, ...]
-    """By row, the part that each subscription belongs to."""
+    """By row of the form: the part of each subscription."""
 
     def select(self, owners: pa.StringArray, chosen: IntArray) -> TemplateGroup[str]:
-        """Some of the subscriptions, by their numbers in the group."""
+        """Return a template group of some subscriptions, given by their indices in the group."""
         return TemplateGroup(
             self.form,
             owners.take(pa.array(self.places[chosen])).to_pylist(),
@@ -103,13 +103,13 @@ class GroupColumns:
 def _constants(column: pa.DictionaryArray | tuple[Constant, ...], chosen: IntArray) -> list[Constant]:
     if isinstance(column, tuple):
         return [column[number] for number in chosen.tolist()]
-    values = column.dictionary.to_pylist()  # one string for all that have it
+    values = column.dictionary.to_pylist()  # equal constants share one string object
     return [values[number] for number in np.asarray(column.indices)[chosen].tolist()]
 
 
 @dataclass(frozen=True)
 class SingleForm:
-    """A subscription without a shape."""
+    """A subscription without a shape, which is parsed on its own."""
 
     form: NormalForm
     place: int
@@ -118,15 +118,15 @@ class SingleForm:
 
 @dataclass(frozen=True)
 class SubscriptionProgram:
-    """Subscriptions that are given once and for all."""
+    """Compiled subscriptions that are fixed at planning time."""
 
     owners: pa.StringArray
     groups: tuple[GroupColumns, ...]
     single: tuple[SingleForm, ...]
     constructions: tuple[Construction | None, ...]
-    """What subscriptions make of a pair."""
+    """The distinct SELECT clauses of subscriptions that construct results."""
     makes: Int32Array
-    """By owner: the number of its construction, or -1."""
+    """By owner: the index of its construction, or -1."""
     chains: ChainProgram
 
     def has_alternatives(self) -> bool:
@@ -134,7 +134,7 @@ class SubscriptionProgram:
         return any(map(has_alternatives, (*(one.form for one in self.single), *(one.form for one in self.groups))))
 
     def select(self, partition: QueryPartition) -> tuple[SubscriptionGroups[str], Constructions[str]]:
-        """The subscriptions that have a row in a partition."""
+        """Return the subscriptions with a row in a partition, and their constructions."""
         single = [one for one in self.single if partition.owns(one.parts).any()]
         chosen = [(group, np.flatnonzero(_any(group.parts, partition))) for group in self.groups]
         found = [(group, some) for group, some in chosen if len(some)]
@@ -157,7 +157,7 @@ class SubscriptionProgram:
 
 
 def _any(parts: Sequence[IntArray], partition: QueryPartition) -> BoolArray:
-    """By subscription: is one of its rows in a partition?"""
+    """By subscription: True if one of its rows is in a partition."""
     found: BoolArray = np.logical_or.reduce([partition.owns(part) for part in parts])
     return found
 
@@ -165,7 +165,7 @@ def _any(parts: Sequence[IntArray], partition: QueryPartition) -> BoolArray:
 def compile_subscriptions(
     texts: Mapping[str, str], namespaces: Sequence[tuple[str, str]] = (), always: bool = False
 ) -> SubscriptionProgram:
-    """Parse subscriptions, and compile what they need in documents; ``always``: those without SELECT make a result too."""
+    """Parse subscriptions and compile their chains; with ``always``, those without SELECT construct a result too."""
     sources, selects = cut_texts(texts, Cutter(), always)
     found = group_by_shape(sources, {})
     places = {owner: place for place, owner in enumerate(texts)}
@@ -202,7 +202,7 @@ def _packed(column: Sequence[Constant]) -> pa.DictionaryArray | tuple[Constant, 
 def cut_texts(
     texts: Mapping[T, str], cutter: Cutter, always: bool
 ) -> tuple[dict[T, str], dict[T, Construction | None]]:
-    """By owner: what its subscription asks for, and what it makes if it makes something."""
+    """Split subscriptions: the source by owner, and the construction by owner of those that construct a result."""
     sources: dict[T, str] = {}
     selects: dict[T, Construction | None] = {}
     known: dict[str | None, Construction | None] = {None: None}
@@ -218,7 +218,7 @@ def cut_texts(
 
 
 def forms_of(groups: SubscriptionGroups[T]) -> Iterator[tuple[T, NormalForm, tuple[Constant, ...]]]:
-    """Every subscription: its owner, its form, and the constants for the marks of that."""
+    """Yield the owner, the form and the constants for its marks of every subscription."""
     for group in groups.alike:
         for owner, filling in zip(group.owners, group.fillings(), strict=True):
             yield owner, group.form, tuple(filling)

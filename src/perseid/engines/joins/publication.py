@@ -1,4 +1,4 @@
-"""Subscriptions that read what others publish: in which order they are asked, and what each of them makes."""
+"""Subscriptions that read streams published by others: their evaluation order, and their constructions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from perseid.lang.xscl_parts import Cutter, Parts
 from perseid.lang.xscl_shapes import shaped
 
 Whose: TypeAlias = object
-"""Whose a subscription is: any value that can be a key."""
+"""Owner of a subscription: any hashable value."""
 Texts: TypeAlias = Mapping[Any, str]
-"""Subscriptions by whose they are."""
+"""Subscription texts by owner."""
 
 
 class Publication:
-    """Subscriptions by whose they are, cut into what they ask for and what they make."""
+    """Subscriptions by owner, split into source and construction."""
 
     def __init__(self, texts: Texts) -> None:
         self._cutter = Cutter()
@@ -31,26 +31,26 @@ class Publication:
             if parts.built is not None:
                 self._parts[whose] = parts
         self.levels = self._in_order()
-        """Subscriptions that can be asked together, those first that others read from."""
+        """Owners by level of the publication graph: a level reads only streams that earlier levels publish."""
 
     @property
     def makes(self) -> bool:
-        """Is there any that says what it makes?"""
+        """True if a subscription has a construction."""
         return bool(self._parts)
 
     def made(self, number: int) -> Subscription:
-        """The subscription that makes what has this number."""
+        """Return the subscription for a construction number."""
         return self._cutter.made(number)
 
     def built(self, whose: Whose, always: bool) -> int | None:
-        """The number of what a subscription makes; None for one that does not say so, unless all are asked."""
+        """Return the construction number of a subscription; without a construction, None unless ``always``."""
         parts = self._parts.get(whose)
         if parts is not None:
             return parts.built
         return self._cutter.number(self.sources[whose]) if always else None
 
     def stream_of(self, whose: Whose) -> str | None:
-        """The stream that results are documents of, if somebody reads it."""
+        """Return the stream to which a subscription publishes, if another subscription reads it."""
         parts = self._parts.get(whose)
         return parts.publish if parts is not None and parts.publish in self.read else None
 
@@ -82,7 +82,7 @@ class Publication:
 
 
 def _streams(source: str, shapes: dict[str, tuple[str, str]]) -> tuple[str, str]:
-    """The streams that a subscription reads."""
+    """Return the streams of a subscription's left and right block."""
     shape = shaped(source)
     text = source if shape is None else shape.shape
     if text not in shapes:

@@ -1,4 +1,4 @@
-"""Stage 1: documents through the tree matcher, chains out (the paper's XPath Evaluator)."""
+"""Stage 1: find chains in documents with the tree matcher (the paper's XPath Evaluator)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perseid.runtime.contract import BadRecord
 
 
 class ChainReader:
-    """Reads documents of streams for the chains that are asked for in them."""
+    """Finds the chains of a program in documents of its streams."""
 
     def __init__(self, program: ChainProgram, trusted: bool = False) -> None:
         self.heights = np.array([chain.height for chain in program.chains] or [0], np.int64)
@@ -26,7 +26,7 @@ class ChainReader:
         }
 
     def read(self, bodies: pa.Array, streams: Sequence[str]) -> tuple[Bindings, tuple[BadRecord, ...]]:
-        """A column of documents, each of a stream; and those that cannot be read."""
+        """Return the chains found in a column of documents, each of a stream, and the documents that cannot be read."""
         parts, refused = [], []
         for stream, (numbers, reader) in self._readers.items():
             own = np.flatnonzero([one == stream for one in streams])
@@ -38,7 +38,7 @@ class ChainReader:
         return _together(parts), tuple(refused)
 
     def _chains(self, findings: Findings, numbers: IntArray, documents: IntArray) -> Bindings:
-        """A row for each node at a chain's end, with those above it: what is returned below a node comes behind it."""
+        """Return a row per last node of a chain, with its ancestors: in the findings, nodes follow their ancestors."""
         rows = findings.rows
         chains = numbers[rows[:, O_PATTERN]]
         heights = self.heights[chains]
@@ -58,7 +58,7 @@ class ChainReader:
 
 
 def _together(parts: Sequence[Bindings]) -> Bindings:
-    """What was found in several streams, by document."""
+    """Concatenate the bindings of several streams, ordered by document."""
     if len(parts) == 1:
         return parts[0]
     nothing = np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""Adds subscriptions to an index."""
+"""Index construction: add subscriptions to an index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from perseid.runtime.arrays import IntArray
 
 
 class IndexBuilder:
-    """Adds the subscriptions of a partition to an index; an owner is any value, and comes back with what is found."""
+    """Adds the subscriptions of a partition to an index; an owner is any value, which results refer to."""
 
     def __init__(self, subscriptions: Subscriptions, partition: QueryPartition | None = None) -> None:
         self.subscriptions = subscriptions
@@ -30,7 +30,7 @@ class IndexBuilder:
         self._shapes: dict[str, NormalForm] = {}
 
     def add(self, texts: Mapping[T, str]) -> None:
-        """Parse subscriptions and add them all, or raise the error of the first that is wrong and add none."""
+        """Parse subscriptions and add all of them; if one is invalid, raise its error and add none."""
         self.add_groups(group_by_shape(texts, self._shapes))
 
     def add_groups(self, found: SubscriptionGroups[T]) -> None:
@@ -55,7 +55,7 @@ class IndexBuilder:
                     self.subscriptions.alternatives.add(entries, prefixes)
 
     def _add(self, row: Row, given: TemplateGroup[T]) -> tuple[IntArray, IntArray]:
-        """Add one row for each of the subscriptions of a shape: their entries, and the prefixes they end at."""
+        """Add one row per subscription of a shape; return the new entries, and the prefix at which each ends."""
         index = self.subscriptions
         marks = marks_of(row)
         edges = row.template.edges

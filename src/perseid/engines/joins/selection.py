@@ -1,8 +1,8 @@
-"""What a subscription makes of one notification, without looking at every way in which its blocks lie.
+"""Variable bindings and SELECT result of one notification, without enumerating all embeddings of its blocks.
 
-The oracle (``reference.subscriptions.results``) tries all choices of nodes. Here each node is asked once whether a step can be it: a block is
-a tree, so steps below a node depend on one another by that node alone. Only comparisons by order relate nodes of the two
-documents that the notification does not name; their nodes are tried in all ways.
+The oracle (``reference.subscriptions.results``) enumerates all choices of nodes. Here each pair of step and node is
+tested once: a block is a tree, so the steps below a step depend on each other only through the node of that step. Only
+order comparisons relate nodes of the two documents outside the notification; combinations of these are enumerated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from perseid.semantics.trees import Place, Reading, known_prefixes
 from perseid.semantics.writing import result_of
 
 Given: TypeAlias = Mapping[Node, AbstractSet[Found]]
-"""Steps that have to be one of some nodes."""
+"""By step: the nodes to which it is restricted."""
 
 
 def built(
@@ -32,7 +32,7 @@ def built(
     nodes: tuple[Sequence[int], Sequence[int]],
     namespaces: Mapping[str, str] | None = None,
 ) -> str:
-    """The XML that SELECT makes of a pair of documents and a notification's nodes, as ``joins`` numbers them."""
+    """Construct the XML of SELECT for a pair of documents and a notification's nodes, as ``joins`` numbers them."""
     return result_of(subscription.select, bound(subscription, left, right, nodes, namespaces))
 
 
@@ -43,7 +43,7 @@ def bound(
     nodes: tuple[Sequence[int], Sequence[int]],
     namespaces: Mapping[str, str] | None = None,
 ) -> dict[str, list[Found]]:
-    """By variable: every node that it can be, in document order."""
+    """By variable: all nodes that it can bind to, in document order."""
     roots = (left, right)
     numbered = [node_numbers(root) for root in roots]
     named = [{number: node for node, number in some.items()} for some in numbered]
@@ -78,14 +78,14 @@ def _gather(
     given: Sequence[Given],
     namespaces: Mapping[str, str],
 ) -> None:
-    """Add what variables can be for one of the pairs that a subscription asks for."""
+    """Add the variable bindings of one normal form of a subscription."""
     if any(_only(given[LEFT][a]).text != _only(given[RIGHT][b]).text for a, b in related.pairs):
         return
     lying = [_Lying(related, side, roots[side], namespaces) for side in (LEFT, RIGHT)]
     choices = _in_order(related, lying, given) if related.ordered else [[{}], [{}]]
     made = [[lying[side].variables({**given[side], **choice}) for choice in choices[side]] for side in (LEFT, RIGHT)]
     if not all(any(each) for each in made):
-        return  # every block that lies in its document has a node where its path ends
+        return  # every embedded block binds a variable at the end of its path
     for side in (LEFT, RIGHT):
         for each in made[side]:
             for name, some in each.items():
@@ -98,7 +98,7 @@ def _only(nodes: AbstractSet[Found]) -> Found:
 
 
 def _in_order(related: Related, lying: Sequence[_Lying], given: Sequence[Given]) -> Sequence[Sequence[Given]]:
-    """For each block, what its nodes can be so that they compare with some of the other's as they should."""
+    """By block: the restrictions of its compared nodes that satisfy all order comparisons with nodes of the other block."""
     asked = [sorted({pair[side] for pair in _ends(related)}) for side in (LEFT, RIGHT)]
     ways: list[list[dict[Node, Found]]] = []
     for side in (LEFT, RIGHT):
@@ -115,7 +115,7 @@ def _in_order(related: Related, lying: Sequence[_Lying], given: Sequence[Given])
     found: list[list[Given]] = []
     for side in (LEFT, RIGHT):
         chosen = [ways[side][i] for i in good[side]]
-        if len(asked[side]) == 1 and chosen:  # one step on its own can be any of them
+        if len(asked[side]) == 1 and chosen:  # a single step can be any of them
             found.append([{asked[side][0]: {way[asked[side][0]] for way in chosen}}])
         else:
             found.append([_one_each(way) for way in chosen])
@@ -131,7 +131,7 @@ def _one_each(way: Mapping[Node, Found]) -> dict[Node, AbstractSet[Found]]:
 
 
 class _Lying:
-    """A block in a document, and in which ways it lies there."""
+    """The embeddings of a block in a document."""
 
     def __init__(self, related: Related, side: int, root: Element, namespaces: Mapping[str, str]) -> None:
         self.block, self.side = related.blocks[side], side
@@ -145,7 +145,7 @@ class _Lying:
         self._known: dict[tuple[Node, Found], bool] = {}
 
     def steps(self, given: Given) -> dict[Node, dict[Found, tp.TreeNode]]:
-        """By step: the nodes that it can be, others being as given. Nothing where the block does not lie so."""
+        """By step: the nodes it can match under the restrictions; empty if the block has no such embedding."""
         self._given, self._known = given, {}
         found: dict[Node, dict[Found, tp.TreeNode]] = {}
         waiting: list[tuple[Node, tp.TreeNode, Place]] = [((), self.root, Place((self.reading.root,)))]
@@ -161,7 +161,7 @@ class _Lying:
         return found if found[()] else {}
 
     def variables(self, given: Given) -> dict[str, set[Found]]:
-        """By variable: the nodes that it can be."""
+        """By variable: the nodes that it can bind to."""
         found: dict[str, set[Found]] = {}
         for node, nodes in self.steps(given).items():
             for name in names_at(self.block, self.side, node):
@@ -172,7 +172,7 @@ class _Lying:
         return found
 
     def _can_be(self, node: Node, step: tp.TreeNode, one: Found) -> bool:
-        """Can a step be a node that passes its test, with all that is asked for below it?"""
+        """Return True if a step can match a node that passes its node test, with all conditions below it; memoized."""
         known = self._known.get((node, one))
         if known is None:
             known = self._known[node, one] = self._fits(node, step, one)

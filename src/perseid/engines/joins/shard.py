@@ -1,7 +1,7 @@
-"""A share of the subscriptions in one process: what it asks for, and the documents that it may still join.
+"""A query partition of the subscriptions in one process: its index, and the documents that future ones may join.
 
-All that is here can be made again from a state and the files that it names, and is kept from call to call only because
-that takes time. What a state says decides: where it is not the one that was written last, everything is made anew.
+Everything here is a cache, derived from a state and the files that it names. The state is authoritative: if it is not
+the one that was written last, the cache is rebuilt.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from perseid.runtime.late_rows import LateReason
 from perseid.runtime.watermark import ARRIVAL, Watermark
 
 PART = 4_096
-"""Documents that are joined before their results are made: so many fit into memory with all they are due."""
+"""Documents joined per block before their output rows are built, so that both fit in memory."""
 
 
 class Held:
-    """Subscriptions of a share, as they stand after some files."""
+    """The index of a query partition's subscriptions after a number of files."""
 
     def __init__(self, plan: JoinsPlan, partition: QueryPartition) -> None:
         self.plan, self.partition = plan, partition
@@ -49,14 +49,14 @@ class Held:
         self._shapes: dict[str, NormalForm] = {}
         self.files: list[str] = []
         self.keys: dict[int, int] = {}
-        """Chains, by their keys."""
+        """The numbers of chains, by key."""
         self.since = np.zeros(0, np.int64)
-        """By entry: the file it came with; it is told of documents that came then or later."""
+        """By entry: the number of its file; it matches only documents that arrived after that file was loaded."""
         if plan.program is not None:
             self._add((), *plan.program.select(partition), 0)
 
     def take(self, names: Sequence[str]) -> bool:
-        """Go on with further files; whether there are any."""
+        """Load the files that are new, and return True if there are any."""
         new = [name for name in names if name not in self.files]
         for name in new:
             self.files.append(name)
@@ -64,7 +64,7 @@ class Held:
         return bool(new)
 
     def _take(self, table: pa.Table, since: int) -> None:
-        """Parse the subscriptions of a file: a folder has texts, and files come while the query runs."""
+        """Parse and apply the subscription changes of a file: a folder stores texts, and grows while the query runs."""
         owners = table["subscription"].to_pylist()
         if since > 1:
             self.index.remove(set(owners))
@@ -78,7 +78,7 @@ class Held:
     def _add(
         self, owners: Sequence[str], groups: SubscriptionGroups[str], selects: Constructions[str], since: int
     ) -> None:
-        """Add subscriptions; ``owners`` have no others any more."""
+        """Add subscriptions; earlier constructions of ``owners`` are removed."""
         before = len(self.index.numbers)
         self.builder.add_groups(groups)
         self.constructions.replace(owners, groups, selects if self.plan.results else {})
@@ -88,7 +88,7 @@ class Held:
 
 
 def _own(parts: pa.ListArray, partition: QueryPartition) -> BoolArray:
-    """Which subscriptions have a part in a partition."""
+    """By subscription: True if one of its parts is in a partition."""
     own = np.zeros(len(parts), np.bool_)
     values = np.asarray(parts.flatten())
     own[np.asarray(pc.list_parent_indices(parts))[partition.owns(values)]] = True
@@ -96,7 +96,7 @@ def _own(parts: pa.ListArray, partition: QueryPartition) -> BoolArray:
 
 
 class Shard:
-    """Subscriptions and documents."""
+    """The index of a query partition, with its joined and its buffered documents."""
 
     def __init__(self, held: Held, kept: RetainedDocuments) -> None:
         self.held, self.plan = held, held.plan
@@ -108,14 +108,14 @@ class Shard:
         there, found = known_only(_found(kept.joined), held.keys)
         self.joined = kept.joined.take(pa.array(there)) if len(there) < kept.joined.num_rows else kept.joined
         self.base = 0
-        """Documents that the joiner has numbered and that are kept no more."""
+        """The joiner's number of the first retained document: the number of documents evicted since it was created."""
         self.joiner.restore(np.asarray(self.joined[TIME]), as_bindings(found, held.keys))
         self.written: bytes | None = None
         self.given_up = False
-        """Documents were let go of that windows still reach."""
+        """True if documents inside a window were dropped because of the state limit."""
 
     def step(self, names: Sequence[str], documents: pa.Table, clock: Watermark) -> StepResult:
-        """New files, then new documents, then what can be told by now."""
+        """Load new files, buffer new documents, join those that are ready, and emit their notifications."""
         if self.held.take(sorted(names)):
             self.joiner.changed()
         now = clock.current if self.horizon is None or clock.ended else max(self.horizon, clock.current or self.horizon)
@@ -150,21 +150,21 @@ class Shard:
         return why
 
     def _wait(self, documents: pa.Table, accepted: IntArray) -> None:
-        """Documents that came."""
+        """Buffer accepted documents, with the number of loaded files as their epoch."""
         new = self._asked_for(documents.take(pa.array(accepted)).combine_chunks())
         epoch = pa.array(np.full(new.num_rows, len(self.held.files), np.int32))
         new = new.set_column(new.schema.get_field_index(EPOCH), new.schema.field(EPOCH), epoch)
         self.waiting = pa.concat_tables([self.waiting, new]).combine_chunks()
 
     def _asked_for(self, documents: pa.Table) -> pa.Table:
-        """Documents with what is asked for in them; those that have nothing of it are gone."""
+        """Retain the chains of the index in documents; drop documents without any."""
         there, found = known_only(_found(documents), self.held.keys)
         documents = documents.take(pa.array(there))
         made = {**{name: documents[name] for name in documents.column_names}, **found}
         return pa.table([made[name] for name in documents.column_names], schema=documents.schema)
 
     def _ready(self, now: int | None, ended: bool) -> list[pa.Table]:
-        """Documents whose time has come, in order, some at a time."""
+        """Remove the documents up to the watermark from the buffer, all in arrival order; return them sorted, in blocks."""
         times = np.asarray(self.waiting[TIME])
         come = np.ones(len(times), np.bool_) if ended or self.plan.order == ARRIVAL else times <= _number(now)
         ready = self.waiting.filter(pa.array(come)).sort_by([(name, "ascending") for name in (TIME, "_identity")])
@@ -172,13 +172,16 @@ class Shard:
         return [ready.slice(at, PART) for at in range(0, ready.num_rows, PART)]
 
     def _join(self, part: pa.Table) -> Joined:
-        # What a file no longer asks for was dropped when it came; what one asks for only now, it was not read for.
+        # Chains without subscriptions were dropped on arrival; chains of later files were not extracted.
         self.joined = pa.concat_tables([self.joined, part])
         bindings = as_bindings(_found(part), self.held.keys)
         return self.joiner.add(np.asarray(part[TIME]), bindings)
 
     def _let_go(self, ended: bool) -> int:
-        """Let go of documents that no window reaches, and of the oldest where there is no room; write the rest. How many the latter are."""
+        """Evict expired documents, drop the oldest until the state is within its limit, and encode the rest.
+
+        Return the number of documents that were dropped because of the limit.
+        """
         if ended:
             self.joined = self.joined.slice(0, 0)
             self.written = None
@@ -214,7 +217,7 @@ class Shard:
         return int(self.joiner.index.sizes[y.X_WIDEST])
 
     def _reached(self) -> int:
-        """The oldest time that a document to come may be joined with."""
+        """Return the oldest time that is in the widest window of a future document."""
         if not self.joined.num_rows:
             return 0
         newest = int(self.joined[TIME][-1].as_py())
@@ -223,7 +226,7 @@ class Shard:
         return newest - self._widest()
 
     def _wake(self) -> int | None:
-        """When a document's time comes, or the last one is out of every window's reach, or the watermark says whose turn it is."""
+        """Return the next timer: a buffered document becomes ready, the last joined one expires, or ``newest`` is passed."""
         if self.waiting.num_rows:
             return int(pc.min(self.waiting[TIME]).as_py())
         if not self.joined.num_rows:
@@ -243,18 +246,18 @@ def _found(documents: pa.Table) -> dict[str, pa.ListArray]:
 
 def _whole(column: pa.ListArray | pa.ChunkedArray) -> pa.ListArray:
     found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if found.offset:  # the offsets of a list that is a part of another do not begin at 0
+    if found.offset:  # a sliced list array has offsets that do not begin at 0
         found = pa.concat_arrays([found])
     return found
 
 
 _SHARDS: OrderedDict[tuple[JoinsPlan, int], Shard] = OrderedDict()
-"""Shares that this process was asked for lately."""
+"""LRU cache of this process's query partitions."""
 MOST = 16
 
 
 def shard_of(plan: JoinsPlan, number: int, state: bytes | None) -> Shard:
-    """A share as a state says it is; what was kept of it is taken out, and put back when a call is over."""
+    """Return the query partition for a state, from the cache if it is current; ``put_back`` returns it after the call."""
     kept = _SHARDS.pop((plan, number), None)
     if kept is not None and kept.written is not None and kept.written == state:
         return kept
@@ -267,7 +270,7 @@ def shard_of(plan: JoinsPlan, number: int, state: bytes | None) -> Shard:
 
 def put_back(plan: JoinsPlan, number: int, shard: Shard) -> None:
     if shard.given_up:
-        shard.written = None  # what was given up is still in its lists: they are made anew, its subscriptions are not
+        shard.written = None  # the joiner still lists dropped documents: rebuild it, but not the index
     _SHARDS[plan, number] = shard
     while len(_SHARDS) > MOST:
         _SHARDS.popitem(last=False)

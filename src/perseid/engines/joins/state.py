@@ -1,7 +1,7 @@
-"""The state of a share of subscriptions: documents that may still be joined, those that wait, and the files that were loaded.
+"""The state of a query partition: joined documents that are still in a window, buffered documents, and loaded files.
 
-Documents are retained as the reader returned them, so a state has no template and no number: the lists that they are
-joined by are made again from them.
+Documents are retained as the reader returned them, without templates and internal numbers: the posting lists are rebuilt
+from them.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ DOCUMENTS = StateTable(
     ),
     same_sizes=(CHAINS, TEXTS),
 )
-"""Documents in order: first those that were joined and may be again, then those whose time has not come. The epoch of a
-document is the number of files that had been loaded when it came."""
+"""Documents in order: first the joined ones still in a window, then those buffered for the watermark. The epoch of a
+document is the number of files that were loaded when it arrived."""
 
 
 def _check(content: StateContent) -> str | None:
@@ -73,7 +73,7 @@ def _check(content: StateContent) -> str | None:
 
 
 SPLIT_ALTERNATIVES_VERSION = 1
-"""A state in which each alternative of an OR has its bindings in a share of its own; all else is as in version 2."""
+"""State version with the alternatives of an OR in different query partitions; otherwise identical to version 2."""
 _OTHER = "The {} of the checkpoint's query is not that of this one: {{found}}, and here {{now}}."
 _TABLES = "Subscriptions that come and go are kept in ps.subscription_table(…)."
 LAYOUT = StateLayout(
@@ -93,21 +93,21 @@ LAYOUT = StateLayout(
     _check,
 )
 _GIVEN = "column "
-"""The prefix of columns that the user's documents have."""
+"""The prefix of the user's columns of documents."""
 
 
 @dataclass(frozen=True)
 class RetainedDocuments:
-    """The state of a share after a call."""
+    """The state of a query partition after a call."""
 
     horizon: int | None
     files: tuple[str, ...]
     joined: pa.Table
-    """Documents that were joined and may be again, in order."""
+    """Joined documents that are still in a window, in order."""
     waiting: pa.Table
-    """Documents whose time has not come."""
+    """Documents buffered until the watermark passes them."""
     newest: int | None = None
-    """If documents come in order: the time of the last one that came to any share; none comes before it."""
+    """In arrival order: the time of the newest document so far, before which no further one is accepted."""
 
 
 def document_schema(plan: JoinsPlan) -> pa.Schema:
@@ -122,13 +122,13 @@ def given_columns(kept: pa.Table, columns: pa.Schema) -> list[pa.ChunkedArray]:
 
 
 def no_documents(plan: JoinsPlan) -> RetainedDocuments:
-    """Return the state of a new share."""
+    """Return the state of a new query partition."""
     none = document_schema(plan).empty_table()
     return RetainedDocuments(None, (), none, none)
 
 
 def write_state(plan: JoinsPlan, kept: RetainedDocuments) -> bytes | None:
-    """Encode the state of a share; None if nothing is left."""
+    """Encode the state of a query partition; None if nothing is left."""
     passed = kept.newest is None or (kept.horizon is not None and kept.horizon >= kept.newest)
     if not kept.joined.num_rows and not kept.waiting.num_rows and not kept.files and passed:
         return None
@@ -145,12 +145,12 @@ def write_state(plan: JoinsPlan, kept: RetainedDocuments) -> bytes | None:
 
 
 def open_state(state: bytes, expected: Facts | None = None) -> StateContent:
-    """Decode a state, whatever its subscriptions are."""
+    """Decode a state of any subscriptions."""
     return decode(LAYOUT, state, expected)
 
 
 def read_state(plan: JoinsPlan, state: bytes | None) -> RetainedDocuments:
-    """Decode the state of a share, with the columns that documents have now."""
+    """Decode the state of a query partition, with the document columns of the plan."""
     if state is None:
         return no_documents(plan)
     content = open_state(state, {"shards": plan.shards, "order": plan.order, "subscriptions": plan.digest})
@@ -165,16 +165,16 @@ def read_state(plan: JoinsPlan, state: bytes | None) -> RetainedDocuments:
     whole, joined = pa.table(columns, schema=wanted), facts["joined"]
     parts = whole.slice(0, joined), whole.slice(joined)
     newest: int | None = None
-    if plan.order == ARRIVAL:  # the first states did not say it
+    if plan.order == ARRIVAL:  # the first states lack ``newest``
         last = [facts.get("newest"), *parts[0][TIME].slice(max(joined - 1, 0)).to_pylist()]
         newest = max((one for one in last if one is not None), default=None)
     return RetainedDocuments(facts["horizon"], tuple(facts["files"]), *parts, newest)
 
 
 def _check_alternatives(plan: JoinsPlan, content: StateContent) -> None:
-    """Reject a state without the bindings of alternatives that now run in the share of the first one.
+    """Reject a state without the bindings of alternatives that now run in the query partition of the first one.
 
-    Every share rejects it, also one without OR: the share of the first alternative may have no state at all.
+    Every query partition rejects it, also one without OR: that of the first alternative may have no state at all.
     """
     if content.version != SPLIT_ALTERNATIVES_VERSION or plan.shards == 1:
         return

@@ -1,6 +1,6 @@
-"""Groups subscriptions by shape: texts that differ in constants and windows are parsed, reduced and ordered once.
+"""Groups of subscriptions by shape: texts that differ only in constants and windows share one normal form.
 
-On a driver the groups become the program of a plan. A folder has texts, which every shard that reads its files parses here.
+The driver compiles the groups into the program of a plan. A folder stores texts, which each query partition parses here.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ T = TypeVar("T")
 """Owners of subscriptions."""
 
 _OR = re.compile("(?<![a-z])or(?![a-z])", re.IGNORECASE)
-"""Occurs in every subscription with OR; it may occur in a constant of another one."""
+"""Matches every subscription with OR, and possibly a constant of another one."""
 
 
 @dataclass(frozen=True)
 class NormalForm:
-    """A parsed subscription and its rows; in those of a shape, marks stand for constants."""
+    """A parsed subscription and its rows; in those of a shape, marks replace the constants."""
 
     subscription: Subscription
     rows: tuple[Row, ...]
@@ -45,10 +45,10 @@ class TemplateGroup(Generic[T]):
     form: NormalForm
     owners: list[T] = field(default_factory=list)
     constants: list[list[Constant]] = field(default_factory=list)
-    """By mark: the constant of each subscription."""
+    """By mark: the column of the subscriptions' constants."""
     windows: list[int] = field(default_factory=list)
     known_parts: Sequence[IntArray] = ()
-    """By row: the part that each subscription belongs to; empty if these have not been computed."""
+    """By row: the part of each subscription; empty if not computed."""
 
     def add(self, owner: T, constants: Iterable[Constant], window: int | None) -> None:
         self.owners.append(owner)
@@ -64,19 +64,19 @@ class TemplateGroup(Generic[T]):
         return zip(*self.constants, strict=True) if self.constants else [()] * len(self.owners)
 
     def parts(self, place: int) -> IntArray:
-        """By subscription: the part that its row at a place belongs to."""
+        """By subscription: the part of its row with index ``place``."""
         if self.known_parts:
             return self.known_parts[place]
         return np.fromiter(row_parts(self.form.rows[place], self.fillings()), np.int64, len(self.owners))
 
     def with_parts(self) -> TemplateGroup[T]:
-        """The group with its parts computed; alternatives of one subscription are of the part of the first."""
+        """Return the group with its parts computed; alternatives of one subscription have the part of the first."""
         first = {place: self.parts(places[0]) for places in same_order(self.form.rows) for place in places}
         parts = [first[place] for place in range(len(self.form.rows))]
         return TemplateGroup(self.form, self.owners, self.constants, self.windows, parts)
 
     def select(self, chosen: Sequence[bool]) -> TemplateGroup[T]:
-        """Some of the subscriptions."""
+        """Return the group of some of the subscriptions, given as a mask."""
         columns = [list(compress(column, chosen)) for column in self.constants]
         parts = [part[np.asarray(chosen, np.bool_)] for part in self.known_parts]
         return TemplateGroup(
@@ -96,7 +96,7 @@ def group_by_shape(texts: Mapping[T, str], shapes: dict[str, NormalForm]) -> Sub
     """Parse subscriptions; ``shapes`` is extended by new shapes once all texts are known to be correct."""
     alike: dict[str, TemplateGroup[T]] = {}
     known: dict[str, str] = {}
-    """Constants that many have are kept once."""
+    """Interned constants."""
     single: list[tuple[T, NormalForm]] = []
     new: dict[str, NormalForm] = {}
     for owner, text in texts.items():
@@ -105,7 +105,7 @@ def group_by_shape(texts: Mapping[T, str], shapes: dict[str, NormalForm]) -> Sub
             single.append((owner, parse_normal_form(text)))
             continue
         if found.shape not in shapes and found.shape not in new:
-            parse_normal_form(text)  # an error points into the text, not into its shape
+            parse_normal_form(text)  # so that an error refers to the text, not to its shape
             new[found.shape] = parse_normal_form(found.shape)
         constants = (known.setdefault(one, one) if isinstance(one, str) else one for one in found.constants)
         if found.shape not in alike:
@@ -122,10 +122,11 @@ def parse_normal_form(text: str) -> NormalForm:
 
 
 def parts_of(texts: Mapping[T, str]) -> tuple[dict[T, list[int]], tuple[Chain, ...]]:
-    """By subscription: the parts that its rows belong to; and the chains of all of them.
+    """Return the parts of each subscription's rows, and the chains of all subscriptions.
 
-    Rows of one group are of one part, so that what is emitted together is found in one place however many places there
-    are. Alternatives of one subscription are of the part of the first: what several of them find is one notification.
+    A part is a hash that determines the query partition. Rows of one group have the same part, so that one query
+    partition emits their notifications together. Alternatives of one subscription have the part of the first, so that
+    their common notifications are merged.
     """
     found = group_by_shape(texts, {})
     parts: dict[T, list[int]] = {owner: [] for owner in texts}
@@ -154,7 +155,7 @@ def chains_of_groups(groups: SubscriptionGroups[T]) -> tuple[Chain, ...]:
 
 
 def have_alternatives(texts: Iterable[str]) -> bool:
-    """Return True if a subscription has OR, so that several rows of it relate its documents in one order."""
+    """Return True if a subscription has OR, that is, several rows with the same document order."""
     cutter = Cutter()
     sources = (cutter.parts(text).source for text in texts)
     found = group_by_shape({n: source for n, source in enumerate(sources) if _OR.search(source)}, {})
@@ -162,7 +163,7 @@ def have_alternatives(texts: Iterable[str]) -> bool:
 
 
 def has_alternatives(form: NormalForm) -> bool:
-    """Return True if several rows relate the documents in one order."""
+    """Return True if several rows have the same document order."""
     return any(len(places) > 1 for places in same_order(form.rows))
 
 
@@ -178,7 +179,7 @@ def marks_of(row: Row) -> dict[int, int]:
 
 
 def row_parts(row: Row, fillings: Iterable[Sequence[Constant]]) -> Iterator[int]:
-    """The part of a row's group, for each of these constants in place of its marks."""
+    """Yield the part of a row for each tuple of constants in place of its marks."""
     marks = marks_of(row)
     said = [repr(row.template)]
     for e, asked in enumerate(row.asked):

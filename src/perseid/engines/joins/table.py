@@ -1,8 +1,8 @@
-"""Subscriptions at rest: tables that say who asks for what, and folders of them that grow.
+"""Stored subscriptions: tables of owners and texts, and append-only folders of such tables.
 
-A folder is a log of Parquet files, numbered as they came; none is changed. A row is a subscription that came or, with no
-text, one that went. What is wrong with a text is said when it is written, so that no stream has to refuse it later. What
-a file's subscriptions ask documents for stands in its schema: whoever reads documents needs no more of it.
+A folder is a log of Parquet files, numbered in order of arrival; files are immutable. A row adds a subscription or, with
+a null text, removes it. Texts are validated on write, so that no stream fails on them later. The schema metadata of a
+file lists the chains of its subscriptions: readers of documents need nothing else from it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SUFFIX = ".subscriptions.parquet"
 
 
 def listed(texts: Mapping[str, str | None]) -> pa.Table:
-    """Subscriptions as a table; those without a text go."""
+    """Encode subscription changes as a table; a null text removes a subscription."""
     cutter = Cutter()
     there = {whose: cutter.parts(text).source for whose, text in texts.items() if text is not None}
     parts, chains = parts_of(there)
@@ -43,7 +43,7 @@ def listed(texts: Mapping[str, str | None]) -> pa.Table:
 
 
 def chains_in(schema: pa.Schema, where: str) -> tuple[Chain, ...]:
-    """What the subscriptions of a table ask documents for."""
+    """Return the chains of a table's subscriptions, from its schema metadata."""
     try:
         told = json.loads((schema.metadata or {})[_SAID])
         if told["version"] != _VERSION or not schema.remove_metadata().equals(SCHEMA):
@@ -57,7 +57,7 @@ def chains_in(schema: pa.Schema, where: str) -> tuple[Chain, ...]:
 
 
 def checked_folder(folder: str | os.PathLike[str]) -> str:
-    """The folder as a plain path; the table is refused where others cannot be kept from writing the same number."""
+    """Return the folder as an absolute path; reject remote file systems, where files cannot be numbered atomically."""
     said = os.fspath(folder)
     if said.startswith("file:"):
         said = said.removeprefix("file://").removeprefix("file:")
@@ -70,7 +70,7 @@ def checked_folder(folder: str | os.PathLike[str]) -> str:
 
 
 def append(folder: str, table: pa.Table) -> str:
-    """Write a file that comes after all others; its name. It is there whole or not at all."""
+    """Atomically append a file with the next number, and return its name."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     written = Path(folder) / f".{uuid4().hex}"
     try:
@@ -81,14 +81,14 @@ def append(folder: str, table: pa.Table) -> str:
             try:
                 os.link(written, Path(folder) / name)
             except FileExistsError:
-                continue  # somebody was faster
+                continue  # a concurrent writer took this number
             return name
     finally:
         written.unlink(missing_ok=True)
 
 
 def files_in(folder: str) -> list[str]:
-    """The names of a folder's files, in the order in which they came."""
+    """Return the names of a folder's files, in order of their numbers."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -102,12 +102,12 @@ def _chains_of(folder: str, name: str) -> tuple[Chain, ...]:
 
 
 def chains_of(folder: str) -> tuple[Chain, ...]:
-    """What is asked for by all files that there are now; read from what they say of themselves."""
+    """Return the distinct chains of all current files, read from their schemas alone."""
     return tuple(dict.fromkeys(chain for name in files_in(folder) for chain in _chains_of(folder, name)))
 
 
 def read_file(folder: str, name: str) -> pa.Table:
-    """A file's subscriptions."""
+    """Read the subscription changes of a file."""
     opened = _opened(folder, name)
     chains_in(opened.schema_arrow, name)
     return opened.read()
@@ -124,7 +124,7 @@ def _opened(folder: str, name: str) -> pq.ParquetFile:
 
 
 def standing(tables: Iterable[pa.Table]) -> dict[str, str]:
-    """The subscriptions that stand after all of these, by whose they are."""
+    """Return the subscription texts by owner that are active after all of these tables."""
     found: dict[str, str] = {}
     for table in tables:
         for whose, text in _rows(table):

@@ -1,4 +1,4 @@
-"""Texts of documents and of subscriptions, as numbers; and what is known of each text because somebody asks for it."""
+"""A dictionary of the texts of documents, and the features of each text that subscriptions evaluate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T", bound=np.generic)
 
 
 class Values:
-    """Every text once."""
+    """Texts by number, each once, and the constants, needles and thresholds of subscriptions."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -27,15 +27,15 @@ class Values:
         self._needles: dict[str, int] = {}
         self._thresholds: dict[Constant, int] = {}
         self._asked: list[str] = []
-        """Texts that others are compared with, in order."""
+        """Text thresholds, sorted."""
         self._numeric = False
-        """Somebody compares texts as numbers."""
+        """True if a subscription compares texts as numbers."""
         self._looked_for: Needles | None = None
         self._changed = True
         self._forget()
 
     def _forget(self) -> None:
-        """What is known of values depends on what is asked for."""
+        """Discard the features of values, which depend on the registered constants."""
         self._looked_at = 0
         self._known, self._are = np.zeros((16, 2)), np.zeros(16, np.int64)
         self._at, self._contained = np.zeros(17, np.int64), np.zeros(16, np.int64)
@@ -44,7 +44,7 @@ class Values:
         return len(self.texts)
 
     def number(self, text: str) -> int:
-        """The number of a text, a new one if need be."""
+        """Return the number of a text, assigning a new one if necessary."""
         found = self._numbers.setdefault(text, len(self.texts))
         if found == len(self.texts):
             self.texts.append(text)
@@ -54,21 +54,21 @@ class Values:
         return np.fromiter(map(self.number, texts), np.int64, len(texts))
 
     def constant(self, text: str) -> int:
-        """The number of a text that others may be."""
+        """Return the number of a constant for equality."""
         many = len(self._constants)
         found = self._constants.setdefault(text, many)
         self._changed |= found == many
         return found
 
     def needle(self, text: str) -> int:
-        """The number of a text that others may contain."""
+        """Return the number of a text to search for in other texts."""
         many = len(self._needles)
         found = self._needles.setdefault(text, many)
         self._changed |= found == many
         return found
 
     def threshold(self, value: Constant) -> int:
-        """The number of a constant that others compare with; a text and a number are two."""
+        """Return the number of a constant for order comparisons; a string and a number are distinct."""
         many = len(self._thresholds)
         found = self._thresholds.setdefault(value, many)
         self._changed |= found == many
@@ -77,18 +77,21 @@ class Values:
         return found
 
     def compare_as_numbers(self) -> None:
-        """Somebody will."""
+        """Enable the numeric feature of values."""
         self._changed |= not self._numeric
         self._numeric = True
 
     def thresholds(self) -> FloatArray:
-        """By number: constants as what values compare with, numbers as they are and texts as their places."""
+        """By threshold: the comparison key, which is the value of a number and the rank of a text."""
         self._asked = sorted(one for one in self._thresholds if isinstance(one, str))
         places = {text: 2 * i + 1 for i, text in enumerate(self._asked)}
         return np.array([places[one] if isinstance(one, str) else float(one) for one in self._thresholds], np.float64)
 
     def known(self) -> tuple[FloatArray, IntArray, IntArray, IntArray]:
-        """By value: the number it is and its place among texts; the constant it is, or -1; the needles it contains, as a list of lists."""
+        """By value: its numeric value and its rank among texts; the constant it equals, or -1; offsets and list of needles.
+
+        Features are computed incrementally, and recomputed if a constant was registered.
+        """
         if self._changed:
             self.thresholds()
             self._looked_for = Needles(list(self._needles)) if self._needles else None
@@ -114,19 +117,19 @@ class Values:
         return self._known, self._are, self._at, self._contained
 
     def keep(self, used: IntArray) -> None:
-        """Forget all texts but some, which are numbered anew in the order given."""
+        """Evict all texts except those in ``used``, which are renumbered in that order."""
         self.texts = [self.texts[number] for number in used.tolist()]
         self._numbers = {text: number for number, text in enumerate(self.texts)}
         self._forget()
 
     def _place(self, text: str) -> int:
-        """Between the texts that are asked for, or that of one."""
+        """Return the rank of a text: odd for a threshold, even between two thresholds."""
         at = bisect_left(self._asked, text)
         return 2 * at + (at < len(self._asked) and self._asked[at] == text)
 
 
 def roomy(had: NDArray[T], count: int) -> NDArray[T]:
-    """An array with room for so many rows; it grows by half at least, so that many small steps cost little."""
+    """Return an array with capacity for ``count`` rows; it grows by at least half, so that appends are amortized."""
     if count <= len(had):
         return had
     more = max(count - len(had), len(had) // 2)
@@ -134,7 +137,7 @@ def roomy(had: NDArray[T], count: int) -> NDArray[T]:
 
 
 def extended(had: NDArray[T], used: int, new: NDArray[T]) -> NDArray[T]:
-    """An array with rows behind those in use."""
+    """Return an array with rows appended after those in use."""
     had = roomy(had, used + len(new))
     had[used : used + len(new)] = new
     return had
