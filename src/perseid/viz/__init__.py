@@ -1,1 +1,1 @@
-"""What a pattern looks like and what it will do, for people."""
+"""Drawings and explanations of patterns."""

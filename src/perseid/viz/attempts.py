@@ -1,4 +1,4 @@
-"""Attempts, and what is said of how they ended."""
+"""Traced runs of a pattern, and the diagnosis of their endings."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Cause = Literal["must", "window", "count", "strict", "until", "absence", "end", 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One start, how far it came and why no further."""
+    """The run from one candidate start: its progress, and the reason why it ended."""
 
     key: Mapping[str, object]
     start: Event
     bound: tuple[tuple[str, Event], ...]
-    """The steps it found events for, by their names, in order."""
+    """The bound steps, by name, with their events, in order."""
     waited_for: str | None
-    """The step it waited for in vain; None where it matched, or where the end refused it."""
+    """The step that it was waiting for; None if it matched, or was rejected at the end."""
     reason: Reason
     why: str
-    """The reason in a few words, the same for attempts that ended alike."""
+    """The reason in a few words, the same for runs that ended alike."""
     details: tuple[str, ...]
-    """What happened, with the events and values it happened to."""
+    """Sentences about the ending, with the events and values involved."""
     steps: int
-    """How many different steps it bound."""
+    """Number of distinct steps that it bound."""
 
     @property
     def matched(self) -> bool:
@@ -43,7 +43,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Where a thread, or one of its options, came to its end."""
+    """The end of a thread, or of one of its options."""
 
     thread: th.Thread
     wait: th.Wait | None
@@ -55,23 +55,23 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an event was not taken: in short, and with the values that were seen."""
+    """The reason why an event was not taken: a short text, and one with the values."""
 
     why: str
     details: str
     passed: int
-    """How many conditions held, to find the candidate that came nearest."""
+    """Number of conditions that held, to find the candidate nearest to a match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an attempt ended with."""
+    """The diagnosis of an ended run."""
 
     reason: Reason
     why: str
     details: tuple[str, ...] = ()
     step: int | None = None
-    """The step that was waited for."""
+    """The step that the run was waiting for."""
 
 
 def step_name(step: c.CoreStep) -> str:

@@ -1,4 +1,4 @@
-"""What is wrong with the data or the names, where that can be told without looking at attempts."""
+"""Notes on faulty data or names, as far as they are detected without tracing runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perseid.viz.words import pairs
 
 
 class Census:
-    """The events in hand, of whatever key: how many of each type, and which columns have a value in any of them."""
+    """Statistics of all given events, of any key: their number by type, and the columns with a value by type."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = events
@@ -29,7 +29,7 @@ class Census:
 
 
 def data_notes(plan: Plan, own: PatternPlan, census: Census, followed: Counter[str]) -> Iterator[str]:
-    """Notes on the events of one pattern; ``followed`` counts, by type, those of the partitions that were followed."""
+    """Yield notes on the events of one pattern; ``followed`` counts, by type, the events of the traced partitions."""
     if not census.events:
         yield "there are no events."
         return
@@ -68,7 +68,7 @@ def _missing_columns(own: PatternPlan, census: Census, fed: set[str]) -> Iterato
 
 
 def _missing_keys(pattern: c.CorePattern, census: Census) -> Iterator[str]:
-    """Events without a value in the key are a partition of their own: rarely what was meant."""
+    """Yield notes on events without a value in the key: they form a separate partition, which is rarely intended."""
     wanted = {step.kind.name for step in pattern.steps if isinstance(step.kind, ast.EventType)}
     for path in pattern.partition:
         empty = Counter(
@@ -81,7 +81,7 @@ def _missing_keys(pattern: c.CorePattern, census: Census) -> Iterator[str]:
 
 
 def unknown_key(wanted: Mapping[str, object], keys: Iterable[Mapping[str, object]]) -> str:
-    """No event has the key that was asked for; these there are."""
+    """Return a note that no event has the requested key, with a similar key or some existing ones."""
     given = pairs(wanted)
     there = list(dict.fromkeys(pairs({name: key[name] for name in wanted}) for key in keys))
     told = f"no event has {given}"
@@ -95,7 +95,7 @@ def unknown_key(wanted: Mapping[str, object], keys: Iterable[Mapping[str, object
 
 
 def positive_steps(pattern: c.CorePattern) -> list[c.CoreStep]:
-    """The steps that take events of a match: neither negated nor an ``until``."""
+    """Return the steps that take events of a match: neither negated nor an ``until``."""
     untils = {e.until for e in c.each_of(pattern) if isinstance(e, c.Loop)}
     return [step for step in pattern.steps if not step.negated and step.id not in untils]
 

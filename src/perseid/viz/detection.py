@@ -1,4 +1,4 @@
-"""How a pattern runs on a declared stream, in words: what is decided where, what is left out, what is bounded."""
+"""Explanation of how a pattern runs on a declared stream: engines, order, partitions, dropped events and caps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perseid.semantics import types as t
 
 
 class Declared(Protocol):
-    """What is asked of a declared stream."""
+    """The properties of a declared stream that the explanation reads."""
 
     @property
     def strictly_later(self) -> bool: ...
@@ -27,7 +27,7 @@ class Declared(Protocol):
 
 
 def explain_here(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> str:
-    """How a plan runs in this process, over a stream with columns of these types."""
+    """Explain how a plan runs locally, over a stream with columns of these types."""
     sequence_plan = make_plan(plan, types, strictly_later=stream.strictly_later)
     dropped = "none: " + all_needed(plan)
     if plan.event_types is not None:
@@ -47,7 +47,7 @@ def explain_here(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> s
 
 
 def _order(stream: Declared) -> str:
-    """What decides between two events."""
+    """Describe the order of events."""
     ranks, ids = stream.columns("order_by"), stream.columns("id")
     parts = ["time", *ranks, f"identity ({', '.join(ids) or 'all columns'})"]
     later = "; later steps strictly later" if stream.strictly_later else ""
@@ -56,18 +56,18 @@ def _order(stream: Declared) -> str:
 
 
 def describe_engines(plan: Plan) -> list[str]:
-    """Which engine runs each pattern, and why."""
+    """Return the engine of each pattern, with the reason."""
     said = [(f"{p.facts.engines[0]}: {p.facts.engines_why}", p.name) for p in plan.patterns]
     return _shared(said, len(plan.patterns))
 
 
 def fed(plan: Plan, how: str) -> list[Row]:
-    """Which patterns take matches of which."""
+    """Return a row for each pattern that takes matches of other patterns."""
     return [("fed", f"{p.name} by matches of {', '.join(p.feeds_on)}; {how}") for p in plan.patterns if p.feeds_on]
 
 
 def _shared(said: Sequence[tuple[str, str]], patterns: int) -> list[str]:
-    """Texts with the patterns they hold for, where not all of them are meant."""
+    """Return each text once, with the names of its patterns unless it applies to all."""
     by_text: dict[str, list[str]] = {}
     for text, name in said:
         by_text.setdefault(text, []).append(name)
@@ -75,7 +75,7 @@ def _shared(said: Sequence[tuple[str, str]], patterns: int) -> list[str]:
 
 
 def routes(plan: Plan) -> list[str]:
-    """The ways events are partitioned, and which patterns share each."""
+    """Describe each partitioning of events, with the patterns that share it."""
     out = []
     for route in plan.routes:
         names = ", ".join(p.name for p in plan.patterns if p.route == route.id)
@@ -85,7 +85,7 @@ def routes(plan: Plan) -> list[str]:
 
 
 def columns(plan: Plan, types: Mapping[str, t.Type]) -> str:
-    """The columns that conditions and outputs read, with their types."""
+    """List the columns that conditions and outputs read, with their types."""
     if plan.all_columns:
         return "all, for evidence"
     told = [f"{c.name} ({types[c.name]})" if c.name in types else f"{c.name} (not there: null)" for c in plan.columns]
@@ -93,7 +93,7 @@ def columns(plan: Plan, types: Mapping[str, t.Type]) -> str:
 
 
 def caps(plan: Plan) -> list[str]:
-    """What is given up, and counted, where a pattern would take or keep too much."""
+    """Describe the caps on partial matches and matches; the excess is dropped and counted."""
     out = []
     open_ended = [p for p in plan.patterns if p.retention.cap is not None]
     if open_ended:
@@ -111,5 +111,5 @@ def _named(chosen: Sequence[PatternPlan], plan: Plan) -> str:
 
 
 def all_needed(plan: Plan) -> str:
-    """Why no event may be dropped unseen."""
+    """Return the reason why no event may be dropped before matching."""
     return next((p.facts.droppable_why for p in plan.patterns if not p.facts.droppable), "a step takes every event")

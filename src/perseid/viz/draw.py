@@ -1,4 +1,4 @@
-"""Pictures of a pattern: Mermaid and DOT for pages and editors, text for a terminal."""
+"""Drawings of a pattern: Mermaid and DOT for documents and editors, text for terminals."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from perseid.viz.graph import MATCH, START, Graph, graph_of
 from perseid.viz.text_drawing import draw_text
 
 Format = Literal["text", "mermaid", "dot", "svg"]
-"""Patterns are drawn as the first three, what is believed of a stream as ``text`` and ``svg``."""
+"""Patterns support the first three forms; the beliefs of an uncertain stream support ``text`` and ``svg``."""
 
 
 def draw(pattern: c.CorePattern, form: Format = "text") -> str:
-    """The automaton of a pattern in one of the three forms."""
+    """Draw the automaton of a pattern as text, Mermaid or DOT."""
     match form:
         case "text":
             return draw_text(pattern)

@@ -1,4 +1,4 @@
-"""What a pattern means and what running it takes, in words."""
+"""Textual explanation of a pattern: its meaning, and the resources to run it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOTHING = Metadata()
 
 
 def explain(plan: Plan, name: str, metadata: Metadata = _NOTHING) -> str:
-    """One pattern of a plan, in words; its metadata is no part of the plan."""
+    """Explain one pattern of a plan; its metadata is not part of the plan."""
     own = next(pattern for pattern in plan.patterns if pattern.name == name)
     pattern, facts = own.pattern, own.facts
     out = [f"pattern {name}", ""]
@@ -84,7 +84,7 @@ def _for_people(metadata: Metadata) -> list[tuple[str, str]]:
         ("owner", metadata.owner),
         ("tags", ", ".join(metadata.tags)),
     ]
-    # A text over several lines would break the block.
+    # A multi-line text would break the block.
     return [(key, " ".join(text.split())) for key, text in rows if text]
 
 
@@ -175,7 +175,7 @@ def _conditions(plan: Plan, own: PatternPlan) -> list[tuple[str, str]]:
 
 
 def _advice(pattern: c.CorePattern) -> str:
-    """What to write to hear of a match sooner, where a greedy repetition at the end makes it wait."""
+    """Return advice for earlier detection if a greedy repetition at the end delays the match."""
     waits = any(isinstance(e, c.Loop) and not e.reluctant and e.high != e.low for e in c.ends(pattern.body))
     return " (the repetition at the end takes all it can; +? takes as little, and is known at once)" if waits else ""
 

@@ -1,4 +1,4 @@
-"""The automaton of a pattern as a graph: steps are states, and an edge says how one step follows the other."""
+"""The automaton of a pattern as a graph: steps are states, and edges describe how one step follows another."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def step_label(step: c.CoreStep) -> str:
 
 
 def name(pattern: c.CorePattern, body: c.Core) -> str:
-    """What is negated, in a few words."""
+    """Describe a negated element in a few words."""
     match body:
         case c.Take():
             step = pattern.steps[body.step]
@@ -87,7 +87,7 @@ def name(pattern: c.CorePattern, body: c.Core) -> str:
 
 
 def rounds_text(loop: c.Loop) -> str:
-    """How often a repetition goes round, in words."""
+    """Describe the number of iterations of a repetition."""
     match (loop.low, loop.high):
         case (0, 1):
             text = "at most once"
@@ -118,7 +118,7 @@ class _Walk:
             self.edges.append(new)
 
     def element(self, element: c.Core, sources: list[_From]) -> list[_From]:
-        """Add the edges into and inside the element; the states that can come last in it."""
+        """Add the edges into and inside the element; return the states that can be last in it."""
         match element:
             case c.Take():
                 step = self.pattern.steps[element.step]

@@ -1,4 +1,4 @@
-"""Options that waited in vain, until their window closed or the events were over: what came near?"""
+"""Diagnosis of options that took no event until their window closed or the events ended, with the nearest events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perseid.viz.walk import Walk
 from perseid.viz.words import span
 
 MAX_SCAN = 50
-"""How many events of a step's kind are looked at for the one that came nearest, too late or too early."""
+"""Limit of events of a step's kind that are checked for the nearest one, and for one too late or too early."""
 
 
 def waited_in_vain(walk: Walk, ending: Ending, wait: th.Wait) -> Verdict:
@@ -57,7 +57,7 @@ def _nothing_came(walk: Walk, ending: Ending, wait: th.Wait) -> Verdict:
         before = walk.events[first].time - walk.events[at].time
         if ending.closing is not None and before > _length(walk, ending, ending.closing):
             break
-        # Among events of one type an earlier one that fits is no surprise.
+        # If both events have the same type, an earlier one that fits is expected.
         if walk.events[at].type != walk.events[first].type and walk.fits(wait, at):
             gap = "at the same time" if before == 0 else f"{span(before)} before it"
             there = f"{walk.event_text(at)} would fit, but it came {gap}"
@@ -70,7 +70,7 @@ def _nothing_came(walk: Walk, ending: Ending, wait: th.Wait) -> Verdict:
 
 
 def _nearest(walk: Walk, wait: th.Wait, came: Sequence[int]) -> Refusal | None:
-    """Of the events that came, the one that all but the fewest conditions let pass."""
+    """Return the refusal of the arrived event that satisfied the most conditions."""
     best: Refusal | None = None
     most = sum(len(ex.conjuncts(walk.predicates[n])) for n, _ in walk.plan.steps[wait.step].choose)
     for at in came[:MAX_SCAN]:
@@ -89,7 +89,7 @@ def _nearest_text(refusal: Refusal, number: int, kind: str) -> str:
 
 
 def _late(walk: Walk, wait: th.Wait, thread: th.Thread, low: int) -> int | None:
-    """The first event behind the window that would have fitted."""
+    """Return the first event past the window that would have fitted."""
     if wait.next:
         return None
     late = walk.of_kind(wait.step, low, len(walk.events))[:MAX_SCAN]
@@ -100,7 +100,7 @@ def _late(walk: Walk, wait: th.Wait, thread: th.Thread, low: int) -> int | None:
 
 
 def closed_text(walk: Walk, ending: Ending) -> str:
-    """What ended the waiting, as the second half of a sentence."""
+    """Return the reason why the wait ended, as the second half of a sentence."""
     if ending.cause == "count":
         return f"the window of {_window_text(walk)} was used up"
     if ending.cause in ("until", "unused") and ending.position is not None:
@@ -112,7 +112,7 @@ def closed_text(walk: Walk, ending: Ending) -> str:
 
 
 def _window_name(walk: Walk, wait: th.Wait, closing: int) -> str:
-    """Which of the bounds that hold here closes first."""
+    """Name the window that closes at this time: that of the arrow, of a group, or of the pattern."""
     hop = wait.path.hop
     if hop is not None and hop.within is not None and wait.path.clock + hop.within == closing:
         return f"the arrow's window (within {print_duration(hop.within)})"
@@ -129,7 +129,7 @@ def _window_text(walk: Walk) -> str:
 
 
 def _length(walk: Walk, ending: Ending, closing: int) -> int:
-    """How long the attempt had until then."""
+    """Return the time from the start of the run to the closing time, at least 1."""
     return max(closing - walk.events[ending.thread.taken[0][1]].time, 1)
 
 

@@ -1,4 +1,4 @@
-"""Why an option did not take an event: its conditions, unified values, ``must``, the time, or what came before."""
+"""Reasons why an option did not take an event: conditions, unified values, ``must``, time, or a leading absence."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from perseid.viz.walk import Walk
 from perseid.viz.words import shown, span
 
 _FITS = 9
-"""What an event that fits counts for: more conditions than most steps have."""
+"""Score of an event that fits, in conditions held: more than most steps have."""
 
 
 def why_unfit(walk: Walk, wait: th.Wait, position: int) -> Refusal | None:
-    """Why an event of the step's kind does not fit; None where it does, or is of another kind."""
+    """Return the reason why an event of the step's kind does not fit; None if it fits or is of another kind."""
     walk.spend()
     step, event = walk.pattern.steps[wait.step], walk.events[position]
     if not is_of_kind(event, step.kind):
@@ -60,7 +60,7 @@ def _not_unified(step: c.CoreStep, event: Event, unified: Mapping[str, object], 
 
 
 def why_not_live(walk: Walk, wait: th.Wait, position: int) -> Refusal | None:
-    """The event fits, and came at a time when the option could not take it."""
+    """Return the reason why the option cannot take a fitting event at its time; None if it can."""
     way, moment = wait.path, walk.events[position].time
     when = walk.event_text(position)
     if walk.strictly_later and moment == way.clock and not way.together:
@@ -90,7 +90,7 @@ def why_must_refused(walk: Walk, wait: th.Wait, position: int) -> Refusal | None
 
 
 def why_led(walk: Walk, start: int) -> Refusal:
-    """An absence before the start was broken."""
+    """Return the refusal of a start with a violated leading absence."""
     whats = [f"not {negated_text(walk, program)} for {print_duration(d)}" for program, d in walk.plan.leads]
     text = " and ".join(whats)
     details = f"{walk.event_text(start)}: {text} was broken before it."
@@ -98,7 +98,7 @@ def why_led(walk: Walk, start: int) -> Refusal:
 
 
 def negated_text(walk: Walk, program: int) -> str:
-    """What a negated program looks for, as it would be written."""
+    """Return the steps of a negated program in pattern syntax."""
     parts = []
     for instruction in walk.plan.programs[program].instructions:
         if isinstance(instruction, p.TakeEvent):

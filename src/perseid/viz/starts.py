@@ -1,4 +1,4 @@
-"""The starts of a partition followed one by one, or together under a context: an attempt for each."""
+"""Traces the candidate starts of a partition one by one, or together under an event context."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _NOT_FOLLOWED = Verdict("not followed", "its ways were too many to follow them a
 
 
 class Starts:
-    """Every event that could be a first one, and what became of it."""
+    """The candidate first events of a partition, and the trace of the run from each."""
 
     def __init__(self, walk: Walk, key: Mapping[str, object], allowed: int) -> None:
         self.walk, self.key, self.allowed = walk, key, allowed
         self.attempts: list[Attempt] = []
         self.reached: Counter[int] = Counter()
-        """How many attempts bound each step."""
+        """Number of runs that bound each step."""
         self.left = 0
-        """Starts that were not followed, or not to their end."""
+        """Number of starts that were not traced, or not to the end."""
 
     def follow(self) -> list[RawMatch]:
-        """Follow the starts; what matched, or timed out where that is reported, comes back."""
+        """Trace the starts; return the matches, and the timeouts if the pattern reports them."""
         if self.walk.simulation is not None:
             return self._together(self.walk.simulation)
         found: list[RawMatch] = []
         candidates = [at for at in range(len(self.walk.events)) if self.walk.is_candidate(at)]
         dependent = self.walk.pattern.skip.mode not in ("none", "to next")
         if not dependent:
-            # Should the work not suffice for all, those that are followed come from everywhere.
+            # If the budget does not suffice for all starts, the traced ones are spread over the partition.
             candidates = [candidates[i] for i in sorted(range(len(candidates)), key=_spread)]
         resume, covering = 0, None
         for number, start in enumerate(candidates):
@@ -54,7 +54,7 @@ class Starts:
         return found
 
     def _one(self, start: int) -> RawMatch | None:
-        """One attempt, and its match."""
+        """Trace the run from one start; return its match, if any."""
         walk, exhausted = self.walk, False
         try:
             if not walk.follow(start):
@@ -73,7 +73,7 @@ class Starts:
         return match
 
     def _covered(self, start: int, covering: RawMatch) -> Verdict:
-        """A start that is skipped after a match, unless it would not have begun anyway."""
+        """Return the verdict on a start that a match covers, unless no run would have begun there anyway."""
         walk = self.walk
         try:
             if not walk.begins(start):
@@ -108,7 +108,7 @@ class Starts:
     # contexts
 
     def _together(self, simulation: Simulation) -> list[RawMatch]:
-        """All partial matches together: under a context they decide among themselves who uses an event."""
+        """Trace all partial matches together: the event context decides which of them uses an event."""
         walk = self.walk
         fates, refused = self._simulated(simulation)
         found = [RawMatch(f.path.taken, f.end, f.kind, f.path.unified) for f in simulation.found]
@@ -134,8 +134,8 @@ class Starts:
     def _simulated(
         self, simulation: Simulation
     ) -> tuple[dict[int, tuple[th.Thread, int | None]], list[tuple[int, bool]]]:
-        """By start, the last that was seen of a partial match and the position of the event that ended it, None where
-        the work ended first; and the candidates that began nothing, with whether they could have."""
+        """Simulate the context. Return by start the last state of its partial match with the position of the event that
+        ended it (None if the budget ran out), and the candidates that began no run, with whether they could have."""
         walk, count = self.walk, len(self.walk.events)
         began: dict[int, th.Thread] = {}
         ended: dict[int, tuple[th.Thread, int | None]] = {}
@@ -175,5 +175,5 @@ class Starts:
 
 
 def _spread(number: int) -> int:
-    """A place by which numbers from all of a range come early: the number's bits from the other end."""
+    """Reverse the bits of a number: sorting by it samples the whole range early."""
     return int(f"{number:020b}"[::-1], 2)

@@ -1,4 +1,4 @@
-"""A pattern drawn from top to bottom with characters, for a terminal."""
+"""Text drawing of a pattern for terminals, from top to bottom."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Drawer:
         self.pattern = pattern
 
     def element(self, element: c.Core, hop: c.Hop | None) -> list[str]:
-        """The lines of an element, the arrow into it included."""
+        """Return the lines of an element, including the arrow into it."""
         match element:
             case c.Take():
                 step = self.pattern.steps[element.step]

@@ -1,4 +1,4 @@
-"""A tree pattern drawn as its transducer: steps are states, edges are axes, and each SiblingFA stands in a box of its own."""
+"""Drawing of a tree pattern as its transducer: steps are states, edges are axes, and each SiblingFA has a box."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TreeGraph(Graph):
 
 
 def draw(pattern: tp.TreePattern, form: Format = "text", name: str = "match") -> str:
-    """The transducer of a tree pattern in one of the three forms; ``name`` stands at the end."""
+    """Draw the transducer of a tree pattern as text, Mermaid or DOT; ``name`` labels the match state."""
     transducer = translate(pattern)
     match form:
         case "text":
@@ -55,7 +55,7 @@ def draw(pattern: tp.TreePattern, form: Format = "text", name: str = "match") ->
 
 
 def tree_graph(transducer: Transducer) -> TreeGraph:
-    """Steps by their numbers, and the states of automata by the numbers after the last step's."""
+    """Return the graph: steps by number, then the states of sibling automata, numbered after the last step."""
     graph = TreeGraph({}, footer=_footer(transducer))
     free = 1 + max(state.step for state in transducer.states if isinstance(state, StepState))
     for state in transducer.states:
@@ -86,7 +86,7 @@ def tree_graph(transducer: Transducer) -> TreeGraph:
 
 
 def _axis(state: State) -> str:
-    """How a state looks from the one above it: along a path, in ``[ ]``, or for siblings in ``( )``."""
+    """Return the axis from the parent state: plain along a path, in ``[ ]`` or, for siblings, in ``( )``."""
     axis = state.node.axis.value if isinstance(state, StepState) else ""
     if state.by == "T3-2":
         return f"({axis})"
@@ -96,7 +96,7 @@ def _axis(state: State) -> str:
 
 
 def _delivers(state: State) -> str:
-    """What the state above is given: a mark, or also nodes by their names."""
+    """Describe the output to the parent state: a mark, or nodes by name."""
     match state:
         case StepState():
             names = tp.return_names(tp.TreePattern(state.node))
@@ -146,7 +146,7 @@ def _dot_boxes(graph: TreeGraph) -> Iterator[str]:
         yield f'  subgraph cluster_{number} {{ label="{box.title.translate(_IN_DOT)}";{inside} }}\n'
 
 
-# From top to bottom with characters.
+# text drawing
 
 
 def _text(transducer: Transducer, name: str) -> str:
@@ -160,7 +160,7 @@ def _text(transducer: Transducer, name: str) -> str:
     lines = ["(document)", *_branches(below[0], below, members)]
     footer = _footer(transducer)
     lines.append(f"(({name}))  {_delivers(transducer.states[1])}" + (f", {footer}" if footer else ""))
-    # A text that is compared with may have lines of its own.
+    # A string literal in a comparison may have several lines.
     return "\n".join(" ".join(line.splitlines()) for line in lines) + "\n"
 
 

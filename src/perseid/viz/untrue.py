@@ -1,4 +1,4 @@
-"""Conditions that were not true: the values they saw, and why they are null where they are."""
+"""Failed conditions: the values that they read, and the reason for a null result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JOINING = frozenset({"and", "or", "=", "<>", "<", "<=", ">", ">=", "<=>"})
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The names a condition may use: steps, unified values, and columns that some event has a value in."""
+    """The names available to a condition: steps, unified values, and columns with a value in some event."""
 
     steps: Set[str]
     unified: Set[str]
@@ -26,7 +26,7 @@ class Vocabulary:
 
 
 def untrue(expr: ex.Expr, scope: MatchScope, vocabulary: Vocabulary, who: str, passed: int) -> Refusal:
-    """The first part of a condition that was not true: its text, the values it saw, and why it is null if it is."""
+    """Describe the first conjunct that is not true: its text, the values it reads, and the reason if it is null."""
     lead = f"{who}: " if who else ""
     part = next((part for part in ex.conjuncts(expr) if not holds(part, scope)), expr)
     text = print_expr(part)
@@ -46,7 +46,7 @@ def untrue(expr: ex.Expr, scope: MatchScope, vocabulary: Vocabulary, who: str, p
 
 
 def _why_null(expr: ex.Expr, vocabulary: Vocabulary) -> str:
-    """That a column is nowhere to be found; nothing where it is null only here."""
+    """Return a note if no event has a value in a column of the expression; otherwise an empty string."""
     for ref in (e for e in ex.walk(expr) if isinstance(e, ex.Ref)):
         if ref.parts[0] in vocabulary.unified:
             continue
@@ -59,7 +59,7 @@ def _why_null(expr: ex.Expr, vocabulary: Vocabulary) -> str:
 
 
 def _operands(expr: ex.Expr) -> dict[str, ex.Expr]:
-    """What a condition compares, by its text: the parts whose values explain it, constants left out."""
+    """Return, by text, the operands with values that explain a condition; constants are left out."""
     parts: tuple[ex.Expr, ...]
     match expr:
         case ex.Binary() if expr.op in _JOINING:

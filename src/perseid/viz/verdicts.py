@@ -1,4 +1,4 @@
-"""What ended an attempt, in words: the ending that says most, and what it says."""
+"""Verdicts on ended runs: they select the most informative ending of a run and describe it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perseid.viz.walk import OutOfWorkError, Walk
 
 
 def never_began(walk: Walk, start: int) -> Verdict:
-    """The event is of the kind, and was refused: by a condition, by ``must``, or by what came before it."""
+    """Explain why a candidate event began no run: a condition, ``must``, or a leading absence rejected it."""
     walk.more_work()
     best: tuple[th.Wait, Refusal, Reason] | None = None
     for option in walk.openings:
@@ -34,7 +34,7 @@ def never_began(walk: Walk, start: int) -> Verdict:
 
 
 def what_ended(walk: Walk, start: int) -> tuple[tuple[tuple[int, int], ...], Verdict]:
-    """What the attempt that was followed last had taken, and the verdict on the ending that says most."""
+    """Return the events of the run that was traced last, and the verdict on its most informative ending."""
     walk.more_work()
     if not walk.endings:
         return (), _no_way_on()
@@ -47,7 +47,7 @@ def what_ended(walk: Walk, start: int) -> tuple[tuple[tuple[int, int], ...], Ver
 
 
 def _weight(ending: Ending) -> tuple[int, ...]:
-    """An option for a step that has no event yet says more than one for another round."""
+    """Rank an ending: an option for an unbound step is more informative than one for another iteration."""
     if ending.wait is None:
         return (1, 0, 0)
     bound = {step for step, _ in ending.thread.taken}
@@ -85,7 +85,7 @@ def _absence(walk: Walk, ending: Ending) -> Verdict:
 
 
 def _by_event(walk: Walk, ending: Ending, wait: th.Wait, at: int) -> Verdict:
-    """The event at this position ended it."""
+    """Return the verdict on an ending caused by the event at this position."""
     event = walk.event_text(at)
     context = "" if walk.pattern.context is None else f"{walk.pattern.context.value} context"
     match ending.cause:
@@ -107,7 +107,7 @@ def _by_event(walk: Walk, ending: Ending, wait: th.Wait, at: int) -> Verdict:
 
 
 def _not_next(walk: Walk, wait: th.Wait, at: int) -> Verdict:
-    """Only the very next event would have done."""
+    """Return the verdict on an option that accepts only the very next event."""
     event, kind = walk.events[at], walk.pattern.steps[wait.step].kind
     unfit = why_unfit(walk, wait, at)
     if not is_of_kind(event, kind):

@@ -1,4 +1,4 @@
-"""The interpreter's walk over one partition, with an ear at every place where an option ends."""
+"""Instrumented interpreter over one partition, which records why each option ends."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from perseid.viz.untrue import Vocabulary, untrue
 from perseid.viz.words import span
 
 MAX_WORK = 100_000
-"""How many times an event is offered to an option, in all; some seconds."""
+"""Limit of work units in total, each about one event offered to an option; takes some seconds."""
 MAX_WORK_OF_ONE = MAX_WORK // 10
 _KEPT_ENDINGS = 64
 
 
 class OutOfWorkError(Exception):
-    """More questions were asked than are allowed."""
+    """The work limit is exceeded."""
 
 
 class Walk(Machine):
-    """The interpreter with all events of a partition at hand, asked start by start, hearing what ends."""
+    """The interpreter over all events of a partition, run start by start, with a record of endings."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Walk(Machine):
         super().__init__(plan, pattern, strictly_later, relations)
         self.last_time = events[-1].time
         if plan.event_types is not None and pattern.facts.droppable:
-            # As in every engine: what no step wants is not even in between.
+            # As in every engine: events that no step takes are dropped, so they never break strict contiguity.
             events = [event for event in events if event.type in plan.event_types]
         self.events = events
         self.times = [event.time for event in events]
@@ -64,17 +64,17 @@ class Walk(Machine):
         self.work = self.limit = 0
         self.listening = False
         self.refused: list[Refusal] = []
-        """What kept a thread from leaving or being accepted, while somebody listens."""
+        """Reasons why a thread could not leave or be accepted; recorded while ``listening``."""
         self.fresh()
 
     def fresh(self) -> None:
-        """Nothing heard yet, and all of the work that one attempt is allowed."""
+        """Clear the records, and grant the work limit of one run."""
         self.out = []
         self.endings: list[Ending] = []
         self.furthest = (-1, -1)
         self.bound_steps: set[int] = set()
         self.inside = 0
-        """Above zero while something negated is looked for: what ends there ends no attempt."""
+        """Above zero during the search for a negated part: endings there end no run."""
         self.more_work()
 
     def more_work(self) -> None:
@@ -85,11 +85,11 @@ class Walk(Machine):
         if self.work > self.limit:
             raise OutOfWorkError
 
-    # what is where
+    # positions
 
     @cached_property
     def openings(self) -> list[th.Wait]:
-        """The options an attempt begins with."""
+        """The options at the start of a run."""
         seed = th.Thread(0, 0, (th.CLEAR,) * self.plan.programs[0].registers)
         return [option for option in self.options(seed) if isinstance(option, th.Wait)]
 
@@ -100,7 +100,7 @@ class Walk(Machine):
         return any(True for _ in self.begin(position))
 
     def of_kind(self, step: int, low: int, high: int) -> list[int]:
-        """Where events of a step's kind are, from ``low`` to before ``high``."""
+        """Return the positions of events of a step's kind, from ``low`` to before ``high``."""
         kind = self.pattern.steps[step].kind
         if not isinstance(kind, ast.EventType):
             return list(range(low, high))
@@ -108,11 +108,11 @@ class Walk(Machine):
         return places[bisect_left(places, low) : bisect_left(places, high)]
 
     def resumes_at(self, match: RawMatch, start: int) -> int:
-        """Where the next start may be, by ``after match skip``."""
+        """Return the position of the next possible start, by ``after match skip``."""
         return self._resume(match, start)
 
     def scope_at(self, wait: th.Wait, position: int, unified: Mapping[str, object]) -> MatchScope:
-        """What conditions see when the option takes this event."""
+        """Return the scope of conditions when the option takes this event."""
         return self.scope(self._bound(wait.path, wait.step, position, unified), self.events[position])
 
     def event_text(self, position: int) -> str:
@@ -122,7 +122,7 @@ class Walk(Machine):
     # one start
 
     def follow(self, start: int) -> bool:
-        """One attempt from its first event to its end; False where it does not begin."""
+        """Trace one run from its first event to its end; return False if it does not begin."""
         threads = list(self.begin(start))
         if not threads:
             return False
@@ -138,7 +138,7 @@ class Walk(Machine):
         return True
 
     def _next_of_interest(self, items: Sequence[th.ListItem], position: int) -> int:
-        """The next event that can change anything: of a kind some option or absence asks for, or behind a bound."""
+        """Return the next event that can change an item: of a kind an option or absence takes, or past a bound."""
         following = position + 1
         bound = len(self.events)
         kinds: set[str] = set()
@@ -174,13 +174,13 @@ class Walk(Machine):
         for item in attempt.items:
             if isinstance(item, th.Waiting) and item.broken is None:
                 self._end(item.thread, item.wait, "end", closing=item.closing)
-        self.inside += 1  # what is still open has been heard
+        self.inside += 1  # the endings of open items are already recorded
         items = self._on_time(attempt.items, END_OF_TIME)
         self.inside -= 1
         attempt.items = [i for i in items if not isinstance(i, (th.Waiting, th.Pending))]
         self._decide(attempt)
 
-    # what is heard on the way
+    # recorded endings
 
     def fits(self, option: th.Wait, position: int) -> bool:
         self.spend()
@@ -274,7 +274,7 @@ class Walk(Machine):
         closing: int | None = None,
         watch: int | None = None,
     ) -> None:
-        """An ending counts where nothing came further."""
+        """Record an ending; endings with less progress than the furthest are dropped."""
         progress = (len({step for step, _ in thread.taken}), len(thread.taken))
         if progress > self.furthest:
             self.furthest, self.endings = progress, []
@@ -290,7 +290,7 @@ class Walk(Machine):
         self._end(thread, wait, "absence", position, watch=next(occurred, None))
 
     def end_in_context(self, path: th.Thread, position: int) -> None:
-        """Find out what ended a partial match of a context with the event at this position."""
+        """Record the reasons why the event at this position ended a partial match of a context."""
         start = path.taken[0][1]
         self.bound_steps.update(step for step, _ in path.taken)
         over = position >= len(self.events)
@@ -322,10 +322,10 @@ class Walk(Machine):
         if not self.endings:
             self._end(path, None, "refused")
 
-    # what refuses an end
+    # rejected completions
 
     def refused_at(self, thread: th.Thread, start: int) -> list[Refusal]:
-        """What kept the thread from leaving a repetition or being accepted."""
+        """Return the reasons why the thread could not leave a repetition or be accepted."""
         self.refused, self.listening = [], True
         for option in self.options(thread):
             if isinstance(option, th.Done):

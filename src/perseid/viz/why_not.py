@@ -1,7 +1,7 @@
-"""Why there is no match: how far each attempt got, what it waited for, and what ended it.
+"""Diagnosis of missing matches: the progress of each run, the step that it was waiting for, and the reason it ended.
 
-The walk is the interpreter's own, one start after the other, with an ear at every place where an option ends.
-It is for finite events of a few keys; the work is bounded, and where the bound was reached the answer says so.
+An instrumented interpreter traces the runs start by start, and records the ending of every option.
+It is for finite events of a few keys; the work is bounded, and the result reports if the bound was reached.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from perseid.viz.walk import MAX_WORK, Walk
 from perseid.viz.words import cut, many, pairs, wrapped
 
 MAX_EVENTS = 100_000
-"""More events than this are not looked at: the caller is asked to narrow them."""
+"""Limit of events; with more, the caller must narrow them."""
 SHOWN = 3
 
 _HIDDEN: tuple[Reason, ...] = ("matched", "skipped", "used", "not followed")
-"""Attempts that explain nothing by themselves are shown last."""
+"""Reasons that explain nothing by themselves; runs that ended with them are shown last."""
 
 
 class _Waiting(TypedDict):
@@ -44,7 +44,7 @@ class _Waiting(TypedDict):
 
 
 class FunnelRow(_Waiting):
-    """How many attempts ended at a step for one reason."""
+    """Number of runs that ended at a step for one reason."""
 
     ended: int
     reason: Reason | None
@@ -53,29 +53,29 @@ class FunnelRow(_Waiting):
 
 @dataclass(frozen=True)
 class WhyNot:
-    """How far attempts got; printing it is the point."""
+    """Progress and endings of the runs of a pattern; its ``repr`` is the report for users."""
 
     pattern: str
     key: Mapping[str, object] | None
     matches: int
-    """Matches of these partitions, without those that were suppressed."""
+    """Number of matches of these partitions, without suppressed ones."""
     suppressed: int
     events: int
     partitions: int
     attempts: tuple[Attempt, ...]
     funnel: list[FunnelRow]
-    """A row for each step and each reason that ended attempts there: step, event, bound, ended, reason, why."""
+    """A row for each step and each reason that ended runs there: step, event, bound, ended, reason, why."""
     notes: tuple[str, ...]
-    """What is wrong with the data or the names, where that can be told."""
+    """Faults in the data or the names, as far as they are detected."""
     steps: int
     columns: Mapping[str, tuple[str, ...]] = field(repr=False)
-    """By step: the columns conditions ask of it, for showing events."""
+    """Columns that conditions read, by step name, for showing events."""
     shown: int = SHOWN
     types: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     @property
     def best(self) -> tuple[Attempt, ...]:
-        """The attempts without a match that came furthest, one for each way to fail."""
+        """The runs without a match that got furthest, one for each step and reason."""
         failed = [a for a in self.attempts if not a.matched]
         failed.sort(key=lambda a: (a.reason in _HIDDEN, -a.steps, -len(a.bound)))
         chosen: dict[tuple[str | None, str], Attempt] = {}
@@ -149,7 +149,7 @@ class WhyNot:
         return lines
 
 
-# the question
+# evaluation
 
 
 def why_not(
@@ -165,7 +165,7 @@ def why_not(
     max_work: int = MAX_WORK,
     said: Sequence[str] = (),
 ) -> WhyNot:
-    """Follow every start of one pattern of a plan, over events in hand; ``said`` is known of the data beforehand."""
+    """Trace every start of one pattern of a plan over the given events; ``said`` has earlier notes on the data."""
     own = next(pattern for pattern in plan.patterns if pattern.name == name)
     wanted = key_of(own.pattern, key)
     if len(events) > MAX_EVENTS:
@@ -199,7 +199,7 @@ def why_not(
 
 
 def key_of(pattern: c.CorePattern, key: object) -> dict[str, object] | None:
-    """A key as people give it, a value, a tuple or a dict, by the names of ``partition by``."""
+    """Return a user's key (a value, a tuple or a dict) by the names of ``partition by``; None if ``key`` is None."""
     if key is None:
         return None
     names = [".".join(path.parts) for path in pattern.partition]
@@ -227,7 +227,7 @@ def key_of(pattern: c.CorePattern, key: object) -> dict[str, object] | None:
 
 
 def too_many(keyless: bool) -> EventDataError:
-    """The error for more events than are looked at."""
+    """Return the error for more events than ``MAX_EVENTS``."""
     return EventDataError(
         f"why_not looks at {MAX_EVENTS:,} events at most, and these are more.",
         hint="Narrow them: give a key, why_not(stream, key=…)."
@@ -237,7 +237,7 @@ def too_many(keyless: bool) -> EventDataError:
 
 
 class _Question:
-    """What is asked of the data, and what was heard so far."""
+    """One diagnosis: the requested pattern and key, and the results so far."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ class _Question:
         strictly_later: bool,
         relations: Mapping[str, v.Relation],
     ) -> Partition:
-        """What ``detect`` asks for each partition; only those of the pattern and key in question are followed."""
+        """Match one partition for ``detect``; only those of the requested pattern and key are traced."""
         if pattern.name != self.own.name:
             return self.others(pattern, events, horizon=horizon, strictly_later=strictly_later, relations=relations)
         key = {".".join(x.parts): v.plain(attribute_path(events[0].attributes, x.parts)) for x in pattern.partition}
@@ -280,7 +280,7 @@ class _Question:
         self.events += len(rows)
         self.types.update(event.type or "null" for event in rows)
         walk = Walk(self.plan, self.own, strictly_later, relations, rows, self.census.known)
-        # Partitions that follow may need their share; what is not used up here is left to them.
+        # Without a key, later partitions need a part of the budget too; they also get the rest of this one.
         starts = Starts(walk, key, self.work if self.wanted is not None else max(self.work // 4, 2_000))
         heard = starts.follow()
         self.work = max(self.work - walk.work, 2_000)

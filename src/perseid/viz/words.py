@@ -1,4 +1,4 @@
-"""Numbers, times and values as sentences show them."""
+"""Formatting of numbers, durations and values in sentences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perseid.semantics import values as v
 
 
 def span(micros: int) -> str:
-    """A time between two events as people say it: its largest two units."""
+    """Format a duration for readers: by its largest two units."""
     if micros < 1_000_000:
         return print_duration(micros)
     whole = micros // 1_000_000 * 1_000_000

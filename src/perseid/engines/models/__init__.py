@@ -1,1 +1,1 @@
-"""The engine for live models: queries kept as the model changes; what they find and lose are events (paper 2)."""
+"""The engine for live models: incrementally maintained queries; found and lost matches are events (paper 2)."""

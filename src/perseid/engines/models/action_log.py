@@ -1,7 +1,7 @@
-"""The action log of rules: one table with everything that they did, because a stream has one output table.
+"""The action log of rules: one table of all their effects, because a stream has one output table.
 
-For every moment of a model, round by round: changes and rejected changes, the life of matches, emitted rows, and changes
-requested of other models. The time, the model and the place in the moment identify a row.
+For each transaction of a model, iteration by iteration: applied and rejected changes, the lifecycle of matches, emitted
+rows, and changes requested of other models. Time, model key and place in the transaction identify a row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from perseid.semantics.model_rules import Asked, Round
 from perseid.semantics.values import Value
 
 BEFORE, AFTER = ("rule", "round", "place", "what"), ("name", "values", "match", "why", "id")
-"""Columns before and after the roles of a change."""
+"""Columns before and after the role columns of a change."""
 _TEXTS = pa.map_(pa.string(), pa.string())
 _TYPES = {"round": pa.int32(), "place": pa.int32(), "values": _TEXTS, "match": _TEXTS}
 
@@ -31,11 +31,11 @@ _TYPES = {"round": pa.int32(), "place": pa.int32(), "values": _TEXTS, "match": _
 def action_log_schema(
     time: str, key: Mapping[str, pa.DataType], roles: Mapping[str, str], element: pa.DataType
 ) -> pa.Schema:
-    """The columns: time and key and roles as the stream calls them; ``key`` has types, ``element`` is that of nodes' names."""
+    """Return the schema of the log, with the stream's names for time, key and roles; ``element`` types node names."""
     named = [time, *key, *BEFORE, *(roles[role] for role in ROLES), *AFTER]
     seen: dict[str, str] = {}
     for name in named:
-        # Spark tells columns apart whatever the case of their letters.
+        # Spark resolves column names case-insensitively.
         if name.lower() in seen:
             raise EventDataError(
                 f"What rules did has a column {seen[name.lower()]!r}, and the stream has one of that name for something else.",
@@ -51,14 +51,14 @@ class ActionLog:
     """Collects the rows of an action log."""
 
     def __init__(self, schema: pa.Schema, key: Sequence[pa.DataType], element: pa.DataType) -> None:
-        """``key`` and ``element`` are the types of the keys of models and of the names of nodes."""
+        """``key`` and ``element`` are the types of the model key and of node names."""
         self.schema = schema
         self.key = [arrow_type(kind) for kind in key]
         self.element: type = str if pa.types.is_string(element) else int
         self.rows: list[tuple[object, ...]] = []
 
     def add(self, key: Key, time: int, rounds: Iterable[Round]) -> None:
-        """Add all rounds of one moment of a model."""
+        """Add all iterations of one transaction of a model."""
         first = len(self.rows)
         for one in rounds:
             self._round(key, time, one, first)
@@ -85,7 +85,7 @@ class ActionLog:
             row(self._model(asked), "asked", asked.rule, asked.change)
 
     def _model(self, asked: Asked) -> Key:
-        """The model that is asked, in the types of the key."""
+        """Key of the target model, cast to the types of the key."""
         assert asked.model is not None
         model = tuple(v.conform(value, kind) for value, kind in zip(asked.model, self.key, strict=True))
         for given, found, kind in zip(asked.model, model, self.key, strict=True):
@@ -118,7 +118,7 @@ def _texts(values: Mapping[str, Value]) -> list[tuple[str, str | None]]:
 
 
 def text_of(value: Value) -> str | None:
-    """A value as text that is read back as what it is, here and by Spark, whatever the session's time zone."""
+    """Return a value as text that is parsed back unchanged, locally and by Spark, in any session time zone."""
     written = v.text(value)
     return f"{written}Z" if isinstance(value, dt.datetime) else written
 

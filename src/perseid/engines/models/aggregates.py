@@ -1,4 +1,4 @@
-"""What is made of all matches of a call: counts, sums, least and greatest, kept as matches come and go."""
+"""Incremental aggregates over the matches of a call: count, sum, minimum, maximum and others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perseid.semantics.values import Value
 
 
 class Accumulator(Protocol):
-    """What is kept of one group."""
+    """Aggregate state of one group."""
 
     def add(self, value: Value, weight: int) -> None: ...
 
@@ -24,7 +24,7 @@ class Accumulator(Protocol):
 
 
 class Aggregates:
-    """A value for each group of a relation's rows; ``held`` are those of groups that have rows."""
+    """Aggregate value of each group of a relation's rows; ``held`` has the values of nonempty groups."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Aggregates:
 
 
 class Count:
-    """How many matches."""
+    """Number of matches."""
 
     __slots__ = ("count",)
 
@@ -84,7 +84,7 @@ class Count:
 
 
 class Sum:
-    """Whole numbers and doubles: exact, so that what was added can be taken away."""
+    """Exact sum of integers and doubles, so that values can be subtracted again."""
 
     __slots__ = ("doubles", "nothing", "others", "total", "whole")
 
@@ -113,7 +113,7 @@ class Sum:
 
 
 class Extreme:
-    """The least or the greatest: values in order, with how often each is there."""
+    """Minimum or maximum: sorted values with the multiplicity of each."""
 
     __slots__ = ("counts", "greatest", "ranks")
 
@@ -140,7 +140,7 @@ class Extreme:
 
 
 class Several:
-    """Anything else: all values, gone through whenever the group changed."""
+    """Any other aggregate: stores all values and recomputes when the group changes."""
 
     __slots__ = ("counts", "function", "nothing")
 
@@ -164,7 +164,7 @@ class Several:
 
 
 def accumulator(function: str, nothing: Value) -> Callable[[], Accumulator]:
-    """What keeps a group; ``nothing`` is what one is worth that has no values."""
+    """Return the accumulator factory of a function; ``nothing`` is the result for a group without values."""
     match function:
         case "count":
             return Count

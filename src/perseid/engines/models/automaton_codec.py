@@ -30,17 +30,17 @@ from perseid.semantics.scope import unify
 
 MAX_NUMBER = 2**62
 _TIMES = -(2**65), 2**65
-"""All times lie between these, the ends of windows that close after all time included."""
+"""Bounds of all times, including the ends of windows that close after all time."""
 
 
 def encode_automaton(automaton: PatternAutomaton, events: dict[int, tuple[int, Event]]) -> dict[str, object]:
-    """An automaton as numbers. ``events`` are those that are encoded already, each with its number, by their ids in memory."""
+    """Encode an automaton as numbers. ``events`` maps ``id(event)`` to number and event; new events are added to it."""
     retained = automaton.events
     numbers = [events.setdefault(id(event), (len(events), event))[0] for event in retained.retained]
     matches: dict[int, tuple[int, PartialMatch]] = {}
 
     def number(match: PartialMatch) -> int:
-        # Branches of one partial match know each other by it: it is encoded once.
+        # Branches share the identity of their partial match, so it is encoded once.
         return matches.setdefault(id(match), (len(matches), match))[0]
 
     encoded: dict[str, object] = {"first": retained.first, "events": numbers}
@@ -99,11 +99,11 @@ def _encode_window(window: ast.Window | None) -> list[object] | None:
             return ["time", window.duration]
         case ast.CountWindow():
             return ["events", window.events]
-    return None  # a zone that never closes is one without a window
+    return None  # a zone without a window never closes
 
 
 def decode_automaton(automaton: PatternAutomaton, events: Sequence[Event], encoded: Mapping[str, Any]) -> None:
-    """Give a new automaton the partial matches of another; ValueError and its like if none can have them."""
+    """Restore partial matches into a new automaton; raise ValueError or a similar error if they are invalid."""
     first = number_in(encoded["first"], 0, MAX_NUMBER)
     automaton.events = RetainedEvents(first, events)
     _AutomatonDecoder(automaton, encoded).decode()
@@ -231,12 +231,12 @@ class _AutomatonDecoder:
 
 
 def number_in(number: object, low: int, end: int) -> int:
-    """The number, if it is one from ``low`` to before ``end``."""
+    """Return the number if it is an int in [``low``, ``end``); raise ValueError otherwise."""
     return number if type(number) is int and low <= number < end else _reject()
 
 
 def time_or_none(time: object) -> int | None:
-    """The time, if it is one, or None."""
+    """Return None or a valid time; raise ValueError otherwise."""
     return None if time is None else number_in(time, *_TIMES)
 
 

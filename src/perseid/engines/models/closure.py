@@ -1,4 +1,4 @@
-"""Walks of any number of edges, kept as edges come and go."""
+"""Transitive closure of an edge relation, maintained incrementally."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from perseid.semantics.values import Value
 
 
 class Closure:
-    """Pairs of nodes that some walk of one edge or more joins.
+    """Pairs of nodes connected by a walk of at least one edge.
 
-    An edge that comes joins all that reach its start with all that its end reaches. When edges go, what reached
-    their starts is walked again: costly for a node that much reaches, and right also in circles.
+    An inserted edge connects all nodes that reach its source with all nodes that its target reaches. After deletions,
+    the nodes that reached a deleted edge are traversed again: expensive with many predecessors, and correct for cycles.
     """
 
     def __init__(self, source: int) -> None:
         self.inputs = (source,)
         self.next: dict[Value, set[Value]] = {}
         self.reach: dict[Value, set[Value]] = {}
-        """Everything that walks from a node end at."""
+        """Nodes reachable from each node."""
         self.reached_by: dict[Value, set[Value]] = {}
 
     def step(self, delta: Delta) -> Delta:

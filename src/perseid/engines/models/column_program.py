@@ -1,4 +1,4 @@
-"""Expressions over the columns of frames as steps over arrays: each part of all conditions is computed once.
+"""Expressions over the columns of frames, compiled to steps over arrays; common subexpressions are computed once.
 
 A step receives a block of frames and the results of the steps before it. An expression without an array form raises
 :class:`NotVectorizable` with the reason; then frames are evaluated one by one.
@@ -27,16 +27,16 @@ from perseid.semantics.model_values import RowScope, moving_value
 from perseid.semantics.values import Value
 
 LONGEST = 2**61
-"""No two times lie further apart, in microseconds."""
+"""Upper bound of the distance between two times, in microseconds."""
 
 
 class NotVectorizable(Exception):  # noqa: N818 - selects another evaluation, not an error
-    """The reason why frames cannot be evaluated as arrays."""
+    """Raised with the reason why frames cannot be evaluated as arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the frames that conditions ask for, and what its values are."""
+    """A column of the frames that conditions read, with the family of its type."""
 
     name: str
     family: str
@@ -44,14 +44,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """What is the same in every frame: an attribute that no column sets, a literal, a node."""
+    """A value equal in all frames: an attribute that no column sets, a literal, or a node."""
 
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What a step gives."""
+    """Result of a step, by the number of the step."""
 
     number: int
     family: str
@@ -62,7 +62,7 @@ Term: TypeAlias = "Constant | Slot"
 
 @dataclass(frozen=True, slots=True)
 class FrameColumns:
-    """Frames by model and time: their columns, and of each row the first row of its model."""
+    """Frames sorted by model and time: their columns, and for each row the first row of its model."""
 
     time: IntArray
     first: IntArray
@@ -74,7 +74,7 @@ class FrameColumns:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some rows of the frames, one after the other."""
+    """A range of consecutive frames, from ``start`` to before ``stop``."""
 
     frames: FrameColumns
     start: int
@@ -85,13 +85,13 @@ Step: TypeAlias = "Callable[[Block, list[Vector]], Vector]"
 
 
 class ColumnProgram:
-    """Steps, each after those it needs; the same step is there once."""
+    """Steps in dependency order; equal steps are shared."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.known: dict[object, Slot] = {}
         self.columns: dict[str, Column] = {}
-        """The columns of the frames that some step reads."""
+        """Columns of the frames that steps read."""
 
     def add(self, key: object, family: str, step: Step) -> Slot:
         if key not in self.known:
@@ -100,18 +100,18 @@ class ColumnProgram:
         return self.known[key]
 
     def run(self, block: Block) -> list[Vector]:
-        """What every step gives for the rows of a block."""
+        """Return the results of all steps for the rows of a block."""
         found: list[Vector] = []
         for step in self.steps:
             found.append(step(block, found))
         return found
 
     def made(self, name: str, family: str, run: Callable[..., Vector], *inputs: Slot) -> Slot:
-        """A step that makes a value of others."""
+        """Add a step that computes a value from the results of others."""
         numbers = tuple(slot.number for slot in inputs)
         return self.add((name, family, numbers), family, lambda block, found: run(*(found[n] for n in numbers)))
 
-    # where values come from
+    # inputs
 
     def column(self, column: Column) -> Slot:
         self.columns[column.name] = column
@@ -138,7 +138,7 @@ class ColumnProgram:
         return self.add(("window", window, column.name), family, lambda block, found: _moving(block, window, column))
 
     def window_of_constant(self, window: Moving, value: Value) -> Term:
-        """The window over an attribute that was set once, with the first frame of a model."""
+        """Add the window over an attribute that only the snapshot sets, at the time of the model's first frame."""
         now, later = moving_value(window, [value]), moving_value(window, [])
         if window.microseconds is None:
             return Constant(now)
@@ -155,7 +155,7 @@ class ColumnProgram:
         return self.made("if", _family_of(now), x.chosen, inside, self.constant(now), self.constant(later))
 
     def changed(self, columns: Sequence[Column]) -> Slot:
-        """Has one of the columns another value than in the frame before?"""
+        """Add a boolean step: one of the columns differs from the previous frame."""
         self.columns.update((column.name, column) for column in columns)
 
         def run(block: Block, found: list[Vector]) -> Vector:
@@ -226,7 +226,7 @@ def _one_family(families: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Formulas:
-    """Expressions of queries as terms over a column program; what variables stand for is given with each."""
+    """Compiles query expressions to terms over a column program; each call receives the terms of the variables."""
 
     program: ColumnProgram
     graph: Graph
@@ -234,7 +234,7 @@ class Formulas:
     windows: Mapping[str, Moving]
 
     def term(self, expr: ex.Expr, env: Mapping[str, Term]) -> Term:
-        """What an expression is worth: a constant, or what a step gives."""
+        """Compile an expression to a constant or to the slot of a step."""
         refs = {part.parts: self._ref(part, env) for part in ex.walk(expr) if isinstance(part, ex.Ref)}
         if all(isinstance(term, Constant) for term in refs.values()):
             return Constant(evaluate(expr, RowScope(lambda parts: refs[parts].value)))  # type: ignore[union-attr]
@@ -343,7 +343,7 @@ class Formulas:
         return made(op, family, lambda p, q: x.arithmetic_of_integers(op, p, q), a, b)
 
     def _alike(self, left: Term, right: Term) -> tuple[Slot, Slot]:
-        """Both sides in one family: a double meets other numbers as a double."""
+        """Return both sides in one family; if one is a double, the other is cast to double."""
         families = {term.family for term in (left, right) if isinstance(term, Slot)}
         floats = any(isinstance(term, Constant) and isinstance(term.value, float) for term in (left, right))
         if DOUBLE in families or (floats and families):
@@ -362,7 +362,7 @@ class Formulas:
 
     def _chosen(self, condition: Slot, then: Term, otherwise: Term) -> Slot:
         sides = [self._lifted(then), self._lifted(otherwise)]
-        # A constant null goes with anything.
+        # A constant null is compatible with every family.
         kinds = [s.family for s, term in zip(sides, (then, otherwise), strict=True) if term != Constant(None)]
         return self.program.made("if", _one_family(kinds or [BOOLEAN]), x.chosen, condition, *sides)
 

@@ -1,4 +1,4 @@
-"""Which nodes hang together, and the least of them, kept as edges come and go."""
+"""Connected components and the least node of each, maintained incrementally."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from perseid.semantics.values import Value
 class Components:
     """Rows (group, node, least node of its component); edges are rows (group, one end, other end).
 
-    What comes joins components: the cost is that of telling who has another least node now. Where something goes, the
-    components it was in are walked again, and no others.
+    Insertions merge components, at the cost of updating the nodes with a new least node. After deletions only the
+    components of the touched nodes are recomputed.
     """
 
     def __init__(self, edges: int, nodes: int | None) -> None:
@@ -53,7 +53,7 @@ class Components:
             del self.near[one]
 
     def _join(self, joined: list[tuple[Row, Row]]) -> Delta:
-        """Where nothing goes, components only grow into one another."""
+        """Merge components; sufficient if nothing was deleted."""
         before: dict[Row, Value] = {}
         for pair in joined:
             for node in pair:
@@ -72,13 +72,13 @@ class Components:
         return self._told(before)
 
     def _again(self, touched: set[Row]) -> Delta:
-        """Every component that a touched node was or is in, walked anew."""
+        """Recompute every component that a touched node was or is in."""
         old: set[Row] = set(touched)
         for node in touched:
             if node in self.least:
                 old |= self.members.pop((*node[:-1], self.least[node]), set())
         before = {node: self.least.pop(node) for node in old if node in self.least}
-        # An edge touches both its ends, so whatever a walk finds was in one of the old components.
+        # An edge touches both its ends, so every node that a walk finds was in one of the old components.
         todo = set(old)
         while todo:
             start = todo.pop()
@@ -93,7 +93,7 @@ class Components:
         return self._told({node: before.get(node) for node in old})
 
     def _told(self, before: dict[Row, Value]) -> Delta:
-        """Rows of nodes whose least node is another one now; null stands for no row."""
+        """Delta of the nodes with a changed least node; None in ``before`` means that there was no row."""
         out: Delta = {}
         for node, then in before.items():
             now = self.least.get(node)

@@ -1,7 +1,7 @@
-"""Sets of rows with weights, and what changes in them: what flows through the network of a set of queries.
+"""Weighted row sets (Z-sets) and their deltas, which flow through the network of a set of queries.
 
-A relation is a set of rows, each with a weight: how many ways there are to it. A change of a relation is such a set
-too, in which weights may be negative. Everything below is written for changes, so its cost follows what changed.
+A relation maps each row to a weight: the number of its derivations. A delta of a relation is such a map too, with
+weights that may be negative. Operators process deltas, so their cost is proportional to the change.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from perseid.semantics.values import Value
 Row: TypeAlias = "tuple[Value, ...]"
 Delta: TypeAlias = "dict[Row, int]"
 Changed: TypeAlias = "dict[object, tuple[Value, Value]]"
-"""Values by key that are others now: the old one and the new one."""
+"""Old and new value by key, for values that changed."""
 Key: TypeAlias = "Callable[[Row], object]"
 
 
 def add(delta: Delta, row: Row, weight: int) -> None:
-    """A row that is taken away as often as it is added is not there."""
+    """Add a weight to a row; a row with weight zero is removed."""
     total = delta.get(row, 0) + weight
     if total:
         delta[row] = total
@@ -29,7 +29,7 @@ def add(delta: Delta, row: Row, weight: int) -> None:
 
 
 def merged(deltas: Iterable[Delta]) -> Delta:
-    """The sum of several changes; a single one as it is."""
+    """Return the sum of several deltas; a single nonempty one is returned as it is."""
     given = [delta for delta in deltas if delta]
     if len(given) == 1:
         return given[0]
@@ -41,7 +41,7 @@ def merged(deltas: Iterable[Delta]) -> Delta:
 
 
 class Index:
-    """The rows of a relation by a key, kept as it changes."""
+    """Rows of a relation by key, updated by deltas."""
 
     __slots__ = ("key", "rows")
 
@@ -65,12 +65,12 @@ class Index:
 
 
 def columns(places: tuple[int, ...]) -> Callable[[Row], Any]:
-    """The values at some places of a row: the value itself where there is one place."""
+    """Return a getter of the values at some places of a row: the bare value for one place, else a tuple."""
     return itemgetter(*places) if places else _nothing
 
 
 def row_of(places: tuple[int, ...]) -> Callable[[Row], Row]:
-    """A row of the values at some places."""
+    """Return a function that projects a row to some places."""
     if len(places) == 1:
         place = places[0]
         return lambda row: (row[place],)

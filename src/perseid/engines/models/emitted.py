@@ -1,4 +1,4 @@
-"""The rows that rules emit, as columns of their own types."""
+"""Typed columns of the rows that rules emit."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from perseid.semantics.rules import Rules
 def emitted_columns(
     rules: Rules, types: Mapping[str, pa.DataType], name: str
 ) -> tuple[list[str], Mapping[str, pa.DataType]]:
-    """The time and key columns of rows emitted by one name, and the types of their own columns.
+    """Return the time and key columns of rows emitted under one name, and the types of their other columns.
 
-    ``types`` are those of the columns of the rules' output.
+    ``types`` are the column types of the rules' output.
     """
     names = list(types)
     if list(BEFORE + AFTER) != [n for n in names if n in BEFORE + AFTER] or len(names) <= len(BEFORE + ROLES + AFTER):

@@ -1,4 +1,4 @@
-"""The engine for live models as drivers know it: a plan, and one step over the changes of a shard."""
+"""Engine declarations of live models and rules: a plan, and one step over the changes of a shard."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 
 def step(plan: ModelsPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """What patterns find in what the changes of a shard bring."""
+    """Apply the changes of a shard, and match the patterns over the resulting events."""
     from perseid.engines.models.shard import advance
 
     return advance(plan, rows, state, watermark)
 
 
 def rules_plan(rules: Rules, types: Mapping[str, pa.DataType], **words: Any) -> ReactingPlan:
-    """What the step of rules is given."""
+    """Build the plan of :func:`rules_step`."""
     from perseid.engines.models.rule_engine import make_rules_plan
 
     return make_rules_plan(rules, types, **words)
 
 
 def rules_step(plan: ReactingPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """What rules do about the changes of a shard."""
+    """Apply the changes of a shard, and run the rules that they trigger."""
     from perseid.engines.models.rule_engine import react
 
     return react(plan, rows, state, watermark)
 
 
 def report(state: bytes) -> StateReport:
-    """What a state of this engine's holds."""
+    """Summarize an encoded state of this engine."""
     from perseid.engines.models.state import report as reported
 
     return reported(state)

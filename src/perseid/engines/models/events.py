@@ -1,4 +1,4 @@
-"""What transactions told, as rows of events: the stream that patterns over a model are asked of."""
+"""Results of transactions as rows of events: the input stream of patterns over a model."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from perseid.semantics.model_steps import CHANGE_COLUMNS, Watched, change_event,
 from perseid.semantics.values import Value
 
 TIME, TYPE, PLACE = "_time", "_type", "_place"
-"""When an event happened, what it is, and its place among the events of its transaction."""
+"""Columns for the time of an event, its type, and its place among the events of its transaction."""
 
 
 class EventRows:
-    """Rows of events, gathered column by column.
+    """Collects events for a table.
 
-    In a transaction elementary changes come first, as they happened, then query by query what was lost, updated and
-    found; and last the ordinary events of its moment.
+    Within a transaction elementary changes come first, in the order of application, then by query the lost, updated and
+    found matches, and last the ordinary events of its time.
     """
 
     def __init__(self, queries: Queries, watched: Watched, key: Sequence[str]) -> None:
@@ -38,7 +38,7 @@ class EventRows:
         self.place = 0
 
     def add(self, key: Key, time: int, told: Told) -> None:
-        """All events of one transaction of one model, or of a round of one."""
+        """Add all events of one transaction of a model, or of one iteration of it."""
         if self.at != (key, time):
             self.at, self.place = (key, time), 0
         for type_, values in event_values(self.queries, self.watched, told):
@@ -48,12 +48,12 @@ class EventRows:
             self.values.append(values)
 
     def columns(self, element: pa.DataType) -> dict[str, pa.Array]:
-        """What events have beside time, type and place, as Arrow arrays; ``element`` is the type of names of nodes."""
+        """Return the event columns except time, type and place as arrays; ``element`` is the type of node names."""
         kinds = arrow_columns(self.queries, self.watched, element, self.key)
         return {name: _array(name, [values.get(name) for values in self.values], kind) for name, kind in kinds.items()}
 
     def table(self, element: pa.DataType, keys: Sequence[pa.DataType]) -> pa.Table:
-        """The events; ``keys`` are the types of the columns that tell models apart."""
+        """Return the events as a table; ``keys`` are the types of the model key columns."""
         columns: dict[str, pa.Array] = {
             TIME: pa.array([row[0] for row in self.rows], pa.timestamp("us", "UTC")),
             TYPE: pa.array([row[1] for row in self.rows], pa.string()),
@@ -69,18 +69,18 @@ class EventRows:
 def arrow_columns(
     queries: Queries, watched: Watched, element: pa.DataType, key: Sequence[str]
 ) -> dict[str, pa.DataType]:
-    """Arrow's types of what events have beside time, type and place."""
+    """Return the Arrow types of the event columns except time, type and place."""
     found = event_columns(queries, watched, key)
     return {name: arrow_of_column(type_, element) for name, type_ in found.items()}
 
 
 def content_columns(queries: Queries, watched: Watched, key: Sequence[str]) -> list[str]:
-    """What makes an event this event, beside its time: its type, its model, and all it says."""
+    """Return the columns that, with the time, identify an event: type, model key, and all values."""
     return [TYPE, *key, *event_columns(queries, watched, key)]
 
 
 def event_values(queries: Queries, watched: Watched, told: Told) -> Iterator[tuple[str, Mapping[str, Value]]]:
-    """What was told as types of events and their values: changes as they happened, query by query, then events beside."""
+    """Yield the type and values of each event: changes as applied, then matches by query, then ordinary events."""
     if watched.changes:
         for done in told.done:
             if watched.wants(done, queries.kinds):
@@ -110,5 +110,5 @@ def _of_change(done: Done) -> dict[str, Value]:
 
 
 def arrow_of_column(type_: t.Type | None, element: pa.DataType) -> pa.DataType:
-    """The Arrow type of a column of events; of names of nodes, that of the data."""
+    """Return the Arrow type of an event column; node names (``type_`` None) have the type of the data."""
     return element if type_ is None else arrow_of(type_)

@@ -1,4 +1,4 @@
-"""What patterns over a model are evaluated on, in words: its events, and the cost of its queries."""
+"""Explanation of patterns over a model: its events, and the cost of its queries."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def explain_models(groups: Sequence[Group], stream: Models, types: Mapping[str, pa.DataType] | None) -> str:
-    """The model and its events. For frames, also what prevents the evaluation of all frames at once.
+    """Describe the model and its events; for frames, also the reason if they are evaluated one by one.
 
-    ``types`` are those of the columns of a DataFrame; None for rows of this process.
+    ``types`` are the column types of a DataFrame; None for local rows.
     """
     queries, key = stream.queries, stream.key
     ways = [_way(group, stream.why_one_by_one(group.watched, types)) for group in groups] if stream.has_frames else []

@@ -1,4 +1,4 @@
-"""Expressions of queries as functions of a row: the common ones as closures, the rest by the evaluator."""
+"""Query expressions compiled to functions of a row: common forms to closures, the rest to calls of the evaluator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Function = Callable[[Row], Value]
 
 
 def function(expr: ex.Expr, places: Mapping[tuple[str, ...], int]) -> Function:
-    """The value of an expression in a row, in which each dotted name has its place."""
+    """Compile an expression; ``places`` maps each dotted name to its place in the row."""
     match expr:
         case ex.Literal():
             value = literal_value(expr)
@@ -44,7 +44,7 @@ def condition(expr: ex.Expr, places: Mapping[tuple[str, ...], int]) -> Callable[
 
 
 def value(expr: ex.Expr, places: Mapping[tuple[str, ...], int]) -> Function:
-    """As :func:`function`, in the one form that rows hold values in."""
+    """Compile as :func:`function` does, with results in the canonical form of row values."""
     found = function(expr, places)
     return lambda row: canonical(found(row))
 
@@ -56,7 +56,7 @@ def _junction(expr: ex.Binary, places: Mapping[tuple[str, ...], int]) -> Functio
 
 
 _QUICK = frozenset({int, str})
-"""Types whose own order is SQL's; doubles have NaN, and booleans are no numbers."""
+"""Types with the same order in Python and SQL; doubles have NaN, and booleans are not numbers."""
 _QUICKLY: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "+": operator.add, "-": operator.sub, "*": operator.mul,
@@ -80,7 +80,7 @@ def _comparison(expr: ex.Binary, places: Mapping[tuple[str, ...], int]) -> Funct
 def _arithmetic(expr: ex.Binary, places: Mapping[tuple[str, ...], int]) -> Function:
     left, right, op = function(expr.left, places), function(expr.right, places), expr.op
     quick = _QUICKLY[op]
-    # Beside a decimal a written number has the digits it was written with: the evaluator knows.
+    # Next to a decimal, a literal has the digits it was written with; the evaluator handles that.
     written = any(isinstance(side, ex.Literal) for side in (expr.left, expr.right))
     evaluated = _evaluated(expr, places) if written else None
 

@@ -1,4 +1,4 @@
-"""What a declaration of frames says: the changes that models begin with, and the attributes that columns set."""
+"""Validation of declared frames: the initial changes of models, and the attributes that columns set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perseid.tables.columns import read_table
 
 
 def snapshot_of(metamodel: Metamodel, each: object) -> list[Change]:
-    """The initial changes of every model, in order; raises if they do not fit the metamodel."""
+    """Return the initial changes of every model, in order; raise an error if they do not fit the metamodel."""
     rows = read_table(each)
     changes = changes_of(dict(zip(ROLES, ROLES, strict=True)), rows)
     changes.sort(key=lambda change: RANK.get(change.action, 5))
@@ -31,7 +31,7 @@ def snapshot_of(metamodel: Metamodel, each: object) -> list[Change]:
 def check_frame_columns(
     metamodel: Metamodel, snapshot: list[Change], columns: Mapping[str, tuple[Element, str]]
 ) -> None:
-    """Raise an error unless each column sets an attribute of its own of a node that models begin with."""
+    """Raise an error unless each column sets a distinct attribute of a node of the snapshot."""
     kinds = {change.element: str(change.kind) for change in snapshot if change.action == "create"}
     taken: dict[tuple[Element, str], str] = {}
     if not isinstance(columns, Mapping) or not columns:

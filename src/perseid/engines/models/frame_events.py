@@ -1,4 +1,4 @@
-"""What frames bring as a table of events: the same rows that :class:`perseid.engines.models.events.EventRows` makes one by one."""
+"""Events of frames as a table: the same rows that :class:`perseid.engines.models.events.EventRows` builds one by one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from perseid.semantics.model_steps import Watched, event_columns, query_event
 from perseid.semantics.values import Value
 
 BLOCK = 1 << 14
-"""Rows that are computed together: few enough for all their arrays to stay in the cache."""
+"""Rows computed together: few enough for all their arrays to fit in the CPU cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One kind of event that a frame can bring, in the order in which a transaction tells them."""
+    """One event that a frame can produce; ranks are in the emission order of a transaction."""
 
     query: str
     change: str
@@ -34,7 +34,7 @@ class Rank:
 
 
 def ranks_of(asked: FrameQueries, watched: Watched) -> list[Rank]:
-    """All events that one frame could bring: query by query what was lost, updated and found."""
+    """Return all events that one frame can produce: by query, lost, updated and found matches."""
     found = []
     for query in asked.queries.queries:
         if query in watched.queries:
@@ -48,7 +48,7 @@ def ranks_of(asked: FrameQueries, watched: Watched) -> list[Rank]:
 def happened(
     asked: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, threads: int = 1
 ) -> tuple[IntArray, IntArray]:
-    """The events in their order: the row of the frame, and the rank, of each."""
+    """Return the events in order: the frame row of each, and the index of its rank."""
     starts = range(0, len(frames), BLOCK)
 
     def one(start: int) -> tuple[IntArray, IntArray]:
@@ -68,7 +68,7 @@ def happened(
 def _block(
     asked: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, start: int, stop: int
 ) -> tuple[IntArray, IntArray]:
-    # The row before is computed too: what held there is what an event is told against.
+    # The preceding row is computed too: events are differences from it.
     begin = max(start - 1, 0)
     values = asked.program.run(Block(frames, begin, stop))
     rows = stop - begin
@@ -95,7 +95,7 @@ def _block(
 def _now_and_before(
     values: list[Vector], holds: Slot | None, rows: int, fresh: BoolArray
 ) -> tuple[BoolArray, BoolArray]:
-    """Where a match stands, and where it stood in the frame before, of the same model."""
+    """Return masks of the rows where a match holds, and where it held in the previous frame of the same model."""
     now = np.ones(rows, np.bool_) if holds is None else np.broadcast_to(values[holds.number].values, rows)
     before = np.empty(rows, np.bool_)
     before[:1] = False
@@ -113,7 +113,7 @@ def event_table(
     keys: Mapping[str, pa.Array],
     element: pa.DataType,
 ) -> pa.Table:
-    """The events as a table; ``keys`` has a column for each part of a model's key, by row of the frames."""
+    """Build the table of events; ``keys`` has a column for each part of the model key, by frame row."""
     rows, of = events
     new = np.ones(len(rows), np.bool_)
     new[1:] = rows[1:] != rows[:-1]
@@ -135,7 +135,7 @@ def event_table(
 
 
 def _coded(of: IntArray, values: list[Value], type_: pa.DataType) -> pa.Array:
-    """A value for each rank as one for each event: texts as codes, which are quicker to read."""
+    """Expand one value per rank to one per event; strings as dictionary codes, which are faster to read."""
     distinct = list(dict.fromkeys(value for value in values if value is not None))
     place = {value: code for code, value in enumerate(distinct)}
     codes = np.array([place.get(value, -1) for value in values], np.int32)[of] if values else np.zeros(0, np.int32)

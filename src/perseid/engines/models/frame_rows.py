@@ -1,4 +1,4 @@
-"""Rows of frames: what each of them sets, the order they stand in, and their columns as arrays."""
+"""Rows of frames: the attributes that they set, their order, and their columns as arrays."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ _FAMILIES: dict[type, str] = {t.Boolean: BOOLEAN, t.Integer: INTEGER, t.Double: 
 
 @dataclass(frozen=True)
 class FrameShape:
-    """What every model begins with, and what a frame sets in it."""
+    """The snapshot of every model, and the attributes that a frame sets in it."""
 
     each: tuple[Change, ...]
-    """The changes that every model begins with."""
+    """The initial changes of every model."""
     sets: Mapping[str, tuple[Element, str]]
-    """The element and the attribute that each column of a frame sets."""
+    """Element and attribute set by each column of a frame."""
 
     @property
     def element(self) -> pa.DataType:
-        """The Arrow type of names of nodes."""
+        """The Arrow type of node names."""
         return pa.int64() if all(isinstance(change.element, int) for change in self.each) else pa.string()
 
     def said(self) -> tuple[object, ...]:
-        """All of it, for whoever has to know whether it is still the same."""
+        """Return the whole shape as plain values, to detect a changed declaration."""
         each = [(c.action, c.element, c.kind, c.attribute, repr(c.value), c.target) for c in self.each]
         return (each, sorted(self.sets.items()))
 
     def asked(self, queries: Queries, watched: Watched) -> FrameQueries:
-        """What is watched, ready to be answered for arrays of frames."""
+        """Compile the watched queries for arrays of frames."""
         if watched.changes:
             raise NotVectorizable("elementary changes, which patterns ask for")
         types = {change.element: str(change.kind) for change in self.each if change.action == "create"}
@@ -54,14 +54,14 @@ class FrameShape:
         return FrameQueries(queries, self.each, columns, watched.queries)
 
     def changes(self, values: Mapping[str, Sequence[Value]], frame: int, begins: bool) -> list[Change]:
-        """What a frame changes; ``begins`` where it is the first of its model."""
+        """Return the changes of a frame; ``begins`` if it is the first of its model."""
         found = list(self.each) if begins else []
         for name, (element, attribute) in self.sets.items():
             found.append(Change("set", element, attribute=attribute, value=values[name][frame]))
         return found
 
     def needed(self, queries: Queries, watched: Iterable[Watched], types: Mapping[str, pa.DataType]) -> tuple[str, ...]:
-        """The columns that decide what is told: all of them where some group goes frame by frame."""
+        """Return the columns that affect events; all columns if a group is evaluated frame by frame."""
         found: dict[str, None] = {}
         try:
             for one in watched:
@@ -75,10 +75,10 @@ class FrameShape:
 
 
 class ArrangedFrames:
-    """The rows of frames by model and time; those of one model and time are one frame.
+    """Rows of frames sorted by model and time; rows with the same model and time form one frame.
 
-    Of several rows of one frame the greatest value counts, in each column by itself: the order of rows is nobody's
-    promise, and a column need not be there for the others to be read.
+    If a frame has several rows, each column takes its greatest value: the order of rows is undefined, and the value of
+    a column must not depend on the other columns that are read.
     """
 
     def __init__(self, keys: Sequence[pa.Array | pa.ChunkedArray], time: IntArray) -> None:
@@ -100,18 +100,18 @@ class ArrangedFrames:
         return len(self.starts)
 
     def rows(self, column: pa.Array | pa.ChunkedArray) -> IntArray:
-        """For each frame the row whose value of a column counts."""
+        """Return, for each frame, the row with the greatest value of a column."""
         order = self.order if self.single else arrange(*self.given, [column], None).order
         return order[self.last]
 
     def first_frames(self) -> IntArray:
-        """For each frame the first frame of its model."""
+        """Return, for each frame, the first frame of its model."""
         if self.single:
             return self.first
         return np.searchsorted(self.starts, self.first[self.starts])
 
     def vector(self, column: pa.Array | pa.ChunkedArray, named: Column) -> Vector:
-        """A column of rows as one of frames."""
+        """Convert a column of rows to a column of frames."""
         found = vector_of(column, named)
         if self.sorted and self.single:
             return found
@@ -119,7 +119,7 @@ class ArrangedFrames:
         return Vector(found.values[at], None if found.missing is None else found.missing[at])
 
     def key(self, column: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """A key column by frame: of texts there is one for each model, and frames have its number."""
+        """Return a key column by frame; strings are dictionary-encoded with one entry per model."""
         column = one_chunk(column)
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             number = np.searchsorted(self.partitions, self.first[self.last])
@@ -129,7 +129,7 @@ class ArrangedFrames:
 
 
 def require_fitting(column: Column, kind: pa.DataType) -> None:
-    """That arrays can hold the values of a column; those that a model would refuse or read otherwise go one by one."""
+    """Raise :class:`NotVectorizable` unless arrays can hold the values of a column as the model reads them."""
     is_ = pa.types
     fits = {
         BOOLEAN: is_.is_boolean(kind),
@@ -141,7 +141,7 @@ def require_fitting(column: Column, kind: pa.DataType) -> None:
 
 
 def vector_of(values: pa.Array | pa.ChunkedArray, column: Column) -> Vector:
-    """A column as an array, and where it is missing."""
+    """Convert a column to an array with a mask of missing values."""
     found = one_chunk(values)
     kind = KINDS[column.family]
     if pa.types.is_null(found.type):

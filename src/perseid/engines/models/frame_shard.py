@@ -1,7 +1,7 @@
-"""Frames of a shard: those whose time has come are answered together, after the last ones of their models.
+"""Frames of a shard: frames up to the watermark are evaluated together, after the last frames of their models.
 
-What a frame brings is told against the frame before it, and moving windows look back further. So of each model the last
-frames are kept, as many as the longest window needs; they are computed again beside the new ones and not told again.
+Events are differences from the previous frame, and moving windows look back further. So the last frames of each model
+are retained, as many as the longest window needs. They are computed again with the new ones, and not emitted again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from perseid.runtime.watermark import Watermark
 def brought_by_frames(
     plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: ModelsState, watermark: Watermark, counted: Counter[str]
 ) -> list[pa.Table]:
-    """The events of frames whose time has come, for each group of patterns."""
+    """Return the events of frames up to the watermark, for each group of patterns."""
     frames = _with_new(plan, rows, timely, kept)
     time, seen = (one_chunk(frames[name]).to_numpy(zero_copy_only=False) for name in ("time", "seen"))
     due = (
@@ -52,7 +52,7 @@ def brought_by_frames(
 
 
 def _with_new(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: ModelsState) -> pa.Table:
-    """Frames that are kept, and those of a call after them."""
+    """Return the retained frames, followed by the new frames of a call."""
     assert plan.frames is not None
     schema = frame_schema(plan)
     given = [rows.columns[name] for name in (*plan.key, *plan.frame_columns)]
@@ -63,7 +63,7 @@ def _with_new(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: Models
 
 
 class _Work:
-    """Frames that are computed in one call, those that were told of before among them."""
+    """Frames computed in one call, including retained frames with events that were already emitted."""
 
     def __init__(self, plan: ModelsPlan, frames: pa.Table, time: IntArray, seen: BoolArray) -> None:
         assert plan.frames is not None
@@ -79,7 +79,7 @@ class _Work:
         self.models = len(self.rows.partitions)
 
     def at_once(self, group: Asked, asked: FrameQueries) -> pa.Table:
-        """The events of all new frames."""
+        """Return the events of all new frames, computed on arrays."""
         ranks = ranks_of(asked, group.watched)
         columns = {
             column.name: self.rows.vector(one_chunk(self.frames[self.places[column.name]]), column)
@@ -93,7 +93,7 @@ class _Work:
         return event_table(self.plan.queries, group.watched, ranks, (rows, of), self.time, keys, self.plan.element)
 
     def one_by_one(self, groups: list[Asked], kept: ModelsState, counted: Counter[str]) -> list[pa.Table]:
-        """The events of new frames where queries have no form for arrays: each frame is a transaction."""
+        """Return the events of new frames for queries without an array form: each frame is a transaction."""
         gathered = [EventRows(self.plan.queries, one.watched, self.plan.key) for one in groups]
         if not groups:
             return []
@@ -114,7 +114,7 @@ class _Work:
         return [one.table(self.plan.element, [self.plan.types[name] for name in self.plan.key]) for one in gathered]
 
     def remembered(self) -> pa.Table:
-        """The last frames of each model, as many as its next one looks back to."""
+        """Return the last frames of each model, as many as its next frame looks back to."""
         windows = self.plan.queries.moving.values()
         count = max((one.values or 1 for one in windows), default=1)
         micros = max((one.microseconds or 0 for one in windows), default=0)
@@ -137,12 +137,12 @@ class _Work:
 
 
 _ANSWERED: OrderedDict[tuple[str, str], list[FrameQueries | None]] = OrderedDict()
-"""What this process was asked lately, ready for arrays, by the digest of the plan and the types of columns."""
+"""Bounded cache of queries compiled for arrays, by the digest of the plan and the schema of retained frames."""
 MOST = 16
 
 
 def _answered(plan: ModelsPlan) -> list[FrameQueries | None]:
-    """For each group of patterns its queries, ready to be answered at once; None where they cannot be."""
+    """Return the compiled queries of each group of patterns; None for a group without an array form."""
     known = plan.digest, str(frame_schema(plan))
     if known not in _ANSWERED:
         _ANSWERED[known] = [_ready(plan, group) for group in plan.asked]

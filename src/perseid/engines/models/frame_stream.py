@@ -1,8 +1,8 @@
 """A declared stream of frames: every row sets attributes of a model that begins with a snapshot.
 
-A stream of frames is a stream of changes: the first frame of a model is the changes of the snapshot and those of its
-row, every later one those of its row. So it is answered as :class:`~perseid.engines.models.stream.Models` is, and where the queries
-allow it, for all frames at once.
+A stream of frames is a stream of changes: the first frame of a model has the changes of the snapshot and of its row,
+every later frame those of its row. So it is evaluated as :class:`~perseid.engines.models.stream.Models` is, and if the
+queries allow it, for all frames at once.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from perseid.tables.columns import Table, read_table, time_column
 
 @dataclass(frozen=True)
 class Frames(Models[Data_co]):
-    """A stream of frames of models, one for each key; make one with :func:`perseid.frames`."""
+    """A stream of frames of models, one model for each key; create it with :func:`perseid.frames`."""
 
     each: tuple[Change, ...] = ()
-    """The changes that every model begins with."""
+    """The initial changes of every model."""
     sets: Mapping[str, tuple[Element, str]] = field(default_factory=dict)
-    """The element and the attribute that each column of a frame sets."""
+    """Element and attribute set by each column of a frame."""
 
     has_frames: ClassVar[bool] = True
 
@@ -46,7 +46,7 @@ class Frames(Models[Data_co]):
         return FrameShape(self.each, self.sets)
 
     def bind(self, groups: Sequence[tuple[Group, Plan]], schemas: Sequence[TableSchema]) -> Query:
-        """The query of patterns over tables with these schemas."""
+        """Return the query of patterns over tables with these schemas."""
         return bind_patterns(self, groups, schemas, self.shape)
 
     def transactions(self) -> Iterator[tuple[tuple[object, ...], int, list[Change]]]:
@@ -65,7 +65,7 @@ class Frames(Models[Data_co]):
             )
 
     def event_tables(self, watched: Sequence[Watched]) -> tuple[list[pa.Table], list[str]]:
-        """Tables of events and rejected changes: of all frames at once where that can be, else frame by frame."""
+        """Return tables of events and the reasons of rejected changes; all frames at once if possible."""
         found: list[pa.Table | None] = []
         for one in watched:
             try:
@@ -82,7 +82,7 @@ class Frames(Models[Data_co]):
         return self.shape.element, [type_of(table, name) for name in self.key]
 
     def why_one_by_one(self, watched: Watched, types: Mapping[str, pa.DataType] | None = None) -> str | None:
-        """What keeps frames from being answered all at once; None where nothing does. ``types`` are Arrow's, of the columns."""
+        """Return why frames are evaluated one by one; None if all at once. ``types`` are the Arrow types of columns."""
         try:
             asked = self.shape.asked(self.queries, watched)
             table = read_table(self.data, set(asked.program.columns)) if types is None else None
@@ -133,7 +133,7 @@ def _taken(values: list[object], rows: IntArray) -> list[object]:
 
 
 def _fitting(table: Table, column: Column) -> pa.Array | pa.ChunkedArray:
-    """The values of a column as arrays can hold them."""
+    """Return the values of a column; raise :class:`NotVectorizable` if arrays cannot hold them."""
     found = table.columns[column.name]
     if isinstance(found, list):
         raise NotVectorizable(

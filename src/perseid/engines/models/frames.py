@@ -1,9 +1,10 @@
-"""Queries over models whose structure does not change: the matches of the structure, each with a condition over columns.
+"""Vectorized queries over models of fixed structure: structural matches, each with a condition over columns.
 
-A frame sets attributes of a model that a snapshot began. Nodes and edges stay, so which elements can match is known from the
-snapshot; whether they do is a condition over the columns of a frame, computed for all frames of all models at once. A match
-is found and lost where its condition begins and ends to hold. What cannot be told so, and why, is said by
-:class:`~perseid.engines.models.column_program.NotVectorizable`; then :class:`~perseid.engines.models.live.LiveModel` goes frame by frame.
+A frame sets attributes of a model created from a snapshot. Nodes and edges are fixed, so the snapshot determines which
+elements can match. Whether they match is a condition over the columns of a frame, computed for all frames of all models
+at once. A match is found when its condition becomes true, and lost when it becomes false. A query without this form
+raises :class:`~perseid.engines.models.column_program.NotVectorizable` with the reason; then
+:class:`~perseid.engines.models.live.LiveModel` evaluates frame by frame.
 """
 
 from __future__ import annotations
@@ -25,25 +26,25 @@ from perseid.semantics.model_values import ordered
 from perseid.semantics.values import Value
 
 MOST_MATCHES = 4_096
-"""Of the structure of one query: with more, most work would be for conditions that never hold."""
+"""Limit of structural matches of one query: with more, most work would be for conditions that never hold."""
 
 Guard: TypeAlias = "tuple[Slot, ...]"
-"""Conditions that all hold; none at all always does."""
+"""Conjunction of conditions; the empty guard is always true."""
 Row: TypeAlias = "tuple[dict[str, Term], Guard]"
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A match of the structure, and the step that says in which frames it stands; None where it always does."""
+    """A structural match, and the boolean step for the frames in which it holds; None if it always does."""
 
     match: Match
     holds: Slot | None
     changed: Slot | None
-    """Where an attribute of one of its nodes has another value than before; None where none ever has."""
+    """Step for the frames in which an attribute of one of its nodes changes; None if no column sets one."""
 
 
 class FrameQueries:
-    """Some queries of a set, ready to be answered for arrays of frames."""
+    """Some queries of a set, compiled for arrays of frames."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class FrameQueries:
     # queries
 
     def _matches(self, name: str) -> dict[Match, list[Guard]]:
-        """The matches of the structure of a query; each holds where one of its guards does."""
+        """Return the structural matches of a query; each holds where one of its guards does."""
         if name not in self.found:
             query = self.queries.queries[name]
             if self._is_still(query):
@@ -94,7 +95,7 @@ class FrameQueries:
         return self.found[name]
 
     def _is_still(self, query: m.Query) -> bool:
-        """Does nothing that a frame sets decide its matches?"""
+        """Return whether no attribute that a frame sets affects the matches of the query."""
         asked = {ref.parts[1] for ref in _references(query) if len(ref.parts) > 1}
         if asked & (self.changing | set(self.queries.moving)):
             return False
@@ -127,7 +128,7 @@ class FrameQueries:
                 yield row, guarded
 
     def _where(self, condition: ex.Expr | None, env: Mapping[str, Term], guard: Guard) -> Guard | None:
-        """What must hold for a condition to be true too; None where it never is."""
+        """Return the guard extended by a condition; None if the condition is never true."""
         for part in ex.conjuncts(condition):
             term = self.formulas.term(part, env)
             if isinstance(term, Slot):
@@ -199,7 +200,7 @@ class FrameQueries:
         return variables, {match: [()] for match in self._standing_tuples(constraint)}
 
     def _standing_tuples(self, constraint: m.IsNode | m.Walk | m.Call) -> Iterable[Match]:
-        """Tuples that fulfill a constraint on the structure of the model as it stands."""
+        """Return the tuples that satisfy a constraint on the structure of the snapshot."""
         graph = self.model.graph
         if isinstance(constraint, m.IsNode):
             return [(node,) for node, kind in graph.nodes.items() if graph.kinds.is_a(kind, constraint.type)]
@@ -230,7 +231,7 @@ class FrameQueries:
         return self.program.made(f"count beyond {always}", INTEGER, lambda *parts: _count(always, parts), *at_times)
 
     def _all(self, guard: Guard, guards: list[Guard]) -> Guard:
-        """A guard and one of several others."""
+        """Return the conjunction of a guard with the disjunction of several others."""
         if len(guards) == 1:
             return (*guard, *(slot for slot in guards[0] if slot not in guard))
         there = self._any(guards)
@@ -242,7 +243,7 @@ class FrameQueries:
         return self.program.made("all", BOOLEAN, _all_of, *sorted(set(guard), key=lambda slot: slot.number))
 
     def _any(self, guards: list[Guard]) -> Slot | None:
-        """Where one of several guards holds; None where one of them always does."""
+        """Return the disjunction of guards; None if one of them is always true."""
         if () in guards:
             return None
         slots = sorted({self._all_slot(guard) for guard in guards}, key=lambda slot: slot.number)
@@ -250,7 +251,7 @@ class FrameQueries:
 
 
 def _walk_pairs(nodes: Iterable[Element], edges: Iterable[Match], low: int, high: int | None) -> Iterator[Match]:
-    """Pairs that a walk of ``low`` to ``high`` edges joins."""
+    """Yield the pairs of nodes connected by a walk of ``low`` to ``high`` edges."""
     after: dict[Value, set[Value]] = {}
     for source, target in edges:
         after.setdefault(source, set()).add(target)
@@ -290,7 +291,7 @@ def _count(always: int, parts: Sequence[Vector]) -> Vector:
 
 
 def _references(query: m.Query) -> Iterator[ex.Ref]:
-    """Every name that an expression of a query asks for."""
+    """Yield every name that an expression of a query reads."""
     if isinstance(query.ways, m.Components):
         return
     for way in query.ways:

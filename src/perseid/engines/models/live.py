@@ -1,4 +1,4 @@
-"""A live model: the graph, the network of its queries, and what each transaction brings."""
+"""A live model: the graph, the network of its queries, and the result of each transaction."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from perseid.semantics.values import Value
 
 
 class LiveModel:
-    """Answers as :class:`perseid.reference.models.Recomputed` does, at the cost of what changed."""
+    """Returns the results of :class:`perseid.reference.models.Recomputed`, at a cost proportional to the change."""
 
     def __init__(self, queries: Queries, tell: Iterable[str] | None = None) -> None:
-        """``tell`` names the queries whose matches are wanted, all of them if nothing is said.
+        """``tell`` names the queries with matches that are reported; by default, all.
 
-        Of the others only what the named ones stand on is kept: who asks for a score need not hear of each like.
+        The network runs the other queries too, but their matches are neither stored nor reported.
         """
         self.queries = queries
         self.graph = Graph(queries.kinds)
@@ -32,13 +32,13 @@ class LiveModel:
         self.matches = {name: _Matches(queries.node_parameters(name)) for name in queries.queries if name in told}
 
     def transact(self, time: int, changes: Iterable[Change | Happening]) -> Told:
-        """All changes of one moment, in order."""
+        """Apply all changes of one time, in order."""
         asked, happened = told_apart(changes)
         if happened and not asked:
             return Told([], [], [], happened)
         done, refused = applied(self.graph, asked)
         deltas = self.network.propagate(time, done)
-        # Where there are no matches yet none can be touched: the first load is the largest transaction of all.
+        # Without matches none can be updated. This saves work in the initial load, the largest transaction of all.
         changed = touched(done) if any(matches.at for matches in self.matches.values()) else set()
         told: list[QueryChange] = []
         for name, matches in self.matches.items():
@@ -46,7 +46,7 @@ class LiveModel:
         return Told(done, told, refused, happened)
 
     def restore(self, changes: Iterable[Change], past: Mapping[str, Mapping[Element, list[tuple[int, Value]]]]) -> None:
-        """A model as it was: nothing is told of what made it. ``past`` is what each moving window remembers of nodes."""
+        """Restore a model without reporting matches. ``past`` has the values in each moving window, by node."""
         done, refused = applied(self.graph, changes)
         if refused:
             raise ValueError(refused[0][1])
@@ -61,7 +61,7 @@ class LiveModel:
 
 
 class _Matches:
-    """The matches of a query, and which of them a node takes part in."""
+    """The current matches of a query, with an index by the nodes that take part in them."""
 
     __slots__ = ("at", "nodes", "standing")
 
@@ -81,7 +81,7 @@ class _Matches:
                 yield QueryChange(change, name, match)
 
     def remember(self, matches: set[Match]) -> None:
-        """Matches that were not there before."""
+        """Add matches that did not exist before."""
         self.standing |= matches
         for match in matches:
             for place in self.nodes:

@@ -12,7 +12,7 @@ from perseid.semantics.rules import Rules, check_rules
 
 
 class Metamodel:
-    """Kinds of nodes and edges, queries and rules; make one with :func:`perseid.metamodel`."""
+    """Kinds of nodes and edges, queries and rules; create it with :func:`perseid.metamodel`."""
 
     def __init__(self, file: ModelFile, source: str) -> None:
         if file.metamodel is None:
@@ -32,7 +32,7 @@ class Metamodel:
 
     @property
     def patterns(self) -> tuple[ast.Pattern, ...]:
-        """The patterns of the text; :func:`perseid.patterns` makes a set of them."""
+        """The patterns of the text; :func:`perseid.patterns` compiles them to a set."""
         return self._file.patterns
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ def metamodel(text: str) -> Metamodel:
 
 
 def require_metamodel(metamodel: object) -> None:
-    """Raise an error for anything else."""
+    """Raise an error unless the argument is a :class:`Metamodel`."""
     if not isinstance(metamodel, Metamodel):
         raise EventDataError(
             f"A model is one of a metamodel, and this is {type(metamodel).__name__}.",

@@ -1,4 +1,4 @@
-"""A set of queries as a network of operators: parts that several queries share are there once."""
+"""A set of queries compiled to a network of operators; common subqueries are shared."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from perseid.semantics.graphs import Done, same
 from perseid.semantics.model_queries import Moving, Queries
 
 Name = tuple[str, ...]
-"""A variable, or an attribute of one: what a column of a relation holds."""
+"""A variable, or an attribute of one: the name of a column of a relation."""
 
 
 class Network:
-    """Operators in an order in which each stands behind those it stands on."""
+    """Operators in topological order: each comes after its inputs."""
 
     def __init__(self, queries: Queries) -> None:
         self.queries = queries
@@ -35,10 +35,10 @@ class Network:
         for name, query in queries.queries.items():
             self.outputs[name] = _Compiled(self, query).output()
         self.followers: list[list[int]] = [[] for _ in self.operators]
-        """By operator, those that stand on it."""
+        """By operator, the operators with it as an input."""
         self.listeners: dict[Place, list[int]] = {}
         self.clocks: list[int] = []
-        """Operators that may have something to say when nothing happens but time."""
+        """Operators that may change when only time advances."""
         for number, operator in enumerate(self.operators):
             for other in dict.fromkeys(operator.inputs):
                 self.followers[other].append(number)
@@ -48,7 +48,7 @@ class Network:
                 self.clocks.append(number)
 
     def propagate(self, time: int, done: list[Done], known: Mapping[int, Changed] | None = None) -> dict[int, Any]:
-        """What changes in each operator, by number; what nothing happened to is not asked, nor what is ``known``."""
+        """Return the deltas by operator; operators without changed input, and those in ``known``, do not run."""
         known = known or {}
         heard: dict[int, list[Done]] = {number: [] for number in self.clocks if self.operators[number].wakes(time)}
         for one in done:
@@ -76,7 +76,7 @@ class Network:
         return deltas
 
     def add(self, operator: Operator | ChangeSource, share: object = None) -> int:
-        """The number of an operator; of one that is there already, where two that ``share`` are the same."""
+        """Add an operator and return its number; an existing operator with the same ``share`` key is reused."""
         if share is not None and share in self.shared:
             return self.shared[share]
         self.operators.append(operator)
@@ -103,7 +103,7 @@ class Network:
         return Attributes(kinds, attribute) if window is None else MovingWindows(kinds, attribute, window)
 
     def walks(self, edges: int, low: int, high: int | None) -> int:
-        """Pairs joined by a walk of so many edges."""
+        """Return the operator for pairs connected by a walk of ``low`` to ``high`` edges."""
         if (low, high) == (1, 1):
             return edges
         return self.source(("walks", edges, low, high), lambda: self._walks(edges, low, high))
@@ -125,7 +125,7 @@ class Network:
 
 
 class _Relation:
-    """An operator and what its columns are called."""
+    """An operator with the names of its columns."""
 
     __slots__ = ("names", "number")
 
@@ -141,7 +141,7 @@ class _Relation:
 
 
 class _Compiled:
-    """One query."""
+    """Compiles one query into the network."""
 
     def __init__(self, network: Network, query: m.Query) -> None:
         self.network = network
@@ -180,7 +180,7 @@ class _Compiled:
         definitions: tuple[m.Definition, ...] = (),
         where: ex.Expr | None = None,
     ) -> _Relation:
-        """All rows that fulfil the constraints; each condition as soon as what it asks about is there."""
+        """Return the rows that satisfy the constraints; each condition applies as soon as its variables are bound."""
         pending = ex.conjuncts(where)
         waiting = [c for c in constraints if not isinstance(c, m.No)]
         waiting = [c for c in waiting if not self._implied(c, waiting)]
@@ -203,7 +203,7 @@ class _Compiled:
         return relation
 
     def _implied(self, constraint: m.Constraint, others: list[m.IsNode | m.Walk | m.Call]) -> bool:
-        """Is a node of this type for certain, as it stands at the end of an edge that wants it?"""
+        """Return whether the node type is implied by an edge that requires it at this end."""
         if not isinstance(constraint, m.IsNode):
             return False
         kinds = self.network.queries.kinds
@@ -218,7 +218,7 @@ class _Compiled:
     def _next(
         self, waiting: list[m.IsNode | m.Walk | m.Call], relation: _Relation | None
     ) -> m.IsNode | m.Walk | m.Call:
-        """What adds least to what is there: constraints whose variables are known, then those that share one."""
+        """Return the constraint to join next: one that shares a variable, with the fewest unknown variables."""
         if relation is None:
             return waiting[0]
         known = {name[0] for name in relation.names}
@@ -241,7 +241,7 @@ class _Compiled:
         return self._without_repeats(number, m.variables_of(constraint))
 
     def _without_repeats(self, number: int, variables: tuple[str, ...]) -> _Relation:
-        """Where a variable comes twice, only rows that have the same value at both places."""
+        """Name the columns; for a repeated variable, filter rows with equal values and drop the duplicate column."""
         first = {name: variables.index(name) for name in variables}
         if len(first) == len(variables):
             return _Relation(number, tuple((name,) for name in variables))
@@ -269,7 +269,7 @@ class _Compiled:
             right = self._rows(no.constraints, None, (), no.where)
             shared: list[Name] = [name for name in relation.names if name in own]
         else:
-            # Conditions ask about what is outside: the rows themselves are where the search inside begins.
+            # Conditions refer to outer variables, so the inner search starts from the outer rows.
             right = self._rows(no.constraints, relation, (), no.where)
             shared = list(relation.names)
         here, there = relation.places(), right.places()
@@ -289,7 +289,7 @@ class _Compiled:
         return relation
 
     def _with_attributes(self, relation: _Relation, expr: ex.Expr | None) -> _Relation:
-        """The relation with a column for every attribute that an expression asks for."""
+        """Return the relation extended by a column for every attribute that an expression reads."""
         for ref in _references(expr):
             if len(ref.parts) > 1 and not relation.has(ref.parts):
                 source = self.network.values(ref.parts[1])

@@ -1,7 +1,7 @@
-"""The operators of a network of queries: each is given what changed in what it stands on, and tells what changes in it.
+"""The operators of a network of queries: each maps the deltas of its inputs to the delta of its output.
 
-All changes of a transaction go through at once, each operator after those it stands on: so no operator ever sees
-a state in between, and a match that a transaction takes away and brings back is neither lost nor found.
+All changes of a transaction propagate at once, and each operator runs after its inputs. So no operator processes an
+intermediate state, and a match that a transaction removes and adds again is neither lost nor found.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from perseid.semantics.values import Value
 
 
 class Operator(Protocol):
-    """``inputs`` are numbers of operators before this one; ``step`` is given their changes in that order."""
+    """``inputs`` are the numbers of earlier operators; ``step`` takes their deltas in that order."""
 
     @property
     def inputs(self) -> tuple[int, ...]: ...
@@ -24,7 +24,7 @@ class Operator(Protocol):
 
 
 class Project:
-    """Every row made into another."""
+    """Maps every row to another."""
 
     def __init__(self, source: int, make: Callable[[Row], Row]) -> None:
         self.inputs = (source,)
@@ -43,7 +43,7 @@ class Project:
 
 
 class Filter:
-    """Rows for which a condition holds."""
+    """Rows that satisfy a condition."""
 
     def __init__(self, source: int, holds: Callable[[Row], bool]) -> None:
         self.inputs = (source,)
@@ -55,9 +55,9 @@ class Filter:
 
 
 class Join:
-    """Rows of two relations that agree in their keys; the right one adds the columns at ``adds``.
+    """Equi-join of two relations; the right one adds the columns at ``adds``.
 
-    The key and ``adds`` are all columns of the right relation, so a row of the result has one row on each side.
+    The key and ``adds`` cover all columns of the right relation, so each output row has one source row on each side.
     """
 
     def __init__(self, left: int, right: int, left_key: Key, right_key: Key, adds: tuple[int, ...]) -> None:
@@ -76,7 +76,7 @@ class Join:
                     out[row + adds(other)] = weight * times
             self.left.update(left)
         if right:
-            # Behind the update: new rows of both sides meet here, and only here.
+            # After the update of the left index: new rows of both sides are joined here, and only here.
             key, rows = self.right.key, self.left.rows
             for other, times in right.items():
                 new = adds(other)
@@ -87,7 +87,7 @@ class Join:
 
 
 class AntiJoin:
-    """Rows of the left relation whose key no row of the right one has."""
+    """Rows of the left relation with a key that no row of the right one has."""
 
     def __init__(self, left: int, right: int, left_key: Key, right_key: Key) -> None:
         self.inputs = (left, right)
@@ -122,7 +122,7 @@ class AntiJoin:
 
 
 class Union:
-    """Several relations with the same columns."""
+    """Union of relations with the same columns; weights are added."""
 
     def __init__(self, sources: tuple[int, ...]) -> None:
         self.inputs = sources
@@ -132,7 +132,7 @@ class Union:
 
 
 class Distinct:
-    """Each row once, however many ways there are to it."""
+    """Each row once, whatever its number of derivations."""
 
     def __init__(self, source: int) -> None:
         self.inputs = (source,)
@@ -156,7 +156,7 @@ class Distinct:
 
 
 class Lookup:
-    """Every row with the value that belongs to its key: an attribute of a node, or what was made of a group."""
+    """Extends every row by the value of its key: an attribute of a node, or the aggregate of a group."""
 
     def __init__(self, left: int, values: int, key: Key, held: dict[object, Value], default: Value) -> None:
         self.inputs = (left, values)
@@ -179,7 +179,7 @@ class Lookup:
 
 
 class Product(Join):
-    """Every row of one relation with every row of another."""
+    """Cross product of two relations."""
 
     def __init__(self, left: int, right: int, adds: tuple[int, ...]) -> None:
         super().__init__(left, right, columns(()), columns(()), adds)

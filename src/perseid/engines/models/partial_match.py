@@ -1,4 +1,4 @@
-"""Data of the pattern automaton of rules: retained events, partial matches, and what each waits for."""
+"""Data of the pattern automaton of rules: retained events, partial matches, and their branches."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from perseid.semantics.core import Hop
 from perseid.semantics.events import Event
 
 NO_DEADLINE = 2**80
-"""Later than every time, the end of a window that closes after all time included."""
+"""Later than every time, including the end of a window that closes after all time."""
 Counter: TypeAlias = tuple[int, int, int]
-"""Of a loop: iterations, events taken before this iteration, events taken before the loop.
-Of a conjunction: a bit for each complete member, 0, events taken before it."""
+"""Loop: iterations, events taken before this iteration, events taken before the loop.
+Conjunction: a bit for each complete member, 0, events taken before it."""
 UNUSED: Counter = (0, 0, 0)
 
 
@@ -63,13 +63,13 @@ class RequiredAbsence(NamedTuple):
     since: int | None
     until: int | None
     depth: int
-    """Zones that were open where the absence began."""
+    """Number of zones open where the absence began."""
     conjunction: int | None = None
     """The register of the conjunction during which it must not match."""
 
 
 class ZoneBounds(NamedTuple):
-    """A part of a pattern with a window or a least length of its own; ``first`` is the position of its first event."""
+    """A part of a pattern with its own window or minimum duration; ``first`` is the position of its first event."""
 
     within: ast.Window | None
     holds_for: int | None
@@ -77,7 +77,7 @@ class ZoneBounds(NamedTuple):
 
 
 class PartialMatch:
-    """A program counter with everything bound on the way to it. It never changes once it has branches."""
+    """A program counter with the bindings made on the way to it. It is immutable once it has branches."""
 
     __slots__ = (
         "absences", "bindings", "clock", "combination", "counters", "current", "hop", "not_before", "optional", "pc",
@@ -90,7 +90,7 @@ class PartialMatch:
         self.counters: tuple[Counter, ...] = (UNUSED,) * counters
         self.hop: Hop | None = None
         self.together = False
-        """Whether the next event may have the time of the last one although times must increase."""
+        """True if the next event may have the time of the last one although times must increase."""
         self.taken: tuple[tuple[int, int], ...] = ()
         """Step and position of each event, in order."""
         self.current: Mapping[int, int] = {}
@@ -98,15 +98,15 @@ class PartialMatch:
         self.unified: Mapping[str, object] = {}
         self.clock = 0
         self.not_before: int | None = None
-        """The next event has to be later than this."""
+        """The next event must be later than this time."""
         self.absences: tuple[RequiredAbsence, ...] = ()
         self.zones: tuple[ZoneBounds, ...] = ()
         self.untils: tuple[int, ...] = ()
-        """Steps whose events end a repetition that this partial match is in."""
+        """Steps with events that end an enclosing repetition."""
         self.combination: tuple[int, ...] = ()
-        """Positions that were chosen freely (``->>``): each choice is a match of its own."""
+        """Positions chosen by ``->>``: each choice is a separate match."""
         self.optional = False
-        """Whether the match could leave out the next event (a reluctant repetition)."""
+        """True if the match could omit the next event (a reluctant repetition)."""
         self.bindings: tuple[dict[str, list[Event]], dict[str, Event]] | None = None
 
     def copy(self, pc: int) -> PartialMatch:
@@ -140,9 +140,9 @@ class Branch:
     closes: int
     """The last time at which it may take one."""
     count_limits: tuple[tuple[int, int], ...]
-    """Windows by count: their size and the position of their first event."""
+    """Count windows: size and position of the first event."""
     broken: int | None = None
-    """When its absence was violated; events of that time may still be taken."""
+    """Time at which its absence was violated; events of that time may still be taken."""
     any: bool = field(init=False)
     next: bool = field(init=False)
     last_position: int | None = field(init=False)
@@ -155,13 +155,13 @@ class Branch:
 
     @property
     def deadline(self) -> int:
-        """The first time whose passing may end it."""
+        """The earliest time that, once passed, may end the branch."""
         return self.closes if self.broken is None else min(self.closes, self.broken)
 
 
 @dataclass(slots=True, eq=False)
 class Acceptance:
-    """A match, once the absences at its end are over."""
+    """An accepted partial match; it is a match once the absences at its end are over (``decided``)."""
 
     accepted: PartialMatch
     end: int
@@ -170,7 +170,7 @@ class Acceptance:
 
 @dataclass(slots=True, eq=False)
 class TimedOutBranch:
-    """A branch whose window closed, in its place in the order of preference."""
+    """A branch with a closed window, at its place in the order of preference."""
 
     origin: PartialMatch
     end: int
@@ -186,17 +186,17 @@ class PatternRun:
     start: int
     items: list[RunItem]
     emitted: set[tuple[int, ...]] = field(default_factory=set)
-    """Combinations whose match has been emitted."""
+    """Combinations with an emitted match."""
     matched: set[tuple[tuple[int, int], ...]] = field(default_factory=set)
     """The events of those matches."""
     changed: bool = True
-    """Whether items changed since matches were last decided."""
+    """True if items changed since matches were last decided."""
     deadline: int = NO_DEADLINE
-    """The first time whose passing may change items."""
+    """The earliest time that, once passed, may change items."""
     steps: frozenset[int] = frozenset()
-    """Steps whose events branches wait for."""
+    """Steps that branches wait for."""
     reads_all: bool = False
-    """Whether events of other steps may change items as well."""
+    """True if events of other steps may change items as well."""
 
     def replace_items(self, items: list[RunItem]) -> None:
         self.items = items

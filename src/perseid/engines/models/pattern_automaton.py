@@ -1,6 +1,6 @@
-"""The automaton of a pattern that rules wait for: fed event by event, it decides matches as early as they are certain.
+"""The automaton of a pattern that triggers rules: it processes single events and decides matches as early as possible.
 
-Rules act in the round whose event decides a match, so an engine that decides up to a watermark is too late for them.
+Rules act in the iteration with the event that decides a match, so an engine that decides up to a watermark is too late.
 A run has all partial matches that begin with one event. After each event a partial match is replaced, in place, by the
 branches that the program allows from there, in order of preference; deadlines of windows and absences are timers.
 """
@@ -34,7 +34,7 @@ _ANYWHERE = Hop(Contiguity.SKIP)
 
 
 class PatternAutomaton(ProgramExecutor):
-    """One pattern over one partition. A search beyond the budget is a :class:`SearchBudgetError`."""
+    """One pattern over one partition. Exceeding the budget raises :class:`SearchBudgetError`."""
 
     def __init__(self, plan: Plan, pattern: PatternPlan) -> None:
         super().__init__(plan, pattern)
@@ -71,14 +71,14 @@ class PatternAutomaton(ProgramExecutor):
         self._drop_oldest(self.runs)
 
     def advance(self, watermark: int) -> None:
-        """Decide matches by there being no further event up to this time."""
+        """Decide matches, given that no further event has a time up to the watermark."""
         for run in self.runs:
             if run.deadline <= watermark:
                 run.replace_items(self._end_closed(run.items, watermark + 1))
         self._decide_runs()
 
     def finish(self) -> None:
-        """Decide matches by there being no further event at all."""
+        """Decide matches, given that no further event follows."""
         for run in self.runs:
             closed = self._end_closed(run.items, END_OF_TIME)
             run.replace_items([item for item in closed if not self._is_open(item)])
@@ -90,19 +90,19 @@ class PatternAutomaton(ProgramExecutor):
         return found
 
     def deadlines(self) -> Iterator[int]:
-        """Times whose passing, without a further event, may decide something."""
+        """Return the times that, once passed without a further event, may decide a match."""
         return (run.deadline for run in self.runs)
 
     def starts(self) -> list[int]:
-        """The positions at which partial matches begin."""
+        """Return the positions at which partial matches begin."""
         return [run.start for run in self.runs]
 
     def evict(self, done: int | None) -> bool:
-        """Evict events that nothing can need once matches up to ``done`` are emitted; is anything left?"""
+        """Evict events not needed once matches up to ``done`` are emitted; return whether any are needed."""
         needed = min(self.starts(), default=None)
         lookback = max((duration for _, duration in self.plan.leads), default=None)
         if lookback is not None and self.events.retained:
-            # A leading absence reads back to the first event that is too old: that one stays.
+            # A leading absence reads back to the first event that is too old: that one is retained.
             last = position = len(self.events) - 1
             while position > self.events.first and (done is None or self.events[position].time > done - lookback):
                 position -= 1
@@ -146,7 +146,7 @@ class PatternAutomaton(ProgramExecutor):
         del self.runs[:done]
 
     def _decide(self, run: PatternRun) -> bool:
-        """Emit matches that nothing preferred can replace; is the run over?"""
+        """Emit matches that no preferred match can replace; return whether the run is over."""
         run.changed = False
         undecided: set[tuple[int, ...]] = set()
         left: list[RunItem] = []
@@ -187,7 +187,7 @@ class PatternAutomaton(ProgramExecutor):
         return True
 
     def _start_after(self, match: RawMatch, start: int) -> int:
-        """The first position at which the next match may begin."""
+        """Return the first position at which the next match may begin."""
         skip = self.pattern.skip
         if skip.mode == "past last":
             return match.taken[-1][1] + 1
@@ -201,7 +201,7 @@ class PatternAutomaton(ProgramExecutor):
     # events
 
     def begin(self, position: int) -> Iterator[PartialMatch]:
-        """The partial matches whose first event is this one."""
+        """Yield the partial matches that begin with this event."""
         for target, step in self._openings:
             if step is not None and self.fits(step, target, position):
                 first = self.take(target, step, position)
@@ -209,7 +209,7 @@ class PatternAutomaton(ProgramExecutor):
                     yield first
 
     def _follows_forbidden(self, first: PartialMatch, position: int) -> bool:
-        """Is an absence before the first event violated?"""
+        """Return whether an absence before the first event is violated."""
         moment, oldest = self.events[position].time, self.events.first
         for program, duration in self.plan.leads:
             low = position
@@ -223,7 +223,7 @@ class PatternAutomaton(ProgramExecutor):
         return False
 
     def _consume(self, items: list[RunItem], position: int, start: int, negated: bool) -> list[RunItem]:
-        """The items after the event at this position."""
+        """Return the items after the event at this position."""
         self.spend(len(items))
         moment = self.events[position].time
         items = self._end_closed(items, moment)
@@ -264,7 +264,7 @@ class PatternAutomaton(ProgramExecutor):
         )
 
     def _is_first_at(self, after: PartialMatch, reached: set[object]) -> bool:
-        """Is this the preferred of the partial matches that take this event and continue alike?
+        """Return whether no preferred partial match took this event and reached the same state.
 
         If no condition reads earlier events, equal states have equal futures, and the others are never needed.
         """
@@ -279,7 +279,7 @@ class PatternAutomaton(ProgramExecutor):
         return True
 
     def _outlasts_absences(self, branch: Branch, position: int, moment: int) -> bool:
-        """Does the branch stay, as far as its absences are concerned?"""
+        """Return whether the absences of the branch let it continue; record the time of a violation."""
         if branch.target.absences and branch.broken is None and self.violates(branch, position):
             if not self.increasing:
                 return False
@@ -287,7 +287,7 @@ class PatternAutomaton(ProgramExecutor):
         return True
 
     def _end_closed(self, items: list[RunItem], now: int) -> list[RunItem]:
-        """The items at this time: windows that closed before are over, and so are absences."""
+        """Return the items at time ``now``: earlier deadlines time out branches and decide acceptances."""
         out: list[RunItem] = []
         for item in items:
             if isinstance(item, Branch):
@@ -305,7 +305,7 @@ class PatternAutomaton(ProgramExecutor):
         return out
 
     def _end_counted(self, items: list[RunItem], position: int) -> list[RunItem]:
-        """The items after this position: windows by count that it fills are over."""
+        """Return the items after this position: branches with a count window that it fills time out."""
         out: list[RunItem] = []
         for item in items:
             if isinstance(item, Branch) and item.last_position is not None and position >= item.last_position:
@@ -318,7 +318,7 @@ class PatternAutomaton(ProgramExecutor):
     # branches
 
     def expand(self, after: PartialMatch, start: int, negated: bool) -> Iterator[Branch | Acceptance]:
-        """The items of a partial match that has just taken an event."""
+        """Yield the items of a partial match that has just taken an event."""
         for target, step in self.closure(after):
             if step is not None:
                 yield self.branch(after, target, step, start, negated)
@@ -330,7 +330,7 @@ class PatternAutomaton(ProgramExecutor):
                     yield Acceptance(target, end, not target.absences)
 
     def branch(self, origin: PartialMatch, target: PartialMatch, step: int, start: int, negated: bool) -> Branch:
-        """A branch with its bounds in time and number; those of the pattern do not bind what is negated."""
+        """Return a branch with its time and count bounds; the window of the pattern does not bound negated parts."""
         hop, within = target.hop, self.pattern.within
         assert hop is not None
         opens = -NO_DEADLINE
@@ -360,7 +360,7 @@ class PatternAutomaton(ProgramExecutor):
         return self.events[start].time + micros(window) if isinstance(window, ast.TimeWindow) else END_OF_TIME
 
     def _accepted_end(self, accepted: PartialMatch, start: int) -> int | None:
-        """The time at which the match ends, or None if its bounds or guards reject it."""
+        """Return the time at which the match ends, or None if its bounds or guards reject it."""
         closing = self._window_end(start)
         end = accepted.clock
         for absence in accepted.absences:
@@ -375,11 +375,11 @@ class PatternAutomaton(ProgramExecutor):
     # absences
 
     def violates(self, branch: Branch, position: int) -> bool:
-        """Does something negated happen with this event, before the branch takes one?"""
+        """Return whether this event violates an absence of the branch before it closes."""
         return self.events[position].time <= branch.closes and self._any_occurs(branch.target, position, NO_DEADLINE)
 
     def violates_end(self, accepted: PartialMatch, position: int, start: int) -> bool:
-        """Does this event violate an absence at the end of a match?"""
+        """Return whether this event violates an absence at the end of a match."""
         return self._any_occurs(accepted, position, self._window_end(start))
 
     def _any_occurs(self, at: PartialMatch, position: int, closing: int) -> bool:
@@ -387,7 +387,7 @@ class PatternAutomaton(ProgramExecutor):
         for absence in at.absences:
             if moment > (closing if absence.until is None else absence.until):
                 continue
-            # What is negated and has one event is complete with the newest event or not at all.
+            # A negation of a single event is complete with the newest event or not at all.
             is_single = len(self.programs[absence.program]) == 2
             low = position if is_single and position > absence.position else absence.position + 1
             if self._occurs(absence.program, at, low, position + 1, absence.since):
@@ -395,7 +395,7 @@ class PatternAutomaton(ProgramExecutor):
         return False
 
     def _occurs(self, program: int, outer: PartialMatch, low: int, high: int, since: int | None) -> bool:
-        """Does the negated program match among the events from ``low`` to before ``high``?"""
+        """Return whether the negated program matches among the events from ``low`` to before ``high``."""
         bound = {position for _, position in outer.taken}
         seed = PartialMatch(program, self.plan.programs[program].registers)
         seed.hop, seed.taken, seed.current, seed.unified = _ANYWHERE, outer.taken, outer.current, outer.unified
@@ -411,7 +411,7 @@ class PatternAutomaton(ProgramExecutor):
         return False
 
     def _completes(self, after: PartialMatch, first: int, high: int) -> bool:
-        """Does a negated program that has begun match before ``high``?"""
+        """Return whether a negated program that has begun matches before ``high``."""
         bound = {position for _, position in after.taken}
         items: list[RunItem] = list(self.expand(after, first, True))
         for position in range(first + 1, high):

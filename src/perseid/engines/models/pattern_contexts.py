@@ -1,7 +1,7 @@
-"""Patterns of rules with an event context: which partial matches may use an event.
+"""Patterns of rules with an event context, which decides the partial matches that may use an event.
 
-One list of partial matches for each partition, in the order of the context. What can end an option of a partial match is
-noted event by event, so an event is compared once with each option.
+Each partition has one list of partial matches, in the order of the context. Ended options are recorded event by event,
+so an event is compared once with each option.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class ContextPartial:
     match: PartialMatch
     options: list[Branch | Acceptance]
     ended: set[int]
-    """The options that an event has ended, by their place."""
+    """Indexes of the options that an event has ended."""
     observed: int
-    """Events before this position have been compared with the options."""
+    """Events before this position were compared with the options."""
     has_successor: bool = False
-    """Whether another partial match grew from this one, which stays (recent): it does not time out."""
+    """True if another partial match extends this one, which remains (recent): it does not time out."""
 
     @property
     def start(self) -> int:
@@ -36,7 +36,7 @@ class ContextPartial:
 
     @property
     def state(self) -> object:
-        """Partial matches of one state replace each other (recent)."""
+        """Key of equivalent partial matches: the newest replaces the others (recent)."""
         return self.match.taken[-1][0], tuple(counter[0] for counter in self.match.counters)
 
 
@@ -90,11 +90,11 @@ class ContextAutomaton(PatternAutomaton):
     # completion
 
     def _settle(self, seen: int, now: int) -> None:
-        """Emit and drop what the events before ``seen`` and the time ``now`` decide."""
+        """Emit and drop the partial matches decided by events before a position and by the time ``now``."""
         self.partials = [partial for partial in self.partials if self._is_undecided(partial, seen, now)]
 
     def _is_undecided(self, partial: ContextPartial, seen: int, now: int) -> bool:
-        """Does the partial match go on? If it is complete, or timed out, that is emitted."""
+        """Return whether the partial match continues; otherwise emit its match or timeout, if any."""
         self._observe(partial, seen)
         waits = False
         timed_out: int | None = None
@@ -123,7 +123,7 @@ class ContextAutomaton(PatternAutomaton):
         return place in partial.ended or (broken is not None and broken < now)
 
     def _observe(self, partial: ContextPartial, seen: int) -> None:
-        """Note which options the events before ``seen`` end."""
+        """Record the options ended by the events before a position."""
         for position in range(partial.observed, seen):
             self.spend(1)
             for place, option in enumerate(partial.options):
@@ -142,10 +142,10 @@ class ContextAutomaton(PatternAutomaton):
                         partial.ended.add(place)
         partial.observed = max(partial.observed, seen)
 
-    # use
+    # consumption
 
     def _usable(self, partial: ContextPartial, position: int) -> Branch | None:
-        """The preferred option with which the partial match can use the event."""
+        """Return the preferred option with which the partial match can take the event."""
         self._observe(partial, position)
         moment = self.events[position].time
         for place, option in enumerate(partial.options):
@@ -167,13 +167,13 @@ class ContextAutomaton(PatternAutomaton):
         return None if after is None else self._partial(after)
 
     def _replace(self, partial: ContextPartial, option: Branch, position: int) -> None:
-        """Replace a partial match by itself with the event; a condition may end it instead."""
+        """Replace a partial match by its extension with the event; a condition may end it instead."""
         after = self._continue(option, position)
         at = self.partials.index(partial)
         self.partials[at : at + 1] = [] if after is None else [after]
 
     def _end_all(self, position: int) -> None:
-        """End all partial matches, and emit those that the event completes, as the end of a repetition does."""
+        """End all partial matches; emit those that the event completes, such as by ending a repetition."""
         self._settle(position + 1, self.events[position].time)
         self.partials.clear()
 
@@ -183,7 +183,7 @@ class ContextAutomaton(PatternAutomaton):
         self._use_once(position)
 
     def _use_once(self, position: int) -> bool:
-        """Give the event to the oldest partial match that can use it, or begin one; is it used?"""
+        """Extend the oldest partial match that can take the event, or begin one; return whether it was used."""
         fresh = self._start(position)
         for partial in self.partials:
             option = self._usable(partial, position)
@@ -264,5 +264,5 @@ class ContextAutomaton(PatternAutomaton):
 
 
 def make_automaton(plan: Plan, pattern: PatternPlan) -> PatternAutomaton:
-    """The automaton of a pattern over one partition."""
+    """Return a new automaton of a pattern over one partition."""
     return PatternAutomaton(plan, pattern) if pattern.pattern.context is None else ContextAutomaton(plan, pattern)

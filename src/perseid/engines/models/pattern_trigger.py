@@ -1,4 +1,4 @@
-"""Triggers of rules that wait for patterns: events of a model in, matches out in the round that decides them."""
+"""Pattern triggers of rules: process the events of a model, return matches in the iteration that decides them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from perseid.semantics.values import Value
 
 
 def plan_triggers(rules: Rules, key: Sequence[str], beside: Beside | None = None) -> list[tuple[Plan, Watched]]:
-    """The patterns that rules wait for, compiled, by the events that they read."""
+    """Compile the patterns that trigger rules, grouped by the events that they read."""
     found = []
     for group in grouped(rules.patterns, rules.queries, tuple(key), beside=beside):
         check(ast.PatternFile(group.patterns))
@@ -50,7 +50,7 @@ def plan_triggers(rules: Rules, key: Sequence[str], beside: Beside | None = None
 class PatternTrigger:
     """The patterns of a plan over one model. Each match is returned once, when it is decided.
 
-    A pattern that exceeds the search budget, for one partition between two calls of :meth:`renew_budget`, is a
+    A pattern that exceeds the search budget for one partition between two calls of :meth:`renew_budget` raises
     :class:`SearchBudgetError`.
     """
 
@@ -58,7 +58,7 @@ class PatternTrigger:
         self.streams = [ModelEvents(queries, plan, watched, key) for plan, watched in plans]
 
     def renew_budget(self, budget: SearchBudget) -> None:
-        """Start a call, in which each partition of each pattern has this budget."""
+        """Start a call: each partition of each pattern has this budget again."""
         for one in self._patterns():
             one.renew_budget(budget)
 
@@ -85,7 +85,7 @@ class PatternTrigger:
 
 
 class ModelEvents:
-    """The events of a model that some patterns read, numbered as a table of them would be."""
+    """The events of a model that some patterns read, numbered as in a table of events."""
 
     def __init__(self, queries: Queries, plan: Plan, watched: Watched, key: Mapping[str, Value]) -> None:
         self.queries = queries
@@ -109,7 +109,7 @@ class ModelEvents:
                 yield from one.feed(event)
 
     def event(self, time: int, type_: str, values: Mapping[str, Value], place: int) -> Event:
-        """An event of this model, the first of its identity at its time."""
+        """Return an event of this model, as the first one with its identity at its time."""
         columns = {TYPE: type_, **self.key}
         for name, kind in self.types.items():
             value = values.get(name)
@@ -145,7 +145,7 @@ class PatternPartitions:
         return self._collect(automaton)
 
     def automaton(self, event: Event) -> PatternAutomaton:
-        """The automaton of the event's partition."""
+        """Return the automaton of the event's partition; create it if it is missing."""
         values = [v.plain(attribute_path(event.attributes, path.parts)) for path in self.core.partition]
         key = tuple(v.identity(value) for value in values)
         automaton = self.automata.get(key)
@@ -160,7 +160,7 @@ class PatternPartitions:
         for automaton in self.automata.values():
             automaton.advance(watermark)
             found += self._collect(automaton)
-        # The order of partitions does not depend on which of them had the first event.
+        # The order of matches must not depend on the order in which partitions were created.
         return sorted(found, key=lambda match: (match.end, match.start, match.match_id))
 
     def finish(self) -> Iterator[Match]:
@@ -169,14 +169,14 @@ class PatternPartitions:
             yield from self._collect(automaton)
 
     def evict(self, done: int | None) -> None:
-        """Evict events that nothing can need once matches up to ``done`` are emitted, and automata without any."""
+        """Evict events not needed once matches up to ``done`` are emitted, and automata without needed events."""
         for key, automaton in list(self.automata.items()):
             if not automaton.evict(done):
                 self.capped += automaton.capped
                 del self.automata[key]
 
     def deadlines(self) -> Iterator[int]:
-        """Times whose passing, without a further event, may decide something."""
+        """Yield the times that, once passed without a further event, may decide a match."""
         for automaton in self.automata.values():
             for end in automaton.deadlines():
                 if end < END_OF_TIME and (self.passed is None or end > self.passed):
@@ -188,7 +188,7 @@ class PatternPartitions:
 
 
 def _work_of(steps: int) -> int:
-    """The work that a budget of steps allows in Python, where each step counts for many."""
+    """Convert a step budget to work units; a step in Python costs ``PYTHON_STEP_COST`` steps."""
     return steps * WORK_PER_STEP // PYTHON_STEP_COST
 
 

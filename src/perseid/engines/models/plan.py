@@ -1,4 +1,4 @@
-"""What the engine for live models is handed: queries over a metamodel, and groups of patterns over their events."""
+"""Plan of the engine for live models: queries over a metamodel, and groups of patterns over their events."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from perseid.semantics.model_queries import Queries
 from perseid.semantics.model_steps import Watched
 
 ROLES = ("change", "element", "kind", "attribute", "value", "target")
-"""What a row of changes says: what is done to which element, and what that takes."""
+"""Roles of the columns of a change: the action, its element, and its arguments."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Patterns that are asked of the same events of a model."""
+    """Patterns that read the same events of a model."""
 
     watched: Watched
     sequence: SequencePlan
@@ -37,22 +37,22 @@ class Asked:
 
 @dataclass(frozen=True)
 class ModelsPlan:
-    """Queries over models, and the patterns over what they find and lose."""
+    """Queries over models, and the patterns over their match events."""
 
     queries: Queries
     key: tuple[str, ...]
-    """Columns that tell models apart."""
+    """Columns of the model key."""
     order_by: tuple[str, ...]
-    """Columns that decide among changes of one time."""
+    """Columns that order changes of one time."""
     types: Mapping[str, pa.DataType]
-    """Arrow's types of the columns that come in: the roles of a change or what a frame sets, and the key."""
+    """Arrow types of the input columns: the roles of a change or the attributes of a frame, and the key."""
     asked: tuple[Asked, ...]
     schema: pa.Schema
-    """The Arrow schema of the rows that come out."""
+    """The Arrow schema of the output rows."""
     beside: Mapping[str, str] = field(default_factory=dict)
-    """Columns of ordinary events beside the models, and as which of the columns that come in they come."""
+    """Columns of ordinary events next to the models, each with its input column."""
     frames: FrameShape | None = None
-    """What rows set where they are frames; None where they are changes."""
+    """Shape of the frames if rows are frames; None if they are changes."""
     shards: int = 1
     max_state: int = 1 << 28
     budget: SearchBudget = DEFAULT_BUDGET
@@ -60,32 +60,32 @@ class ModelsPlan:
 
     @cached_property
     def digest(self) -> str:
-        """What a state depends on: what models may contain, what is asked of them, and what of it is told."""
+        """Hash of all that a state depends on: metamodel, queries, key, and the events that patterns read."""
         frames = () if self.frames is None else (self.frames.said(),)
         return self.digest_of(*(one.watched.said() for one in self.asked), *frames)
 
     def digest_of(self, *said: object) -> str:
-        """Of the models and of what is said beside: by texts, which stay as they are where the code that reads them does not."""
+        """Hash the models and other values by their text, which is stable across changes of the code that parses it."""
         models = print_models(ModelFile(self.queries.kinds.metamodel, tuple(self.queries.queries.values())))
         return hashlib.blake2b(repr((models, self.key, *said)).encode(), digest_size=16).hexdigest()
 
     @cached_property
     def told(self) -> tuple[str, ...]:
-        """The queries whose matches are events of some pattern; the others only help these."""
+        """The queries with matches that are events of some pattern; other queries only support these."""
         return tuple(dict.fromkeys(name for one in self.asked for name in one.watched.queries))
 
     @property
     def element(self) -> pa.DataType:
-        """The type of names of nodes."""
+        """The type of node names."""
         return element_type(self.types, self.frames)
 
     @property
     def frame_columns(self) -> tuple[str, ...]:
-        """The columns that frames come with: those that decide nothing are left behind."""
+        """The input columns of frames, without those that affect no event."""
         return () if self.frames is None else tuple(name for name in self.frames.sets if name in self.types)
 
     def over(self, asked: Asked) -> SequencePlan:
-        """The plan of a group, with what is said of the stream."""
+        """Return the plan of a group with the options of the stream."""
         return replace(asked.sequence, shards=self.shards, max_state=self.max_state, budget=self.budget)
 
 
@@ -99,7 +99,7 @@ def make_plan(
     beside: Mapping[str, str] | None = None,
     frames: FrameShape | None = None,
 ) -> ModelsPlan:
-    """Compiled patterns over the events of models whose changes, or frames, have columns of these types."""
+    """Plan compiled patterns over the events of models; ``types`` are the column types of changes or frames."""
     element = element_type(types, frames)
     asked, schema = [], None
     for watched, plan in groups:
@@ -120,5 +120,5 @@ def make_plan(
 
 
 def element_type(types: Mapping[str, pa.DataType], frames: FrameShape | None) -> pa.DataType:
-    """The type of names of nodes: frames do not name them, what their models begin with does."""
+    """Return the type of node names: that of the element column, or for frames, that of the snapshot."""
     return types["element"] if frames is None else frames.element

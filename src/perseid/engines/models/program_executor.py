@@ -1,4 +1,4 @@
-"""Executes the program of a pattern for one partial match: the points that it reaches, and the events that it takes."""
+"""Executes the program of a pattern for one partial match: its epsilon closure, and the events that it takes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ProgramExecutor:
         self.programs = [program.instructions for program in pattern.programs]
         self.names = frozenset(step.name for step in core.steps if step.name is not None)
         self.increasing = bool(core.strictly_later)
-        """Whether the time of each event has to be later than that of the one before."""
+        """True if each event must be later than the one before."""
         self.events = RetainedEvents()
         self.work = 0
         """Work of this call, in eighths of a step."""
@@ -47,14 +47,14 @@ class ProgramExecutor:
             raise SearchBudgetError(self.pattern.name, "steps", steps, len(self.events))
 
     def forget_conditions(self) -> None:
-        """Drop the cached results of conditions, which are by position."""
+        """Clear the cached results of conditions, which are keyed by position."""
         self._chosen.clear()
         self._tested.clear()
 
     # instructions
 
     def closure(self, origin: PartialMatch) -> list[tuple[PartialMatch, int | None]]:
-        """Every point that is reached without an event, the preferred first: with its step, or None at the end."""
+        """Return all points reachable without an event, preferred first, with their step, or None for acceptance."""
         found: list[tuple[PartialMatch, int | None]] = []
         visited: set[object] = set()
         stack = [origin.copy(origin.pc)]
@@ -93,7 +93,7 @@ class ProgramExecutor:
         return found
 
     def _pass_instruction(self, at: PartialMatch, instruction: p.Instruction) -> PartialMatch | None:
-        """Execute an instruction that has one successor, in place; None if the way ends there."""
+        """Execute an instruction with one successor, in place; return None if the thread ends there."""
         at.pc += 1
         taken = len(at.taken)
         match instruction:
@@ -108,10 +108,10 @@ class ProgramExecutor:
                 turn = self.programs[at.program][instruction.target]
                 assert isinstance(turn, p.LoopTurn)
                 if before == taken and iterations >= turn.low:
-                    return None  # An empty iteration counts for all that are required; here none is.
+                    return None  # An empty iteration counts for all required ones; here none is required.
                 iterations += 1
                 if turn.high is None:
-                    iterations = min(iterations, max(turn.low, 1))  # more iterations than required are all alike
+                    iterations = min(iterations, max(turn.low, 1))  # iterations beyond the minimum are equivalent
                 at.set_counter(instruction.register, (iterations, before, entered))
                 at.pc = instruction.target
             case p.AllEnter():
@@ -140,7 +140,7 @@ class ProgramExecutor:
         return at.clock if self.increasing else at.not_before
 
     def _leave_zone(self, at: PartialMatch) -> bool:
-        """Close the innermost zone; do its bounds hold?"""
+        """Close the innermost zone; return whether its bounds hold."""
         *outer, zone = at.zones
         at.zones = tuple(outer)
         if zone.first is None:
@@ -159,7 +159,7 @@ class ProgramExecutor:
         return zone.holds_for is None or at.clock - begin >= zone.holds_for
 
     def _turn_loop(self, at: PartialMatch, turn: p.LoopTurn) -> list[PartialMatch]:
-        """Another iteration and the way out, as far as they are allowed, the preferred first."""
+        """Return another iteration and the exit, if allowed, preferred first."""
         iterations, before, entered = at.counters[turn.register]
         taken = len(at.taken)
         empty = iterations > 0 and before == taken
@@ -187,7 +187,7 @@ class ProgramExecutor:
         return ways[::-1] if turn.reluctant else ways
 
     def _turn_conjunction(self, at: PartialMatch, turn: p.AllTurn) -> list[PartialMatch]:
-        """The members that are still missing, or the way out if none is."""
+        """Return the missing members, or the exit if none is missing."""
         complete, _, entered = at.counters[turn.register]
         missing = [n for n in range(len(turn.members)) if not complete & 1 << n]
         if not missing:
@@ -206,7 +206,7 @@ class ProgramExecutor:
     # steps
 
     def admits(self, step: int, position: int) -> bool:
-        """Is the event of the step's kind, and do the conditions hold that it decides alone?"""
+        """Return whether the event has the step's kind and satisfies its event-local conditions."""
         key = (step, position)
         known = self._chosen.get(key)
         if known is None:
@@ -222,7 +222,7 @@ class ProgramExecutor:
         return all(holds(self._predicates[n], scope) for n in predicates)
 
     def fits(self, step: int, target: PartialMatch, position: int) -> bool:
-        """Does the step choose this event?"""
+        """Return whether the step chooses this event: kind, unified values and conditions, except ``must``."""
         self.work += 1
         if not self.admits(step, position):
             return False
@@ -234,7 +234,7 @@ class ProgramExecutor:
         return not asked or self._all_hold(asked, target, step, event, unified)
 
     def passes(self, step: int, target: PartialMatch, position: int, unified: Mapping[str, object]) -> bool:
-        """Do the conditions hold that every chosen event has to meet?"""
+        """Return whether the chosen event satisfies the ``must`` conditions of the step."""
         key, event = (step, position), self.events[position]
         known = self._tested.get(key)
         if known is None:
@@ -242,7 +242,7 @@ class ProgramExecutor:
         return known and (not self._tests[step] or self._all_hold(self._tests[step], target, step, event, unified))
 
     def take(self, target: PartialMatch, step: int, position: int) -> PartialMatch | None:
-        """The partial match with the event, or None if a condition rejects it."""
+        """Return the partial match extended by the event, or None if a ``must`` condition rejects it."""
         self.spend(WORK_PER_STEP)
         event = self.events[position]
         unified = unify(self.pattern.steps[step].unify, event, target.unified)
@@ -264,13 +264,13 @@ class ProgramExecutor:
         return after
 
     def is_stopped(self, target: PartialMatch, position: int) -> bool:
-        """Does the event end a repetition that the partial match is in?"""
+        """Return whether the event ends an enclosing repetition."""
         return any(self.fits(until, target, position) for until in target.untils)
 
     # conditions
 
     def _bindings(self, at: PartialMatch) -> tuple[dict[str, list[Event]], dict[str, Event]]:
-        """By the name of a step: all its events, and the one of the current iteration."""
+        """Return by step name all events, and the event of the current iteration."""
         if at.bindings is None:
             steps = self.pattern.steps
             events: dict[str, list[Event]] = {}
@@ -286,7 +286,7 @@ class ProgramExecutor:
     def _all_hold(
         self, predicates: list[int], target: PartialMatch, step: int, event: Event, unified: Mapping[str, object]
     ) -> bool:
-        """Do conditions of a step hold for this event and what is bound before it?"""
+        """Return whether conditions of a step hold for this event and the earlier bindings."""
         events, current = self._bindings(target)
         name = self.pattern.steps[step].name
         bound: dict[str, list[Event]] = events
@@ -297,16 +297,16 @@ class ProgramExecutor:
         return all(holds(self._predicates[n], scope) for n in predicates)
 
     def guard(self, predicate: int, at: PartialMatch) -> bool:
-        """Does a condition hold for what is bound?"""
+        """Return whether a condition holds for the bindings."""
         events, current = self._bindings(at)
         return holds(self._predicates[predicate], MatchScope(self.names, Bindings(events, current, at.unified)))
 
 
 _JOINS = (p.TakeEvent, p.AcceptMatch, p.Split, p.LoopTurn, p.AllTurn)
-"""Instructions at which ways may meet: each state is followed once from there."""
+"""Instructions at which threads may join: each state is followed once from there."""
 
 
 def micros(window: ast.TimeWindow) -> int:
-    """The length of a window in microseconds."""
+    """Return the length of a window in microseconds."""
     assert isinstance(window.duration, int), "parameters are bound before a pattern is compiled"
     return window.duration

@@ -1,4 +1,4 @@
-"""Repairs of a model as users get them: a short list of quick fixes, in words and as rows of changes."""
+"""User-facing repairs of a model: a short list of quick fixes, as text and as rows of changes."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from perseid.tables.rows import require_here
 
 
 class QuickFix:
-    """Steps that make a model valid, what they cost, and the changes that they are."""
+    """Steps that make a model valid, with their cost and their changes."""
 
     def __init__(self, fix: Fix, models: Models, key: tuple[object, ...]) -> None:
         self.cost = fix.cost
         self.soft = fix.soft
-        """How many matches the soft objectives have after it."""
+        """Number of matches of the soft objectives after the fix."""
         self.steps = tuple(step.said for step in fix.steps)
-        """What is done, in words."""
+        """Description of each step."""
         self._fix = fix
         self._models = models
         self._key = key
 
     def rows(self, moment: dt.datetime) -> list[dict[str, object]]:
-        """Its changes as rows of the model's stream, at a moment: add them to it, and the model is valid from then on."""
+        """Return the changes as rows of the model's stream; once they are appended, the model is valid from then on."""
         place = {self._models.time: moment, **dict(zip(self._models.key, self._key, strict=True))}
         return [change_row(self._models, place, change) for change in self._fix.changes]
 
@@ -39,18 +39,18 @@ class QuickFix:
 
 
 class QuickFixes(Sequence[QuickFix]):
-    """Quick fixes, the best first: by cost, then soft objectives, then steps. Make them with :func:`perseid.repairs`."""
+    """Quick fixes, best first: by cost, soft objectives, then steps. Create them with :func:`perseid.repairs`."""
 
     def __init__(self, found: Found, models: Models, key: tuple[object, ...], most: int) -> None:
         self._fixes = [QuickFix(fix, models, key) for fix in found.fixes[:most]]
         self.found = len(found.fixes)
-        """How many there are, with those that are not shown."""
+        """Number of fixes, including those not shown."""
         self.complete = found.complete
-        """Was every sequence of steps within the bounds looked at?"""
+        """True if every sequence of steps within the bounds was searched."""
         self.states = found.states
-        """How many different models were looked at."""
+        """Number of distinct models visited."""
         self.valid = found.valid
-        """Was the model valid as it was, so that there is nothing to repair?"""
+        """True if the model was valid from the start, so that there is nothing to repair."""
 
     @overload
     def __getitem__(self, index: int) -> QuickFix: ...
@@ -85,7 +85,7 @@ def search_quick_fixes(
     states: int,
     most: int,
 ) -> QuickFixes:
-    """Search for quick fixes of one model of a stream, or of what rules made of it."""
+    """Search for quick fixes of one model of a stream, or of its state after rules ran."""
     assert stream.rules is not None
     if strategy not in STRATEGIES:
         raise EventDataError(f"There is no strategy {strategy!r}.", hint=f"There are: {', '.join(STRATEGIES)}.")

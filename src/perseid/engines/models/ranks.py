@@ -1,4 +1,4 @@
-"""Values as things that Python can put in order: numbers by size with NaN above all, null below everything."""
+"""Sort keys of values: numbers by size with NaN above all, null below everything."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from perseid.semantics.model_values import ordered
 from perseid.semantics.values import EPOCH, MICROSECOND, Value, midnight
 
 Sortable: TypeAlias = "tuple[object, ...]"
-"""Its parts are compared only with those that stand in the same place and are of their type."""
+"""Parts are compared only with parts at the same index and of the same type."""
 
 
 def rank(value: Value) -> Sortable:
-    """Something that compares as the value does with others of its type, and equal for equal values."""
+    """Return a sort key that orders like values of one type, and is equal for equal values."""
     if value is None:
         return (0,)
     if isinstance(value, float) and math.isnan(value):
@@ -27,7 +27,7 @@ def rank(value: Value) -> Sortable:
 
 
 def in_order(matches: Collection[Match]) -> Iterable[Match]:
-    """Matches as the oracle orders them; whole numbers and texts have that order by themselves."""
+    """Sort matches in the order of the oracle, which for integers and strings is Python's."""
     if len(matches) < 2:
         return matches
     kinds = [set(map(type, column)) for column in zip(*matches, strict=True)]
@@ -37,7 +37,7 @@ def in_order(matches: Collection[Match]) -> Iterable[Match]:
 
 
 class Backwards:
-    """The other way round, for what cannot be made negative."""
+    """Inverts the order of a key that cannot be negated."""
 
     __slots__ = ("inside",)
 
@@ -55,7 +55,7 @@ class Backwards:
 
 
 def downwards(value: Value) -> Sortable:
-    """As :func:`rank`, the greatest first."""
+    """Return a sort key with the reverse order of :func:`rank`."""
     if type(value) is int:
         return (-1, -value)
     if isinstance(value, datetime):

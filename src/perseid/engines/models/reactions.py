@@ -1,4 +1,4 @@
-"""Rules run over a declared stream of changes of models, in this process: what they changed, told and asked of others."""
+"""Local runs of rules over a declared stream of model changes: changes, emitted rows, requests to other models."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from perseid.semantics.rules import Rules, column_name
 
 Key = tuple[object, ...]
 Row: TypeAlias = dict[str, Any]
-"""A row for a table: columns of the stream of changes, and what is said beside them."""
+"""A row for a table: columns of the stream of changes, and additional ones."""
 
 
 class Reaction:
-    """What rules did, in the order of time; every list is of rows for a table. Make one with :func:`perseid.react`."""
+    """Effects of rules, in time order; every list has rows for a table. Create it with :func:`perseid.react`."""
 
     def __init__(
         self,
@@ -42,19 +42,19 @@ class Reaction:
         self._late = late
         self._capped = capped
         self.models = models
-        """The stream that was reacted to."""
+        """The stream that the rules ran over."""
         self.live = live
-        """The models as they stand in the end, by their keys."""
+        """The final models, by key."""
         self.emitted: dict[str, list[Row]] = {}
-        """Rows that rules told, by their name: for those who take them on."""
+        """Rows that rules emitted, by name."""
         self.changes: list[Row] = []
-        """What rules changed in their own models, with the ``rule`` and the ``round`` it asked in."""
+        """Changes of rules to their own models, with the requesting ``rule`` and its iteration (``round``)."""
         self.elsewhere: list[Row] = []
-        """What rules asked of other models: rows as the stream has them, to be added to it."""
+        """Changes that rules requested of other models: rows of the stream, to be appended to it."""
         self.lives: list[Row] = []
-        """What became of the matches that rules wait for: they appeared, were updated, disappeared, and rules fired."""
+        """Lifecycle of the matches that trigger rules: appeared, updated, disappeared, and fired."""
         self.refused: list[Row] = []
-        """Changes that do not fit the model as it stood, of rules and from outside (no ``rule``), and ``why``."""
+        """Rejected changes, of rules and of the input (no ``rule``), with the reason in ``why``."""
         for rule in rules.rules:
             for action in (a for block in rule.blocks for a in block.actions if isinstance(a, r.Emit)):
                 self.emitted.setdefault(action.name, [])
@@ -83,18 +83,18 @@ class Reaction:
 
     @property
     def matches(self) -> Matches:
-        """All matches of the patterns that rules wait for: those that :meth:`match` would find in the same events."""
+        """All matches of the patterns that trigger rules: those that :meth:`match` finds in the same events."""
         found = [match for _, _, one in self._rounds for match in one.matches]
         found = sorted([*found, *self._late], key=lambda match: (match.end, match.start))
         return Matches(found, {"capped": self._capped})
 
     @property
     def standing(self) -> dict[Key, dict[str, list[QueryMatch]]]:
-        """By model and query, the matches there are in the end."""
+        """The final matches, by model and query."""
         return standing_matches(self.live)
 
     def events(self, *queries: str) -> pa.Table:
-        """What the named queries found, updated and lost, or all of them: round after round."""
+        """Return found, updated and lost matches of the named queries, or of all, iteration by iteration."""
         watched = Watched(queries or tuple(self.models.queries.queries), ())
         rows = EventRows(self.models.queries, watched, self.models.key)
         for key, time, one in self._rounds:
@@ -117,7 +117,7 @@ def _life(place: Row, life: Life, number: int) -> Row:
 
 
 def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, changes: int) -> Reaction:
-    """Every transaction of every model, with what rules make of it."""
+    """Run the rules over every transaction of every model."""
     check_columns(models, rules)
     plans = plan_triggers(rules, models.key, models.shape_of_beside())
     running: dict[Key, Reacting] = {}
@@ -141,14 +141,14 @@ def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, 
     late: list[Match] = []
     for key, one in running.items():
         noted(key, one.until(None if until is None else until + 1))
-        # What is decided only by the end itself has no moment at which a rule could act.
+        # A match decided only by the end of the stream has no time at which a rule could act.
         late += one.watch.finish() if until is None else one.watch.pass_to(until + 1)
     capped = sum(trigger.capped() for trigger in triggers.values())
     return Reaction(models, rules, found, late, capped, live)
 
 
 def check_columns(models: Models, rules: Rules) -> None:
-    """That what rules tell and ask goes with what tells moments and models apart."""
+    """Raise an error for emitted columns that clash with time or key, and for model keys of another length."""
     own = {models.time, *models.key}
     for rule in rules.rules:
         for block in rule.blocks:
@@ -168,7 +168,7 @@ def check_columns(models: Models, rules: Rules) -> None:
 
 
 def require_rules_on_spark(stream: Models, until: int | None) -> None:
-    """Raise an error for what rules cannot have on Spark."""
+    """Raise an error for features that rules do not support on Spark."""
     if stream.beside is not None:
         raise UnsupportedError(
             "On Spark rules hear a model, and no other events beside it.",

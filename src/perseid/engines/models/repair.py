@@ -1,8 +1,8 @@
-"""A search for repairs of a model: one live model goes from state to state, each of which is looked at once.
+"""Search for repairs of a model: one live model moves from state to state, and each state is evaluated once.
 
-A state is known by the facts in which it differs from the start, in no order; so two ways to the same model meet. What
-follows from a state, and how good it is, is asked when it is first reached and kept. Ways are told apart by steps and cost:
-a better or shorter way to a state that is known goes on from there without asking anew.
+A state is the unordered set of facts that differ from the start, so different paths to the same model share a state.
+The successors of a state, and its matches of objectives, are computed once and cached. Paths differ by steps and cost:
+a cheaper or shorter path to a known state continues from there without a new evaluation.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ STRATEGIES = ("best first", "breadth first", "depth first", "hill climbing")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search found: fixes, the best first; whether it looked everywhere; how many states it knows."""
+    """Result of a search: fixes, best first; whether the search was complete; the number of known states."""
 
     fixes: list[Fix]
     complete: bool
     states: int
     valid: bool
-    """Had no objective a match to begin with?"""
+    """True if no hard objective has a match at the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class _Way:
 def search(
     queries: Queries, repairs: Sequence[r.Repair], graph: Graph, aims: Aims, strategy: str, states: int
 ) -> Found:
-    """Fixes of a model by one of :data:`STRATEGIES`, of at most so many states."""
+    """Search for fixes of a model with one of :data:`STRATEGIES`, over at most ``states`` states."""
     _refuse_lists(queries)
     space = _Space(queries, repairs, graph, aims, states)
     if not space.worth[START][0]:
@@ -62,7 +62,7 @@ def search(
 
 
 def _explore(space: _Space, strategy: str) -> list[Fix]:
-    """Every state within bounds, in the order of the strategy; the best way to each that is good."""
+    """Visit every state within bounds, in the order of the strategy; return the best fix for each valid state."""
     ways: dict[State, list[_Way]] = {}
     best: dict[State, Fix] = {}
     numbers = count()
@@ -76,7 +76,7 @@ def _explore(space: _Space, strategy: str) -> list[Fix]:
     while todo:
         way = heappop(todo)[2]
         if not any(way is kept for kept in ways[way.state]):
-            continue  # a better one came in the meantime
+            continue  # superseded by a better path
         for step, state in space.steps(way.state):
             cost = way.cost + step.cost
             if not space.aims.allows(len(way.steps) + 1, cost):
@@ -101,7 +101,7 @@ def _urgency(strategy: str, way: _Way, space: _Space) -> tuple[object, ...]:
 
 
 def _is_better(way: _Way, known: list[_Way]) -> bool:
-    """Is no known way as cheap and as short? Then those that this one beats are forgotten."""
+    """Return whether no known path beats this one; if so, add it and drop the known paths that it beats."""
     if any(_beats(other, way) for other in known):
         return False
     known[:] = [other for other in known if not _beats(way, other)]
@@ -121,7 +121,7 @@ def _texts(way: _Way) -> tuple[str, ...]:
 
 
 def _climb(space: _Space) -> list[Fix]:
-    """Always the best next state, while it is better than where we are."""
+    """Hill climbing: move to the best next state while it improves on the current one."""
     way = _Way(START, (), Decimal(0))
     while space.worth[way.state][0]:
         allowed = [
@@ -139,7 +139,7 @@ def _climb(space: _Space) -> list[Fix]:
 
 
 class _Space:
-    """The states that repairs lead to, and one live model that is taken to whichever is asked about."""
+    """The states reachable by repairs, and one live model that moves to the requested state."""
 
     def __init__(self, queries: Queries, repairs: Sequence[r.Repair], graph: Graph, aims: Aims, states: int) -> None:
         asked = {*aims.hard, *aims.soft, *aims.never, *(repair.query for repair in repairs)}
@@ -148,15 +148,15 @@ class _Space:
         self.aims = aims
         self.most = states
         self.full = False
-        """Were states left out because there are too many?"""
+        """True if states were left out because the limit was reached."""
         self.live.transact(0, _made_of(facts(graph, graph.nodes)))
         self.at = START
         self.worth: dict[State, tuple[int, int]] = {START: self._worth()}
-        """How many matches objectives have, hard and soft."""
+        """Number of matches of hard and of soft objectives, by state."""
         self.following: dict[State, list[tuple[Step, State]]] = {}
 
     def steps(self, state: State) -> list[tuple[Step, State]]:
-        """The steps that can be taken from a state, and where they lead."""
+        """Return the possible steps from a state, with the states they lead to."""
         if state not in self.following:
             self._go(state)
             self.following[state] = list(self._try_all(state))
@@ -196,13 +196,13 @@ class _Space:
         return told.done, bool(told.refused)
 
     def _go(self, state: State) -> None:
-        """Take the model to a state: undo what is not so there, do what is."""
+        """Move the model to a state: remove the facts that the state lacks, add those that it has."""
         different = self.at ^ state
         if not different:
             return
         graph = self.live.graph
         nodes = {fact[1] for fact in different if fact[0] == "node"}
-        # A node that goes takes its values and edges along, those too in which both states agree.
+        # Deleting a node also deletes its values and edges, including those that both states share.
         there = facts(graph, {fact[1] for fact in different} | nodes)  # type: ignore[arg-type]
         gone = {fact for fact in different if fact in there}
         replaced = {e for e in nodes if sum(f[0] == "node" and f[1] == e for f in different) == 2}
@@ -214,7 +214,7 @@ class _Space:
 
 
 def _made_of(wanted: Iterable[Fact]) -> list[Change]:
-    """Changes that make facts so: nodes, then their values, then edges."""
+    """Return the changes that establish facts: nodes, then their values, then edges."""
     found: list[Change] = []
     for fact in wanted:
         element = cast("Element", fact[1])
@@ -257,7 +257,7 @@ def _refuse_lists(queries: Queries) -> None:
 
 
 def _needed(queries: Queries, asked: Iterable[str]) -> Queries:
-    """Only the queries that a search asks, and those that they call."""
+    """Return only the queries that a search evaluates, and those that they call."""
     wanted: set[str] = set()
     todo = list(asked)
     while todo:

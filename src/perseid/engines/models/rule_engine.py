@@ -1,6 +1,6 @@
-"""Rules over a shard of models: the same moments and rounds as in one process, transaction after transaction.
+"""Rules over a shard of models, with the same transactions and iterations as in a local run.
 
-Changes of a model are applied in its shard, inside the call; everything else that rules do is a row of the action log.
+Changes that rules make to their own model are applied in its shard, within the call; the action log has all effects.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from perseid.semantics.rules import Rules, emitted_sorts
 
 @dataclass(frozen=True, kw_only=True)
 class ReactingPlan(ModelsPlan):
-    """Rules over models; ``asked`` are the patterns that trigger them."""
+    """Rules over models, and the patterns that trigger them."""
 
     rules: Rules
     patterns: tuple[tuple[Plan, Watched], ...]
-    """The same patterns, as triggers run them: event by event."""
+    """The trigger patterns, compiled for event-by-event evaluation."""
     until: int | None = None
     rounds: int = ROUNDS
     changes: int = CHANGES
 
     @cached_property
     def digest(self) -> str:
-        """What a state depends on: the models, and what rules wait for. What they do then may change."""
+        """Hash of all that a state depends on: the models and the triggers. The actions of rules may change."""
         waited = [
             (pattern.name, pattern.pattern.semantic_hash) for plan, _ in self.patterns for pattern in plan.patterns
         ]
@@ -56,7 +56,7 @@ class ReactingPlan(ModelsPlan):
 
     @cached_property
     def told(self) -> tuple[str, ...]:
-        """The queries that rules, or patterns that they wait for, hear of."""
+        """The queries that trigger rules, or with matches read by patterns that do."""
         waited = [rule.trigger.query for rule in self.rules.rules if isinstance(rule.trigger, r.OnQuery)]
         watched = [name for _, one in self.patterns for name in one.queries]
         return tuple(sorted({*waited, *watched}))
@@ -74,7 +74,7 @@ def make_rules_plan(
     rounds: int = ROUNDS,
     changes: int = CHANGES,
 ) -> ReactingPlan:
-    """Rules over models whose changes have columns of these types; ``columns`` are what the stream calls the roles."""
+    """Plan rules over changes with columns of these types; ``columns`` maps roles to the stream's column names."""
     patterns = tuple(plan_triggers(rules, key))
     base = make_plan([(watched, plan) for plan, watched in patterns], rules.queries, types, key=key, order_by=order_by)
     _emitted_types(rules, base)
@@ -88,7 +88,7 @@ def make_rules_plan(
 def emitted_types(
     rules: Rules, types: Mapping[str, pa.DataType], key: Sequence[str]
 ) -> dict[str, dict[str, pa.DataType]]:
-    """Arrow's types of the columns of emitted rows, by the rows' name; ``types`` are those of names of nodes and of the key."""
+    """Return the Arrow types of emitted columns by row name; ``types`` are those of node names and of the key."""
     patterns = plan_triggers(rules, key)
     return _emitted_types(rules, make_plan([(one, plan) for plan, one in patterns], rules.queries, types, key=key))
 
@@ -118,13 +118,13 @@ def _emitted_types(rules: Rules, base: ModelsPlan) -> dict[str, dict[str, pa.Dat
 
 @dataclass(slots=True)
 class Running(ModelsState):
-    """What is known between calls, and the triggers of each model."""
+    """State of a shard between calls, with the triggers of each model."""
 
     triggers: dict[Key, PatternTrigger] = field(default_factory=dict)
 
 
 def react(plan: ReactingPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """One call of a shard."""
+    """Process one call of a shard: apply complete transactions, run the rules, and log their effects."""
     kept = _running(plan, state)
     for trigger in kept.triggers.values():
         trigger.renew_budget(plan.budget)
@@ -154,7 +154,7 @@ def react(plan: ReactingPlan, rows: EventBatch, state: bytes | None, watermark: 
     counted["kept_events"] = len(kept.waiting)
     counted["state_bytes"] = 0 if state is None else len(state)
     wakes = kept.first_times()
-    # What is decided because nothing happened is acted upon one microsecond after the last moment that counts.
+    # Rules act on a match that a deadline decides one microsecond after the deadline.
     wakes += [wake + 1 for trigger in kept.triggers.values() if (wake := trigger.wake()) is not None]
     return StepResult(log.table(), state, min(wakes, default=None), dict(counted), late, why)
 
@@ -165,7 +165,7 @@ def _pass(log: ActionLog, key: Key, one: Reacting, time: int | None) -> None:
 
 
 def _end(plan: ReactingPlan, watermark: Watermark) -> int | None:
-    """Before when time has passed, for a model that was not changed as well; None where all time has."""
+    """Return the exclusive bound of elapsed time, for models without a change too; None for all time."""
     if watermark.ended:
         return None if plan.until is None else plan.until + 1
     assert watermark.current is not None

@@ -1,7 +1,7 @@
-"""A shard of models: changes whose time has come are made, and what they bring goes to the patterns over it.
+"""A shard of models: applies complete transactions, and matches patterns over the resulting events.
 
-A transaction is complete once the watermark is past its time. What is kept from call to call is made anew only where a
-state is not the one that was written last.
+A transaction is complete once the watermark has reached its time. The process caches the decoded state between calls,
+and decodes a state only if it is not among those it encoded last.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from perseid.semantics.graphs import Change, Happening
 
 
 def advance(plan: ModelsPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """One call of a shard."""
+    """Process one call of a shard."""
     kept = taken(plan, state)
     late, why, timely = by_time(rows, kept, watermark)
     counted: Counter[str] = Counter(events=len(timely), late=len(late), bad=0)
@@ -49,9 +49,9 @@ def advance(plan: ModelsPlan, rows: EventBatch, state: bytes | None, watermark: 
 
 
 def by_time(rows: EventBatch, kept: ModelsState, watermark: Watermark) -> tuple[IntArray, Int8Array, IntArray]:
-    """The rows that came too late, why each did, and those that came in time.
+    """Return the late rows, the reason for each, and the rows in time.
 
-    The watermark of this call decides, too: whether a row is late must not depend on which shards were called before.
+    The watermark of this call counts too: lateness must not depend on which shards were called before.
     """
     passed = [time for time in (kept.done, None if watermark.ended else watermark.current) if time is not None]
     behind = np.asarray(rows.time) <= max(passed) if passed else np.zeros(len(rows), bool)
@@ -62,7 +62,7 @@ def by_time(rows: EventBatch, kept: ModelsState, watermark: Watermark) -> tuple[
 def brought_by_changes(
     plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: ModelsState, watermark: Watermark, counted: Counter[str]
 ) -> list[pa.Table]:
-    """The events of transactions whose time has come, for each group of patterns."""
+    """Apply complete transactions; return their events for each group of patterns."""
     accept(plan, rows, timely, kept)
     gathered = [EventRows(plan.queries, one.watched, plan.key) for one in plan.asked]
     for key, time, changes in ready(kept, watermark):
@@ -79,7 +79,7 @@ def brought_by_changes(
 
 
 def accept(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: ModelsState) -> None:
-    """New changes, and events beside models, among those that wait."""
+    """Buffer new changes, and ordinary events next to models, until their transaction is complete."""
     times = np.asarray(rows.time)
     columns = [_values(rows.columns[role]) for role in ROLES]
     beside = {name: _values(rows.columns[column]) for name, column in plan.beside.items()}
@@ -98,7 +98,7 @@ def accept(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: ModelsSta
 
 
 def ready(kept: ModelsState, watermark: Watermark) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
-    """Every transaction that is complete, in the order of models and time; it waits no more."""
+    """Remove the complete transactions from the buffer, and yield them by model and time."""
     if watermark.ended:
         ready, kept.waiting = kept.waiting, []
     elif watermark.current is None:
@@ -117,7 +117,7 @@ def _searched(
     watermark: Watermark,
     counted: Counter[str],
 ) -> tuple[list[pa.Table], list[int]]:
-    """What the patterns of each group find in the events they are asked of."""
+    """Match the patterns of each group over its events; return tables of matches, and the next timers."""
     if not kept.sequences:
         kept.sequences = [None] * len(plan.asked)
     tables, wakes = [], []
@@ -142,14 +142,14 @@ def _searched(
 
 
 class _Punctual(Shard):
-    """A search of events that are made when their time has come: none of them is late."""
+    """A shard over events that are created once the watermark reaches their time: none of them is late."""
 
     def _behind(self, rows: EventBatch) -> Int8Array:
         return np.zeros(len(rows), np.int8)
 
 
 def _rows(plan: ModelsPlan, asked: Asked, events: pa.Table, given: EventBatch) -> EventBatch:
-    """Events as the sequence engine takes them."""
+    """Convert events to an input batch of the sequence engine."""
     content = {name: one_chunk(events[name]) for name in events.column_names if name not in (TIME, PLACE)}
     columns = {name: column for name, column in content.items() if name != TYPE}
     types = content[TYPE]
@@ -181,7 +181,7 @@ def _values(column: pa.Array | pa.ChunkedArray | list[Any]) -> list[Any]:
 
 
 def keep(plan: ModelsPlan, kept: ModelsState) -> bytes:
-    """What is known, as bytes; this process remembers what they mean."""
+    """Encode the state of a shard, check its size, and cache the decoded form in this process."""
     state = write_state(plan, kept)
     if len(state) > plan.max_state:
         raise LimitError(
@@ -195,12 +195,12 @@ def keep(plan: ModelsPlan, kept: ModelsState) -> bytes:
 
 
 _KEPT: OrderedDict[tuple[str, bytes], ModelsState] = OrderedDict()
-"""Shards that this process was asked for lately, by the state that was written of them."""
+"""Bounded cache of decoded shard states in this process, by plan digest and encoded state."""
 MOST = 16
 
 
 def taken(plan: ModelsPlan, state: bytes | None) -> ModelsState:
-    """A shard as a state says it is; what was kept of it is taken out, so that a call that fails leaves nothing half done."""
+    """Return the decoded state of a shard; it is removed from the cache, so a failed call leaves no partial update."""
     if state is None:
         return ModelsState()
     kept = _KEPT.pop((plan.digest, state), None)

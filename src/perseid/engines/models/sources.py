@@ -1,4 +1,4 @@
-"""Where changes enter a network: nodes of a type, edges, attributes and moving windows of them."""
+"""Input operators of a network: nodes of a type, edges, attributes, and moving windows over attributes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perseid.semantics.model_values import moving_value
 from perseid.semantics.values import Value
 
 Place: TypeAlias = "tuple[str, str | None]"
-"""An action, with the type of node or edge, or the attribute, that it is about: what a source listens to."""
+"""An action with its type of node or edge, or its attribute: the routing key from changes to sources."""
 
 
 def place_of(one: Done) -> Place:
@@ -23,7 +23,7 @@ def place_of(one: Done) -> Place:
 
 
 def _of_attribute(kinds: Kinds, attribute: str) -> Iterator[Place]:
-    """A node that goes takes its values with it."""
+    """Yield the places of an attribute: it is set, or a node with it is deleted."""
     yield "set", attribute
     for kind, carried in kinds.carried.items():
         if attribute in carried:
@@ -31,7 +31,7 @@ def _of_attribute(kinds: Kinds, attribute: str) -> Iterator[Place]:
 
 
 class ChangeSource(Protocol):
-    """``listens`` tells of what its changes are made, ``read`` is given those of one transaction."""
+    """``listens`` yields the places that a source reads; ``read`` takes their changes of one transaction."""
 
     inputs: tuple[int, ...]
 
@@ -41,7 +41,7 @@ class ChangeSource(Protocol):
 
 
 class Nodes:
-    """The nodes of a type and of those below it, as rows of one column; of any type at all where none is named."""
+    """The nodes of a type and its subtypes, as rows of one column; all nodes if no type is given."""
 
     inputs: tuple[int, ...] = ()
 
@@ -61,7 +61,7 @@ class Nodes:
 
 
 class Edges:
-    """The edges of a type: rows of source and target."""
+    """The edges of a type, as rows of source and target."""
 
     inputs: tuple[int, ...] = ()
 
@@ -80,7 +80,7 @@ class Edges:
 
 
 class Attributes:
-    """An attribute of every node that has a value of it."""
+    """The values of an attribute, by node."""
 
     inputs: tuple[int, ...] = ()
 
@@ -109,7 +109,7 @@ class Attributes:
 
 
 class MovingWindows:
-    """What is made of the last values of an attribute, of every node that was given any."""
+    """Aggregate over the last values of an attribute, by node."""
 
     inputs: tuple[int, ...] = ()
 
@@ -118,18 +118,18 @@ class MovingWindows:
         self.name = name
         self.window = window
         self.default = moving_value(window, ())
-        """What the window of a node is worth that was given no value."""
+        """Result for a node without any value in its history."""
         self.past: dict[Element, deque[tuple[int, Value]]] = {}
         self.held: dict[object, Value] = {}
         self.due: list[tuple[int, int, Element]] = []
-        """When a value leaves a window of time, and of which node; the second number keeps nodes from being compared."""
+        """Heap of the time at which a value leaves a time window, a tie-breaking number, and the node."""
         self.asked = 0
 
     def listens(self) -> Iterator[Place]:
         return _of_attribute(self.kinds, self.window.attribute)
 
     def wakes(self, time: int) -> bool:
-        """Does a value leave a window now, whatever else happens?"""
+        """Return whether a value leaves a window at or before this time."""
         return bool(self.due) and self.due[0][0] <= time
 
     def read(self, time: int, done: list[Done]) -> Changed:
@@ -151,7 +151,7 @@ class MovingWindows:
         return _differences(before, self.held, self.default)
 
     def restore(self, past: Mapping[Element, list[tuple[int, Value]]]) -> Changed:
-        """Go on from what was in the windows after the last transaction."""
+        """Continue from the contents of the windows after the last transaction."""
         for element, values in past.items():
             self.past[element] = deque(values, maxlen=self.window.values)
             self.held[element] = moving_value(self.window, [value for _, value in values])
@@ -169,7 +169,7 @@ class MovingWindows:
         if past is None:
             past = self.past[element] = deque(maxlen=self.window.values)
         if past and past[-1][0] == time:
-            # Of one transaction the last value counts.
+            # Only the last value in a transaction counts.
             past.pop()
         past.append((time, value))
         if self.window.microseconds is not None:

@@ -1,6 +1,6 @@
-"""The state of a shard of models: the models, changes that wait, and the states of the patterns over them.
+"""The state of a shard of models: the models, buffered changes, and the states of the patterns over them.
 
-Networks are not written: they are made again from the models. Values lie by their types, nodes by their names.
+Networks are not encoded: they are rebuilt from the models. Values have one table for each type; nodes have their names.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ VALUES = StateTable(
     (_MODEL, StateColumn("element"), StateColumn("attribute", pa.string()), _WINDOW_TIME, StateColumn("value")),
     repeated=True,
 )
-"""Attributes of one type, and what moving windows have of them: these values have a time."""
+"""Attributes of one type, and their values in moving windows, which have a time."""
 _FRAMES = (StateColumn("time", pa.int64()), StateColumn("seen", pa.bool_()), *columns_of(None, "key *", "set *"))
 _HAPPENING_TYPE = StateColumn("type", pa.string(), nullable=True, optional=True)
 _WAITING = (StateColumn("time", pa.int64()), *columns_of(None, *ROLES, "rank *", "key *", "event *"), _HAPPENING_TYPE)
@@ -91,19 +91,19 @@ class ModelsState:
     models: dict[Key, LiveModel] = field(default_factory=dict)
     waiting: list[Waiting] = field(default_factory=list)
     done: int | None = None
-    """Everything up to this time was emitted."""
+    """Time up to which everything was emitted."""
     sequences: list[bytes | None] = field(default_factory=list)
     """The state of each group of patterns."""
     frames: pa.Table | None = None
-    """Frames that wait, and the last emitted ones of each model: ``time``, ``seen``, and columns of key and values."""
+    """Buffered frames, and the last emitted ones of each model: time, emitted flag, and columns of key and values."""
 
     def pass_to(self, watermark: Watermark) -> None:
-        """Advance to the time of the watermark."""
+        """Advance ``done`` to the watermark."""
         if watermark.current is not None and not watermark.ended:
             self.done = watermark.current if self.done is None else max(self.done, watermark.current)
 
     def first_times(self) -> list[int]:
-        """The earliest time that something waits for, if anything does."""
+        """Return the earliest time of the buffered rows, in a list that is empty without any."""
         waiting = [one.time for one in self.waiting]
         if self.frames is not None:
             time = pc.min(self.frames["time"].filter(pc.invert(self.frames["seen"]))).as_py()
@@ -112,7 +112,7 @@ class ModelsState:
 
 
 def _plan_types(plan: ModelsPlan) -> dict[str, dict[str, pa.DataType]]:
-    """By table: the types of columns that the plan decides; columns of the user by their places, as names may be ours."""
+    """Return the column types that the plan decides, by table; user columns are numbered to avoid name clashes."""
     keys = {f"key {i}": plan.types[name] for i, name in enumerate(plan.key)}
     types = {"models": keys, "nodes": {"element": plan.element}, "values": {"element": plan.element}}
     types["edges"] = {"source": plan.element, "target": plan.element}
@@ -170,7 +170,7 @@ def _waiting(plan: ModelsPlan, waiting: list[Waiting], types: Mapping[str, pa.Da
 
 
 def frame_schema(plan: ModelsPlan) -> pa.Schema:
-    """The columns of retained frames."""
+    """Return the columns of buffered and retained frames."""
     return pa.schema([("time", pa.int64()), ("seen", pa.bool_()), *_plan_types(plan)["frames"].items()])
 
 
@@ -181,13 +181,13 @@ def _frames(plan: ModelsPlan, kept: ModelsState) -> pa.RecordBatch:
 
 
 def _values_by_type(plan: ModelsPlan, models: Mapping[Key, LiveModel]) -> Iterator[tuple[pa.DataType, list[_Row]]]:
-    """Values, also those in moving windows, by the attribute's type: rows of model, node, attribute, time and value."""
+    """Yield each attribute type with rows of model, node, attribute, time and value, including moving windows."""
     found: dict[str, tuple[pa.DataType, list[_Row]]] = {}
     carried = plan.queries.kinds.carried
     for i, one in enumerate(models.values()):
 
         def rows(element: Element, attribute: str, graph: Graph = one.graph) -> list[_Row]:
-            # Unrelated types may have attributes of one name.
+            # Unrelated node types may have attributes with the same name.
             kind = arrow_of(carried[graph.nodes[element]][attribute])
             return found.setdefault(str(kind), (kind, []))[1]
 
@@ -274,7 +274,7 @@ def _read_waiting(plan: ModelsPlan, table: pa.RecordBatch) -> list[Waiting]:
 
 
 def _columns(table: pa.RecordBatch, family: str, count: int) -> list[tuple[Any, ...]]:
-    """The rows of the columns that are numbered after the name of their family."""
+    """Return the rows of the numbered columns of a family."""
     return _rows(table, [f"{family} {i}" for i in range(count)]) if count else [()] * table.num_rows
 
 

@@ -1,4 +1,4 @@
-"""A declared stream of changes of models, and how it becomes one of events: what queries find and lose."""
+"""A declared stream of model changes, and its conversion to events: found, updated and lost matches of queries."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     Data_co = TypeVar("Data_co", covariant=True, default=Any)
-    """Type of the rows: a DataFrame of Spark, or rows of this process."""
+    """Type of the rows: a Spark DataFrame, or local rows."""
 else:
     from typing import TypeVar
 
     Data_co = TypeVar("Data_co", covariant=True)
 
 CHANGES = "Change"
-"""The type of the rows that are changes or frames."""
+"""Type name of the rows that are changes or frames."""
 EVENT = "event "
-"""The prefix of the columns of ordinary events, whose names may be those of roles."""
+"""Prefix of the columns of ordinary events, because they may have the names of roles."""
 
 
 @dataclass(frozen=True)
 class Models(StreamDeclaration[Matches], Generic[Data_co]):
-    """A stream of changes of models, one for each key; make one with :func:`perseid.model`."""
+    """A stream of changes of models, one model for each key; create it with :func:`perseid.model`."""
 
     stream_kind: ClassVar[str] = "model"
     data: Data_co
@@ -73,28 +73,28 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
     columns: Mapping[str, str] = field(default_factory=lambda: dict(zip(ROLES, ROLES, strict=True)))
     """The column of each role."""
     observe: tuple[str, ...] = ()
-    """Queries whose matches are events even where no pattern names them."""
+    """Queries with matches that are events even if no pattern names them."""
     idle: int | None = None
     shards: int = 16
     max_state: int = 1 << 28
     rules: Rules | None = None
-    """Rules and repairs that the text about the model holds."""
+    """Rules and repairs in the text of the metamodel."""
     beside: Events | None = None
-    """Ordinary events beside the models, by the same key."""
+    """Ordinary events next to the models, with the same key."""
     max_ahead: int | None = None
-    """Microseconds that a time may lie beyond its arrival on a stream."""
+    """Microseconds that an event time may be ahead of the arrival time on a stream."""
     budget: SearchBudget = DEFAULT_BUDGET
     """Limits of the search of each pattern, for one partition in one call."""
 
     has_frames: ClassVar[bool] = False
-    """Rows are frames, which queries may evaluate all at once."""
+    """True if rows are frames, which queries may evaluate all at once."""
 
     def why_one_by_one(self, watched: Watched, types: Mapping[str, pa.DataType] | None = None) -> str | None:
-        """Why queries evaluate the rows one after the other; None: they evaluate all at once."""
+        """Return why queries evaluate the rows one by one; None if they evaluate all at once."""
         return "rows are changes"
 
     def transactions(self) -> Iterator[tuple[Key, int, Sequence[Change | Happening]]]:
-        """Every transaction of every model: models as they are met, each in the order of time."""
+        """Yield every transaction of every model: models in order of first occurrence, each in time order."""
         table = read_table(self.data)
         for role in ("change", "element"):
             self._require(table, role)
@@ -112,18 +112,18 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
         yield from transactions(chain(waiting, self._happenings()))
 
     def tables(self) -> list[DeclaredTable]:
-        """The tables of the stream: the changes, then those of ordinary events."""
+        """Return the tables of the stream: the changes, then those of ordinary events."""
         changes = Events({CHANGES: self.data}, time=self.time, key=self.key, order_by=self.order_by)
         return [*changes.tables(), *([] if self.beside is None else self.beside.tables())]
 
     def tables_of(self, watched: Sequence[Watched]) -> list[DeclaredTable]:
-        """The tables that patterns need: the changes, and those of ordinary events that a step names."""
+        """Return the tables that patterns need: the changes, and those of ordinary events that a step names."""
         named = event_types(watched)
         changes, *others = self.tables()
         return [changes, *(one for one in others if named and (one.event_type is None or one.event_type in named))]
 
     def require_same_place(self) -> None:
-        """Raise an error unless the model and the events beside it are all on Spark, or all in this process."""
+        """Raise an error unless the model and the events next to it are all on Spark, or all local."""
         events = [] if self.beside is None else [one.data for _, one in self.beside.inputs()]
         if len({is_spark(data) for data in (self.data, *events)}) > 1:
             raise EventDataError(
@@ -132,11 +132,11 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
             )
 
     def bind(self, groups: Sequence[tuple[Group, Plan]], schemas: Sequence[TableSchema]) -> Query:
-        """The query of patterns over tables with these schemas."""
+        """Return the query of patterns over tables with these schemas."""
         return bind_patterns(self, groups, schemas, None)
 
     def shape_of_beside(self) -> Beside | None:
-        """The types and columns of the events beside the models."""
+        """Return the types and columns of the ordinary events next to the models, or None without any."""
         if self.beside is None:
             return None
         return beside_of(self.beside, column_types(self.beside))
@@ -154,11 +154,11 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
                     )
             key, rank = (tuple(event.attributes.get(name) for name in own) for own in (self.key, self.order_by))
             values = tuple((name, event.attributes.get(name)) for name in names)
-            if event.type is not None:  # else it is nobody's
+            if event.type is not None:  # no step accepts an event without a type
                 yield Waiting(key, event.time, rank, Happening(event.type, values))
 
     def told(self, queries: Iterable[str] | None = None) -> Iterator[tuple[Key, int, Told]]:
-        """What every transaction brought, of all queries or of some."""
+        """Yield the result of every transaction, for all queries or for some."""
         live: dict[Key, LiveModel] = {}
         for key, time, changes in self.transactions():
             if key not in live:
@@ -166,7 +166,7 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
             yield key, time, live[key].transact(time, changes)
 
     def events(self, *queries: str) -> pa.Table:
-        """What the named queries found, updated and lost, or all of them: a row for each, in the order of time."""
+        """Return a row for each found, updated or lost match of the named queries, or of all: by model, then time."""
         self._require_local("events")
         watched = Watched(queries or tuple(self.queries.queries), ())
         tables, rejected = self.event_tables([watched])
@@ -174,7 +174,7 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
         return tables[0]
 
     def event_tables(self, watched: Sequence[Watched]) -> tuple[list[pa.Table], list[str]]:
-        """One table of events for each watcher, and the reason for each rejected change; reads the changes once."""
+        """Return a table of events for each watcher, and the reason for each rejected change; reads changes once."""
         rows = [EventRows(self.queries, one, self.key) for one in watched]
         rejected: list[str] = []
         queries = dict.fromkeys(name for one in watched for name in one.queries)
@@ -186,22 +186,22 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
         return [one.table(element, keys) for one in rows], rejected
 
     def name_types(self) -> tuple[pa.DataType, list[pa.DataType]]:
-        """The types of names of nodes, and of the columns that tell models apart."""
+        """Return the types of node names and of the key columns."""
         table = read_table(self.data, {self.columns["element"], *self.key})
         return type_of(table, self.columns["element"]), [type_of(table, name) for name in self.key]
 
     def matches(self) -> dict[Key, dict[str, list[Match]]]:
-        """By model and query, the matches there are after the last change."""
+        """Return the matches after the last change, by model and query."""
         self._require_local("matches")
         return standing_matches(self.live())
 
     def refused(self) -> list[tuple[Key, int, Change, str]]:
-        """Changes that do not fit the model as it stood: of which model, when, what, and why."""
+        """Return the rejected changes: model key, time, change, and reason."""
         self._require_local("refused")
         return [(key, time, *one) for key, time, told in self.told() for one in told.refused]
 
     def live(self, until: int | None = None) -> dict[Key, LiveModel]:
-        """The models after the last change, or after those up to a time, by their keys."""
+        """Return the models by key, after the last change or after the changes up to a time."""
         self._require_local("live")
         live: dict[Key, LiveModel] = {}
         rejected: list[str] = []
@@ -214,7 +214,7 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
         return live
 
     def _require_local(self, method: str) -> None:
-        """Reject data of Spark, which only patterns and rules read."""
+        """Raise an error for data on Spark, which only patterns and rules read."""
         if is_spark(self.data):
             raise UnsupportedError(
                 f"model.{method}() reads changes of this process, and this model is over a Spark DataFrame.",
@@ -234,14 +234,14 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
 
 
 def events_here(models: Models, watched: Sequence[Watched]) -> tuple[list[Events], list[str]]:
-    """The events of models in this process, for each that watches them, and the reason for each rejected change."""
+    """Return the events of local models for each watcher, and the reasons of rejected changes; warn of these."""
     tables, rejected = models.event_tables(watched)
     warn_of_rejected(rejected)
     return [event_stream(table, models, one) for table, one in zip(tables, watched, strict=True)], rejected
 
 
 def describe_rejected(rejected: Sequence[str]) -> str:
-    """A sentence with the number of rejected changes and the first reason."""
+    """Return a sentence with the number of rejected changes and the first reason."""
     count = (
         "1 change does not fit the model and was"
         if len(rejected) == 1
@@ -251,13 +251,13 @@ def describe_rejected(rejected: Sequence[str]) -> str:
 
 
 def warn_of_rejected(rejected: Sequence[str]) -> None:
-    """Warn where changes were rejected."""
+    """Warn if changes were rejected."""
     if rejected:
         warn(describe_rejected(rejected))
 
 
 def beside_of(events: Events, types: Mapping[str, t.Type]) -> Beside:
-    """Declared events as what steps may ask for; when they happened and what they are is no column of theirs."""
+    """Return the types of declared events and the columns that steps may use, without those of time and type."""
     several = isinstance(events.data, Mapping)
     times = set(events.time.values()) if isinstance(events.time, Mapping) else {events.time}
     own = {name: type_ for name, type_ in types.items() if name not in times and (several or name != events.type)}
@@ -265,12 +265,12 @@ def beside_of(events: Events, types: Mapping[str, t.Type]) -> Beside:
 
 
 def standing_matches(live: Mapping[Key, LiveModel]) -> dict[Key, dict[str, list[Match]]]:
-    """By model and query, the matches there are."""
+    """Return the current matches, by model and query."""
     return {key: {name: ordered(held.standing) for name, held in one.matches.items()} for key, one in live.items()}
 
 
 def event_stream(data: pa.Table, models: Models, watched: Watched) -> Events:
-    """A table of events as the stream that patterns are asked of."""
+    """Declare a table of events as the input stream of patterns."""
     content = content_columns(models.queries, watched, models.key)
     return Events(
         data, time=TIME, type=TYPE, id=tuple(content), order_by=(PLACE,), key=models.key,
@@ -279,26 +279,26 @@ def event_stream(data: pa.Table, models: Models, watched: Watched) -> Events:
 
 
 def change_row(models: Models, place: Mapping[str, object], change: Change) -> dict[str, object]:
-    """A change as a row of the stream; ``place`` has its time and model."""
+    """Return a change as a row of the stream; ``place`` has its time and model key."""
     values = (change.action, change.element, change.kind, change.attribute, change.value, change.target)
     return {**place, **dict(zip((models.columns[role] for role in ROLES), values, strict=True))}
 
 
 def changes_of(columns: Mapping[str, str], table: Table) -> list[Change]:
-    """Every row as a change; ``columns`` has the column of each role."""
+    """Convert every row to a change; ``columns`` maps each role to its column."""
     absent = [None] * table.rows
     found = [values_of(table, columns[role]) if columns[role] in table.columns else absent for role in ROLES]
     return [Change(*row) for row in zip(*found, strict=True)]
 
 
 def values_of(table: Table, name: str) -> list[Any]:
-    """A column value by value."""
+    """Return a column as a list of values."""
     column = table.columns[name]
     return column if isinstance(column, list) else column.to_pylist()
 
 
 def type_of(table: Table, name: str) -> pa.DataType:
-    """The one type of a column of names."""
+    """Return the type of a column of node names or keys; raise an error if its values have several types."""
     if name not in table.columns:
         return pa.string()
     column = table.columns[name]
@@ -312,7 +312,7 @@ def type_of(table: Table, name: str) -> pa.DataType:
 def bind_patterns(
     stream: Models, groups: Sequence[tuple[Group, Plan]], schemas: Sequence[TableSchema], frames: FrameShape | None
 ) -> Query:
-    """The query of compiled patterns over tables with these schemas, in the order of :meth:`Models.tables`."""
+    """Return the query of compiled patterns over tables with these schemas, in the order of :meth:`Models.tables`."""
     watched = [group.watched for group, _ in groups]
     changes, *others = schemas
     needed = None if frames is None else _frame_columns(stream, frames, changes, watched)
@@ -335,7 +335,7 @@ def bind_patterns(
 def bind_rules(
     stream: Models, rules: Rules, schemas: Sequence[TableSchema], *, until: int | None, rounds: int, changes: int
 ) -> Query:
-    """The query of rules over a table of changes with this schema."""
+    """Return the query of rules over a table of changes with this schema."""
     types = _change_columns(stream, schemas[0])
     plan = rules_plan(
         rules, types, time=stream.time, columns=stream.columns, key=stream.key, order_by=stream.order_by,
@@ -345,7 +345,7 @@ def bind_rules(
 
 
 def event_types(watched: Sequence[Watched]) -> tuple[str, ...]:
-    """The types of ordinary events that patterns name."""
+    """Return the types of ordinary events that patterns name."""
     return tuple(dict.fromkeys(name for one in watched for name in one.happenings))
 
 
@@ -361,7 +361,7 @@ def _query(
     plan = replace(plan, shards=stream.shards, max_state=stream.max_state, budget=stream.budget)
     changes, *others = schemas
     named = event_types(watched)
-    # Integers of any width name nodes; as targets they have the widest.
+    # Node names may be integers of any width; the query widens them to 64 bits.
     columns = {
         role: pa.int64() if plan.frames is None and role in ROLES and pa.types.is_integer(type_) else type_
         for role, type_ in types.items()
@@ -410,7 +410,7 @@ def _route(stream: Models) -> tuple[RouteColumn, ...]:
 def _frame_columns(
     stream: Models, frames: FrameShape, schema: TableSchema, watched: Sequence[Watched]
 ) -> dict[str, pa.DataType]:
-    """The columns that cross with frames: the key, and the attributes that some pattern needs."""
+    """Return the frame columns sent to Python: the key, and the attributes that some pattern needs."""
     for name in frames.sets:
         if name not in schema.columns:
             role = "value of " + ".".join(map(str, frames.sets[name]))
@@ -421,7 +421,7 @@ def _frame_columns(
 
 
 def _change_columns(stream: Models, schema: TableSchema) -> dict[str, pa.DataType]:
-    """The columns that cross with changes: values as text, names of nodes as they are."""
+    """Return the change columns sent to Python: values as strings, node names in their own type."""
     element = stream.columns["element"]
     if element not in schema.columns:
         raise EventDataError(
@@ -436,7 +436,7 @@ def _change_columns(stream: Models, schema: TableSchema) -> dict[str, pa.DataTyp
 
 
 def _event_columns(watched: Sequence[Watched], schemas: Sequence[TableSchema]) -> dict[str, pa.DataType]:
-    """The columns of ordinary events that patterns name, with the type that all tables share."""
+    """Return the columns of ordinary events that patterns name, with the common type of all tables."""
     if not schemas:
         return {}
     found: dict[str, pa.DataType] = {}

@@ -1,4 +1,4 @@
-"""The matches with the greatest values, and those equal to the last of them."""
+"""Top-k matches by rank, including ties with the last."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from perseid.engines.models.ranks import Sortable
 
 
 class Top:
-    """Rows by rank in each group: the first ``count`` of them, ties with the last among them.
+    """The first ``count`` rows by rank in each group, including ties with the last.
 
-    Ranks lie in a heap: what enters or leaves below the last that stands costs next to nothing, however many there are.
+    Ranks are in a heap: a change below the last row of the result is cheap, whatever the size of the group.
     """
 
     def __init__(self, source: int, count: int, group: Key, rank: Callable[[Row], Sortable], width: int) -> None:
@@ -52,13 +52,13 @@ class _Group:
     def __init__(self) -> None:
         self.rows: dict[Sortable, Delta] = {}
         self.heap: list[Sortable] = []
-        """Every rank that has rows, and some that had: those are left out when they come up."""
+        """Every rank with rows, and some without: those are skipped when popped."""
         self.standing: set[Row] = set()
         self.last: Sortable | None = None
-        """The rank of the last that stands; nothing while all there are stand."""
+        """Rank of the last row in the result; None while there are fewer rows than the limit."""
 
     def change(self, rank: Sortable, row: Row, weight: int) -> bool:
-        """Can what stands be something else by this?"""
+        """Add a weight to a row; return whether the result may change."""
         held = self.rows.get(rank)
         if held is None:
             self.rows[rank] = {row: weight}
@@ -83,7 +83,7 @@ class _Group:
             heappush(self.heap, rank)
 
     def _tidy(self) -> None:
-        """Ranks without rows are never more than half of the heap, or a few."""
+        """Rebuild the heap if it has more than twice the current ranks plus ``FEW``."""
         if len(self.heap) > 2 * len(self.rows) + FEW:
             self.heap = list(self.rows)
             heapify(self.heap)

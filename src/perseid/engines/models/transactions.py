@@ -1,4 +1,4 @@
-"""Changes and events that wait for their time, and as which transactions they are made."""
+"""Buffered changes and events, and their grouping into transactions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Key: TypeAlias = "tuple[Value, ...]"
 
 @dataclass(slots=True)
 class Waiting:
-    """A change of a model, or an event beside it; ``rank`` decides among those of one time."""
+    """A buffered change of a model, or an event next to it; ``rank`` orders those of one time."""
 
     key: Key
     time: int
@@ -23,7 +23,7 @@ class Waiting:
 
 
 def transactions(waiting: Iterable[Waiting]) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
-    """All changes of one model and time as one: models as they are met, each in the order of time."""
+    """Group the changes of one model and time: models in order of first occurrence, each in time order."""
     models: dict[Key, list[Waiting]] = {}
     for one in waiting:
         models.setdefault(one.key, []).append(one)
@@ -37,7 +37,7 @@ def transactions(waiting: Iterable[Waiting]) -> Iterator[tuple[Key, int, list[Ch
 
 
 def _mark_ties(own: list[Waiting]) -> list[Change | Happening]:
-    """The changes of one transaction in order; sets that their ranks do not order are marked as tied."""
+    """Return the changes of one transaction in order; assignments that their ranks do not order are marked as tied."""
     found: list[Change | Happening] = []
     for number, one in enumerate(own):
         change, before = one.change, own[number - 1]

@@ -1,4 +1,4 @@
-"""State of the triggers of rules: a table of events, and the automata whose partial matches refer to them.
+"""State of the triggers of rules: a table of events, and the automata with partial matches that refer to them.
 
 An automaton without partial matches equals a new one, and is not encoded.
 """
@@ -48,7 +48,7 @@ def encode_triggers(
     triggers: Sequence[PatternTrigger],
     done: int | None,
 ) -> list[bytes | None]:
-    """Encode the state of each group of patterns over all models, and evict events that nothing can need any more."""
+    """Encode the state of each group of patterns over all models, and evict events that are no longer needed."""
     out: list[bytes | None] = []
     for group, (_, watched) in enumerate(patterns):
         known = arrow_columns(queries, watched, types["element"], key)

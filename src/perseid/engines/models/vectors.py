@@ -1,7 +1,7 @@
-"""Values of many frames at once: arrays with nulls, and what expressions do with them.
+"""Values of many frames at once: arrays with nulls, and the operations of expressions on them.
 
-Each function gives, for every frame, what :mod:`perseid.semantics.evaluate` gives for the values of that frame alone: nulls
-are SQL's, NaN equals itself and is above every number, and nothing raises.
+Each function returns, for every frame, the result of :mod:`perseid.semantics.evaluate` for the values of that frame:
+nulls are SQL's, NaN equals itself and is above every number, and nothing raises.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ BOOLEAN, INTEGER, DOUBLE = "boolean", "integer", "double"
 KINDS: dict[str, type[np.bool_ | np.int64 | np.float64]] = {BOOLEAN: np.bool_, INTEGER: np.int64, DOUBLE: np.float64}
 
 Values: TypeAlias = NDArray[Any]
-"""Of one of :data:`KINDS`: an array, or a NumPy value that stands for all frames and does what an array does."""
+"""An array of one of :data:`KINDS`, or a NumPy scalar for all frames, which supports the same operations."""
 _FALSE, _TRUE = cast("BoolArray", np.False_), cast("BoolArray", np.True_)
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A value for each frame, or one for all; a truth value is false where it is missing."""
+    """A value for each frame, or one for all; a boolean is stored as false where it is missing."""
 
     values: Values
     missing: BoolArray | None = None
-    """Truth values; None where nothing is missing."""
+    """Mask of missing values; None if nothing is missing."""
 
 
 def constant(value: v.Value) -> Vector:
-    """One value for all frames."""
+    """Return one value for all frames."""
     return Vector(_FALSE, _TRUE) if value is None else Vector(np.asarray(value)[()])
 
 
 def either(left: BoolArray | None, right: BoolArray | None) -> BoolArray | None:
-    """What is missing where one of two values is."""
+    """Return the union of two masks of missing values."""
     return right if left is None else left if right is None else left | right
 
 
@@ -99,9 +99,9 @@ _QUICK: dict[str, np.ufunc] = {
 
 
 def comparison(op: str, a: Vector, b: Vector) -> Vector:
-    """Of two values of one kind."""
+    """Compare two values of one kind."""
     x, y = a.values, b.values
-    # A sum is quick and has NaN in it where a value has; it may be NaN without, and then the long way is right too.
+    # A sum is cheap, and is NaN if a value is. It may be NaN otherwise; then the slow path is correct too.
     unknown = x.dtype == np.float64 and np.isnan(np.sum(x) + np.sum(y))
     found = _with_nan(op, x, y) if unknown else _QUICK[op](x, y)
     return _truth(found, either(a.missing, b.missing))
@@ -149,12 +149,12 @@ def arithmetic_of_integers(op: str, a: Vector, b: Vector) -> Vector:
     missing = either(a.missing, b.missing)
     if op == "%":
         zero = b.values == 0
-        # Nothing is left by minus one as by one; the processor would fail on the least integer.
+        # The remainder by -1 is 0, as by 1; dividing the least integer by -1 would overflow.
         divisor = np.where(zero | (b.values == -1), 1, b.values)
         return Vector(np.fmod(a.values, divisor), either(missing, zero if zero.any() else None))
     x, y = np.broadcast_arrays(a.values, b.values)
     found = _BY_OP[op](x, y)
-    # Doubles tell how large a result is: what may not fit is computed one by one.
+    # Doubles estimate the magnitude of a result: those that may overflow are computed one by one.
     near = np.abs(_BY_OP[op](x.astype(np.float64), y.astype(np.float64)))
     doubtful = np.flatnonzero(near >= 2.0**62)
     if not len(doubtful):
@@ -176,7 +176,7 @@ def absolute(a: Vector) -> Vector:
 
 
 def _without_least(a: Vector) -> BoolArray | None:
-    """The least integer has no opposite."""
+    """Return the mask of missing values with the least integer added, which has no negation."""
     if a.values.dtype != np.int64:
         return a.missing
     least = a.values == v.MIN_INTEGER
@@ -188,7 +188,7 @@ def square_root(a: Vector) -> Vector:
 
 
 def whole(toward: np.ufunc, a: Vector) -> Vector:
-    """``floor`` or ``ceil`` of doubles, as integers; null where none holds them."""
+    """Return ``floor`` or ``ceil`` of doubles as integers; null where they are out of range."""
     found = toward(a.values)
     fits = (found >= -(2.0**63)) & (found < 2.0**63)
     missing = a.missing if fits.all() else either(a.missing, ~fits)
@@ -196,7 +196,7 @@ def whole(toward: np.ufunc, a: Vector) -> Vector:
 
 
 def angle(points: Sequence[Vector]) -> Vector:
-    """Degrees at the second of three points, by the same steps and the same library as for one frame."""
+    """Return the degrees at the second of three points, by the same steps and library as for one frame."""
     given = np.broadcast_arrays(*(p.values for p in points))
     found, missing = np.empty(given[0].size), np.empty(given[0].size, np.bool_)
     angles(tuple(read_only(np.ascontiguousarray(g).reshape(-1)) for g in given), found, missing)
@@ -210,7 +210,7 @@ def angle(points: Sequence[Vector]) -> Vector:
 
 
 def chosen(condition: Vector, then: Vector, otherwise: Vector) -> Vector:
-    """The second where the first is true, else the third."""
+    """Return ``then`` where the condition is true, else ``otherwise``."""
     values = np.where(condition.values, then.values, otherwise.values)
     if then.missing is None and otherwise.missing is None:
         return Vector(values)
@@ -218,6 +218,6 @@ def chosen(condition: Vector, then: Vector, otherwise: Vector) -> Vector:
 
 
 def extreme(op: str, a: Vector, b: Vector) -> Vector:
-    """The better of two, where ``op`` says when the second is; one that is null is none."""
+    """Return ``b`` where ``b op a`` holds or ``a`` is null, else ``a``; a null ``b`` is never chosen."""
     better = (comparison(op, b, a).values | is_null(a).values) & ~is_null(b).values
     return chosen(Vector(better), b, a)

@@ -1,4 +1,4 @@
-"""Moving windows and angles over arrays, each as it is computed for one frame alone."""
+"""Moving windows and angles over arrays, with the same results as for single frames."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from perseid.semantics.functions import DEGREES
 
 @jit
 def window_start(row: int, low: int, first: Any, time: Any, count: int, micros: int) -> int:
-    """The first row of the window that ends at a row; ``low`` is that of the row before, or of no row: the row itself.
+    """Return the first row of the window that ends at ``row``; ``low`` is that of the previous row, or ``row`` itself.
 
-    A window has at most ``count`` rows, or where that is 0, those of the last ``micros``.
+    A window has at most ``count`` rows, or if that is 0, those of the last ``micros`` microseconds.
     """
     if count > 0:
         return int(max(first[row], row - count + 1))
@@ -42,13 +42,13 @@ def moving_totals(
     out: Any,
     none: Any,
 ) -> bool:
-    """Of each row from ``start`` on, the sum of its window, the oldest value first, its mean, or how many values are known.
+    """Write the sum (oldest value first), mean or number of known values of the window of each row from ``start`` on.
 
-    ``none`` is told where no value is; the answer is whether that is so anywhere.
+    ``none`` marks windows without a known value; it is valid only if the function returns true, for at least one.
     """
     low = start
     anywhere = False
-    if count > 0 and len(missing) == 0 and what != COUNT:  # the usual case, without its questions
+    if count > 0 and len(missing) == 0 and what != COUNT:  # fast path of the usual case, without checks
         for place in range(len(out)):
             row = start + place
             total = 0.0
@@ -84,7 +84,7 @@ def moving_extremes(
     best: Any,
     none: Any,
 ) -> bool:
-    """Of each row from ``start`` on, the least or greatest value of its window, NaN above all; ``none`` as for totals."""
+    """Write the minimum or maximum of the window of each row from ``start`` on, NaN above all; ``none`` as for totals."""
     low = start
     anywhere = False
     for place in range(len(best)):
@@ -108,7 +108,7 @@ def moving_extremes(
 
 @jit
 def angles(points: Any, out: Any, missing: Any) -> None:
-    """The function ``angle`` of every row; step by step as :mod:`perseid.semantics.functions` has it."""
+    """Compute the function ``angle`` of every row, by the same steps as :mod:`perseid.semantics.functions`."""
     ax, ay, bx, by, cx, cy = points
     for row in range(len(out)):
         ux, uy = ax[row] - bx[row], ay[row] - by[row]
