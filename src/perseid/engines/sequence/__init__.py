@@ -1,1 +1,1 @@
-"""One automaton over keyed events in order: sequences, the engine most patterns run on."""
+"""The sequence engine: one automaton over the ordered events of a key. Most patterns run on it."""

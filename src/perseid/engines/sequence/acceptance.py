@@ -1,4 +1,4 @@
-"""Acceptance: a thread at the end of the pattern is a match if nothing negated at the end occurs and it is decided."""
+"""Acceptance: a thread at the end of the pattern is a match if no trailing negation matches and it is decided."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from perseid.engines.sequence.thread_frame import single_absence, window_end
 from perseid.runtime.jit import inlined
 
 NEW_MATCH = 2
-"""Of a combination: this match of it has to be written."""
+"""The match of a combination is new and has to be written."""
 
 
 @inlined
 def new_combination(M: Arrays, branch: int, over: int) -> int:
-    """NEW_MATCH if an accepted thread is the preferred one of its combination of events and not written yet; else 0, or FULL.
+    """NEW_MATCH if an accepted thread is the preferred one of its combination and not written yet; else 0, or FULL.
 
-    A combination that an open thread, which is preferred, may still decide holds the frontier back.
+    If a preferred thread of the combination is still open, the frontier is held back.
     """
     w = M.space
     count = w[branch + COUNT]
@@ -59,13 +59,13 @@ def new_combination(M: Arrays, branch: int, over: int) -> int:
 
 @inlined
 def accept_match(M: Arrays, record: int) -> int:
-    """Check the negations at the end of an accepted thread, from ``R_WATCH`` on, and write its match.
+    """Check the trailing negations of an accepted thread, from ``R_WATCH`` on, and write its match.
 
-    Returns CALL if a negated group has to be searched for, RETURN + DECIDED if nothing after the match can count, else TRY.
+    Returns CALL if a negated group has to be searched for, RETURN + DECIDED if the search is over, else TRY.
     """
     t, w = M.tables, M.space
     node = newest_node(M)
-    # The thread of the node lies before its branches, and the node is one branch further already.
+    # The node's thread precedes its branches, and N_AT is already the next branch.
     branch = w[node + N_FIRST] + w[node + N_AT] * t[S_FRAME]
     start, end = w[record + R_START], w[record + R_END]
     over, horizon = w[record + R_MATCH_END], w[record + R_HORIZON]

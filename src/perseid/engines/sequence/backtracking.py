@@ -1,4 +1,4 @@
-"""Backtracking: the newest node tries its branches in order of preference, and a branch that takes an event is expanded."""
+"""Backtracking: the newest node tries its branches in order of preference; one that takes an event is expanded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from perseid.runtime.jit import inlined
 
 @inlined
 def note_outcome(M: Arrays, node: int, outcome: int) -> None:
-    """Note the first outcome of a node."""
+    """Record the outcome of a node unless it has one."""
     w = M.space
     if w[node + N_OUTCOME] == DEAD:
         w[node + N_OUTCOME] = outcome
@@ -40,7 +40,7 @@ def note_outcome(M: Arrays, node: int, outcome: int) -> None:
 
 @inlined
 def pop_node(M: Arrays, record: int, node: int) -> None:
-    """Pop a node whose branches have all been tried, and note the outcome of its point for later starts."""
+    """Pop a node with all branches tried, and record the outcome of its point for later starts."""
     w = M.space
     outcome = w[node + N_OUTCOME]
     if w[C_MERGING] == 1 and outcome != DEAD:
@@ -54,7 +54,7 @@ def pop_node(M: Arrays, record: int, node: int) -> None:
 
 @inlined
 def next_any(M: Arrays, branch: int, negated: bool) -> int:
-    """The next event that a branch of ``->>`` can take, or -1; ``SCAN_FROM`` is where it looks for one."""
+    """The next event that a ``->>`` branch can take, scanning from ``SCAN_FROM``, or -1."""
     t, e, w = M.tables, M.events, M.space
     step, high, closing, broken_at = w[branch + STEP], w[branch + HIGH], w[branch + CLOSING], w[branch + BROKEN]
     position, found = w[branch + SCAN_FROM] - 1, -1
@@ -80,13 +80,13 @@ def next_any(M: Arrays, branch: int, negated: bool) -> int:
 
 @inlined
 def reach_point(M: Arrays, record: int, node: int, child: int) -> int:
-    """Note that a thread has reached a point; 1 if it has to be expanded, 0 if its outcome is known, or FULL."""
+    """Record that a thread has reached a point; 1 if it has to be expanded, 0 if its outcome is known, or FULL."""
     t, w = M.tables, M.space
     merging = w[C_MERGING] == 1
     answer = point_key(M, child, w[record + R_TAG], 0)
     w[record + R_POINT] = -1
     if merging and answer < 0 and not t[S_MEMO] and w[A_TABLE_SIZE] >= MERGED_POINTS:
-        return 1  # Enough points are stored; the search needs none of them.
+        return 1  # The memo is at its limit; the search does not depend on it.
     if merging and answer >= 0:
         point = w[C_OUTCOME]
         w[record + R_POINT] = point
@@ -94,14 +94,14 @@ def reach_point(M: Arrays, record: int, node: int, child: int) -> int:
             if w[point] == WAITS:
                 w[C_OPEN] = 1
             if not w[C_OPEN]:
-                return 1  # A match: the start has to find it itself.
+                return 1  # A match, which the start has to find itself.
             note_outcome(M, node, w[point])
     return answer
 
 
 @inlined
 def note_open(M: Arrays, branch: int) -> bool:
-    """Note that the combination of events of an open branch is not decided; False if there is no capacity."""
+    """Record that the event combination of an open branch is undecided; False if there is no capacity."""
     t, w = M.tables, M.space
     if not combines(M) or t[S_PLAIN]:
         return True
@@ -113,7 +113,7 @@ def note_open(M: Arrays, branch: int) -> bool:
 
 @inlined
 def time_out(M: Arrays, record: int, node: int, branch: int) -> int:
-    """End a branch for which no event has come: it stays open until its window closes, or has timed out. Returns TRY or FULL."""
+    """End a branch without a next event: it is open until its window closes, or timed out. Returns TRY or FULL."""
     t, w = M.tables, M.space
     start, end = w[record + R_START], w[record + R_END]
     any_later = w[branch + CONTIGUITY] == ANY
@@ -147,7 +147,7 @@ def has_next(M: Arrays, branch: int, after: int) -> bool:
 
 @inlined
 def replace_node(M: Arrays, node: int, child: int) -> int:
-    """Pop a node that has nothing left to try, and move the thread that goes on to its place, which is returned.
+    """Pop a node without untried branches, and move the continuing thread to its place, which is returned.
 
     A repetition of a million iterations needs no capacity for a million nodes, nor for its totals after each of them.
     """
@@ -165,7 +165,7 @@ def replace_node(M: Arrays, node: int, child: int) -> int:
 
 @inlined
 def try_branch(M: Arrays, record: int) -> int:
-    """Try the next event of the newest node's current branch; EXPAND if it is taken, ACCEPTED at the end of the pattern."""
+    """Try the next event of the newest node's branch; EXPAND if it is taken, ACCEPTED at the end of the pattern."""
     t, w = M.tables, M.space
     width = t[S_FRAME]
     if w[C_NODES] == record + RECORD_WIDTH:

@@ -1,4 +1,4 @@
-"""Binds patterns to a stream of events: the query as plain data, whichever engine of a strategy runs it."""
+"""Binds patterns to a stream of events: the query as plain data, for the engine of any disorder strategy."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ ENGINE = "sequence"
 
 @dataclass(frozen=True)
 class BindOptions:
-    """How matches are asked for, beside what the stream and its patterns are."""
+    """Options of a query that neither its stream nor its patterns declare."""
 
     streaming: bool = False
     """The tables are streams; otherwise they are complete."""
     rejected: bool = False
     """Rejected rows are rows of the result, with the reason and their columns as JSON."""
     bad_only: bool = False
-    """Of rejected rows that are not bad only their position or identity is shown."""
+    """Rejected rows that are not bad show only their position or identity."""
 
 
 def bind_events(
@@ -137,7 +137,7 @@ def bind_events(
 
 
 def strategy_for(stream: Events, plan: Plan, delay: int, streaming: bool) -> tuple[Strategy, str]:
-    """The strategy by which events are put in order, and why; complete tables are in order."""
+    """The disorder strategy, and the reason for it; complete tables use ``BUFFER``."""
     return chosen_strategy(stream.disorder if streaming else BUFFER, plan, delay)
 
 
@@ -153,7 +153,7 @@ def _rejected_rows(stream: Events, schemas: Sequence[TableSchema], options: Bind
 def _predicates(
     plan: Plan, schemas: Sequence[TableSchema], evaluator: RowEvaluator
 ) -> tuple[tuple[RowPredicate, ...], list[int]]:
-    """The predicates that the driver evaluates, and the numbers of other predicates that one event decides."""
+    """The predicates that the driver evaluates, and the ids of other predicates that one event decides."""
     chosen: list[RowPredicate] = []
     left = []
     of_matches = _of_matches(plan)
@@ -177,7 +177,7 @@ def _predicates(
 
 
 def _of_matches(plan: Plan) -> set[int]:
-    """The predicates of matches that feed patterns: only the engine has these matches."""
+    """Ids of predicates over matches that feed patterns: only the engine has these matches."""
     taken = {name for pattern in plan.patterns for name in pattern.feeds_on}
     read = {
         n
@@ -190,14 +190,14 @@ def _of_matches(plan: Plan) -> set[int]:
 
 
 def _without(plan: Plan, predicates: Iterable[RowPredicate]) -> Plan:
-    """The plan for the engine: predicates that the driver evaluates read no columns."""
+    """The plan for the engine: predicates that the driver evaluates are true and read no columns."""
     decided = {one.id for one in predicates}
     true = ex.Literal("boolean", True)
     return replace(plan, predicates=tuple(replace(p, expr=true) if p.id in decided else p for p in plan.predicates))
 
 
 def _reads_types(plan: Plan) -> bool:
-    """Whether an expression reads the type of an event: codes only cover the types that steps name."""
+    """True if an expression reads the type of an event: codes cover only the types that steps name."""
     exprs = [expr for pattern in plan.patterns for expr in expressions_of(pattern.pattern)]
     return any(isinstance(e, ex.Call) and e.name == "type" for expr in exprs for e in ex.walk(expr))
 
@@ -215,7 +215,7 @@ def _needed_columns(
     known: set[str],
     evaluator: RowEvaluator,
 ) -> tuple[dict[str, ex.Expr], set[str]]:
-    """The expressions that the driver evaluates, by their text, and the columns that cross."""
+    """The expressions that the driver evaluates, by their text, and the columns that are sent to Python."""
     computed: dict[str, ex.Expr] = {}
     needed: set[str] = set()
     for pattern in compiled.patterns:
@@ -247,7 +247,7 @@ def _names_in(expr: ex.Expr) -> set[str]:
 
 
 def _require_crossing(compiled: SequencePlan, needed: set[str], columns: Mapping[str, TableColumn]) -> None:
-    """Raise an error for a needed column that cannot cross; evidence leaves such columns out."""
+    """Raise an error for a needed column that cannot be sent to Python; evidence omits such columns."""
     lost = {name for name in needed if columns[name].type is None}
     if any(pattern.pattern.pattern.evidence is not None for pattern in compiled.patterns):
         exprs = [expr for pattern in compiled.patterns for expr in expressions_of(pattern.pattern.pattern)]
@@ -262,7 +262,7 @@ def _require_crossing(compiled: SequencePlan, needed: set[str], columns: Mapping
 def _keep_if(
     plan: Plan, compiled: SequencePlan, event_type: str | None, predicates: Sequence[RowPredicate]
 ) -> tuple[RowCondition, ...] | None:
-    """The rows of a table that a step may need, by type; None if they are all its rows."""
+    """Conditions on the rows of a table that a step may need; None if it may need all rows."""
     if plan.event_types is None:
         return None
     decided = {one.id for one in predicates}
@@ -276,16 +276,16 @@ def _keep_if(
     return None if any(term.event_type == event_type and not term.predicates for term in terms) else tuple(terms)
 
 
-# What comes out
+# Output
 
 
 def _result_schema(schema: pa.Schema, arrow: Mapping[str, pa.DataType]) -> pa.Schema:
-    """The rows of the result, without columns of unknown type."""
+    """The schema of the result; raises an error for a column of unknown type."""
     fields = []
     for field in schema:
         kind = field.type
         if field.name == "evidence":
-            kind = pa.list_(pa.struct(list(arrow.items())))  # of what can cross
+            kind = pa.list_(pa.struct(list(arrow.items())))  # only columns that can be sent to Python
         if pa.types.is_null(kind):
             raise TypeMismatchError(
                 f"The type of the returned column {field.name!r} cannot be told from the DataFrame's schema.",
@@ -296,7 +296,7 @@ def _result_schema(schema: pa.Schema, arrow: Mapping[str, pa.DataType]) -> pa.Sc
 
 
 def _constants(plan: Plan) -> dict[str, str | int]:
-    """Columns that have one value in every match."""
+    """Columns with the same value in every match."""
     found: dict[str, str | int] = {"op": "+", "revision": 0}
     if len(plan.patterns) == 1:
         found["pattern"] = plan.patterns[0].name
@@ -306,9 +306,9 @@ def _constants(plan: Plan) -> dict[str, str | int]:
 
 
 def _step_schema(schema: pa.Schema, constants: Collection[str], streaming: bool) -> pa.Schema:
-    """The rows of the step: without constants, and in a batch with ids as bytes, whose digits are made if they are read.
+    """The schema of the step: without constants, and in a batch query with ids as bytes, formatted only if read.
 
-    Ids of a stream are always read, and Java writes their digits more slowly.
+    Ids of a stream are always read, and Java formats them more slowly.
     """
     fields = [field for field in schema if field.name not in constants]
     ids = pa.field("match_id", pa.string() if streaming else pa.binary())

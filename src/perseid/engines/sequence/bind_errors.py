@@ -1,4 +1,4 @@
-"""Patterns that do not fit a stream: errors of binding, raised before anything runs."""
+"""Validates patterns against a stream: binding errors, raised before anything runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def require_streamable(plan: Plan, order: str) -> None:
 
 
 def require_suppressible(plan: Plan) -> None:
-    """Raise an error for a pattern that suppresses matches of several keys, which lie in different shards."""
+    """Raise an error for a pattern that suppresses matches of several keys, which are in different shards."""
     for pattern in plan.patterns:
         keys = {".".join(path.parts) for path in pattern.pattern.partition}
         about = pattern.pattern.suppress
@@ -103,7 +103,7 @@ def _field(parts: Sequence[str], columns: Mapping[str, TableColumn]) -> TableCol
 
 
 def _columns_of_matches(plan: Plan) -> set[str]:
-    """The columns of matches that feed patterns, if no pattern over events alone reads them."""
+    """Columns of matches that feed patterns, except those that a pattern over events alone reads."""
     taken = {name for pattern in plan.patterns for name in pattern.feeds_on}
     found = {"match_id"} if taken else set()
     for pattern in plan.patterns:
@@ -114,7 +114,7 @@ def _columns_of_matches(plan: Plan) -> set[str]:
 
 
 def require_typed(plan: Plan, compiled: SequencePlan, types: Mapping[str, t.Type]) -> None:
-    """Raise an error for an expression that is null in every row, by the types of the columns."""
+    """Raise an error for an expression that is null in every row, given the types of the columns."""
     for given, pattern in zip(plan.patterns, compiled.patterns, strict=True):
         core = pattern.pattern.pattern
         known = {**types, **compiled.types_of_matches(pattern)}
@@ -125,7 +125,7 @@ def require_typed(plan: Plan, compiled: SequencePlan, types: Mapping[str, t.Type
 
 
 def require_punctuations(strategy: Conservative, schemas: Sequence[TableSchema], plan: Plan) -> None:
-    """Raise an error unless the tables have the columns of punctuations, and there is one way of partitioning."""
+    """Raise an error unless the tables have the punctuation columns and all patterns share one partitioning."""
     if len(plan.routes) > 1:
         raise UnsupportedError(
             f"disorder='conservative' knows of each key what was promised, and these patterns are partitioned in "

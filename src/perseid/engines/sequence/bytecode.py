@@ -1,6 +1,6 @@
 """Lowers a pattern plan to the tables that the kernel runs.
 
-:func:`compile_pattern` needs the types of the columns, and no event.
+:func:`compile_pattern` needs the types of the columns but no events.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from perseid.semantics.facts import ambiguous
 B = TypeVar("B")
 MAX_BITS = 62
 MATCH_CAP = 1_000_000
-"""Matches that one start may have; further ones are dropped and counted."""
+"""Maximum number of matches of one start; its search ends there, and the start is counted as capped."""
 
 _CONTIGUITY = {Contiguity.NEXT: y.STRICT, Contiguity.SKIP: y.SKIP, Contiguity.ANY: y.ANY}
 _SKIPS = {
@@ -49,22 +49,22 @@ _CONTEXTS = {
 
 @dataclass(frozen=True)
 class Bit:
-    """One bit of an event's mask: its type, and the formulas of the conditions one event decides."""
+    """One bit of an event mask: an event type, and the predicates that the event alone decides."""
 
     event_type: str | None
-    """None: of any type."""
+    """None for any type."""
     predicates: tuple[int, ...]
-    """The numbers of the plan's predicates, all of which must hold."""
+    """Ids of the plan's predicates, all of which must hold."""
 
 
 @dataclass(frozen=True)
 class Posting:
-    """Events of one bit by the values of some columns, for a step that must equal an earlier event in them."""
+    """Index of the events of one bit, by the values of columns in which a step must equal an earlier event."""
 
     bit: int
     own: tuple[int, ...]
     held: tuple[int, ...]
-    """The columns of the earlier event."""
+    """The corresponding columns of the earlier event."""
 
 
 @dataclass(frozen=True)
@@ -79,20 +79,20 @@ class CompiledPattern:
     sorted_texts: bool
     bits: tuple[Bit, ...]
     musts: tuple[tuple[int, ...], ...]
-    """What each bit of the other mask stands for: predicates of ``must`` that one event decides."""
+    """By bit of the ``must`` mask: those predicates in ``must`` of a step that its event alone decides."""
     alone: Mapping[int, int]
-    """Predicates one event decides, by number, and their formulas."""
+    """Formulas of the predicates that one event decides, by predicate id."""
     questions: tuple[Expr, ...]
-    """Conditions without an opcode, which the reference evaluator computes."""
+    """Conditions without an opcode; the reference evaluator computes them."""
     outputs: tuple[tuple[str, int | None, int], ...]
-    """Returned columns: name, formula (None: the evaluator's), family."""
+    """Returned columns: name, formula (None if gathered or computed by the reference evaluator), family."""
     output_columns: Mapping[str, tuple[int, str]]
-    """Returned columns that are a column of one step's last event: name to step and column."""
+    """Returned columns that are a column of a step's last event: name to (step, column)."""
     postings: tuple[Posting, ...]
 
     @property
     def compiled(self) -> bool:
-        """True if the kernel needs no evaluator."""
+        """True if the kernel needs no reference evaluator."""
         return not self.questions
 
     def posting_of(self, step: int) -> Posting | None:
@@ -111,7 +111,7 @@ class CompiledPattern:
 def compile_pattern(
     plan: Plan, pattern: PatternPlan, types: Mapping[str, t.Type], strictly_later: bool
 ) -> CompiledPattern:
-    """Compile one pattern for events whose columns have these types."""
+    """Compile one pattern for events with columns of these types."""
     return _PatternCompiler(plan, pattern, types, strictly_later).build()
 
 
@@ -221,7 +221,7 @@ class _PatternCompiler:
         return self.conditions[key]
 
     def _decides_alone(self, predicate: int) -> bool:
-        """Is this a condition of one event that can be put into its mask?"""
+        """True if the predicate depends on one event and can be compiled into its mask."""
         known = self.plan.predicates[predicate]
         if not known.event_local:
             return False
@@ -245,7 +245,7 @@ class _PatternCompiler:
         return self._carried(bits), bit_of
 
     def _carried(self, bits: Iterable[B]) -> tuple[B, ...]:
-        """What events are marked with, where their masks have room for it."""
+        """Return the bits as a tuple; raise an error if they exceed the capacity of an event mask."""
         out = tuple(bits)
         if len(out) > MAX_BITS:
             raise LimitError(
@@ -269,7 +269,7 @@ class _PatternCompiler:
     def _postings(
         self, bit_of: list[int], chooses: list[list[tuple[int, tuple[int, ...]]]], unify: list[list[int]]
     ) -> dict[int, tuple[Posting, int]]:
-        """By step: how its events are found by the values of an earlier one, and the step or unified name that has them."""
+        """By step: the posting of its events and the holder of the values, a step or -1 - n for unified name n."""
         out: dict[int, tuple[Posting, int]] = {}
         sources: dict[int, set[int]] = {}
         for pairs in unify:
@@ -313,7 +313,7 @@ class _PatternCompiler:
         return tuple(out), columns
 
     def _gathered(self, expr: Expr, own: int | None) -> int | None:
-        """The step whose column is returned as it is: such columns are gathered and never enter the kernel."""
+        """The step from which a column is gathered unchanged, without the kernel; None for other expressions."""
         if not isinstance(expr, Ref) or expr.parts[-1] not in self.formulas.types:
             return None
         ids = self.formulas.steps.get(expr.parts[0], [])
@@ -444,13 +444,13 @@ class _PatternCompiler:
         shape[y.S_MEMO] = int(forgetful(self.plan, self.pattern) and ambiguous(core))
         shape[y.S_MERGES] = int(self._merges(shape, watches))
         shape[y.S_REGISTER_COUNT] = registers
-        # Under a context: partial matches kept open; else: matches of one start.
+        # With a context: open partial matches of a partition. Without: matches of one start.
         cap = self.pattern.retention.cap or y.FOREVER
         shape[y.S_MATCH_CAP] = MATCH_CAP if core.context is None else cap
         return shape
 
     def _merges(self, shape: list[int], watches: int) -> bool:
-        """Has a point of the search the same outcome from each start, windows aside? Only repetitions are worth asking."""
+        """True if a search point has the same outcome from every start, time windows aside, and the pattern repeats."""
         start_matters = watches or shape[y.S_LEADS_COUNT] or shape[y.S_HOLDS] >= 0 or shape[y.S_WITHIN_COUNT] >= 0
         other_search = shape[y.S_COMBINES] or shape[y.S_TIMEOUTS] or shape[y.S_CONTEXT] >= 0 or shape[y.S_STRAIGHT]
         repeats = any(isinstance(i, p.LoopTurn) for i in self.pattern.programs[0].instructions)
@@ -458,14 +458,14 @@ class _PatternCompiler:
 
 
 def _straight(instruction: p.Instruction) -> bool:
-    """Does the instruction leave nothing to choose, nothing to watch for and nothing to count?"""
+    """True if the instruction only takes an event, accepts, or sets a hop other than ``->>``."""
     if isinstance(instruction, p.SetHop):
         return instruction.hop.contiguity is not Contiguity.ANY
     return isinstance(instruction, (p.TakeEvent, p.AcceptMatch))
 
 
 def _alike(posting: Posting, holders: Posting) -> bool:
-    """Does the holder of a step's values have them because it was found by them too?"""
+    """True if the holder is itself found by the same values in the same columns."""
     return posting.held == holders.own == holders.held
 
 
@@ -475,7 +475,7 @@ def _hop(hop: c.Hop) -> tuple[int, int, int]:
 
 
 def _window(window: ast.Window | None) -> tuple[int, int]:
-    """Microseconds and events, -1 where it does not bound them."""
+    """Return the window's limits in microseconds and in events; -1 is no limit."""
     if isinstance(window, ast.TimeWindow):
         assert isinstance(window.duration, int)
         return window.duration, -1

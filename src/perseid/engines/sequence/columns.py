@@ -1,4 +1,4 @@
-"""Events as the kernel's columns: numbers, codes of texts, bits for nulls and for the steps an event fits."""
+"""Encodes events as kernel columns: numbers, codes of strings, null bits, and masks of the steps an event fits."""
 
 from __future__ import annotations
 
@@ -31,43 +31,43 @@ from perseid.semantics.scope import Bindings, MatchScope, attribute_path
 
 T = TypeVar("T", bound=np.generic)
 Loose = list[object]
-"""A column whose values are of several kinds: only the evaluator can work with it."""
+"""A column with values of mixed types: only the reference evaluator can process it."""
 AnyColumn: TypeAlias = ArrowColumn | Loose
-"""A column as it came."""
+"""An input column."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A column in the order of events: numbers, or codes of the texts in a dictionary; and which are null."""
+    """A column in event order: numbers, or codes of strings in a dictionary; and its null mask."""
 
     values: NDArray[Any]
     missing: BoolArray | None
-    """Truth values; None where nothing is."""
+    """Null mask; None if there are no nulls."""
     texts: pa.Array = None
 
 
 @dataclass
 class Batch:
-    """Events in order: times and types are, columns are as they came and ``order`` says which row stands where."""
+    """Events in order: times and types are sorted, columns are not; ``order`` maps positions to rows."""
 
     time: IntArray
     kinds: Int32Array
-    """Codes of event types, -1 for null and for types nobody asks for."""
+    """Codes of event types, -1 for null and for types that no step names."""
     kind_names: Sequence[str]
     columns: Mapping[str, AnyColumn]
     order: IntArray | None = None
-    """Row numbers; None where columns are in order themselves."""
+    """Row numbers; None if columns are sorted too."""
     relations: Mapping[str, v.Relation] = field(default_factory=dict)
     decided: Mapping[int, BoolArray] = field(default_factory=dict)
-    """Predicates decided before, by number: truth values by row."""
+    """Predicates that the driver evaluated, by id: a mask by row."""
     made: Mapping[str, pa.Array] = field(default_factory=dict)
-    """Columns computed before, by the text of their expression."""
+    """Columns that the driver computed, by the text of their expression."""
 
     loaded: dict[tuple[str, int], Loaded] = field(default_factory=dict)
-    """Columns in the order of events, by expression and family: patterns over the same events share them."""
+    """Columns in event order, by expression and family: patterns over the same events share them."""
 
     texts: pa.Array = None
-    """Every text that a code stands for, once the columns were made."""
+    """Strings by code, set when the kernel's arrays are built."""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -79,18 +79,18 @@ class Batch:
         return position if self.order is None else int(self.order[position])
 
     def event(self, position: int) -> Event:
-        """One event as the reference evaluator knows it."""
+        """One event in the form that the reference evaluator takes."""
         code, row = int(self.kinds[position]), self.row(position)
         attributes = {name: value_at(column, row) for name, column in self.columns.items()}
         return Event(self.kind_names[code] if code >= 0 else None, int(self.time[position]), attributes, str(position))
 
     def arranged(self, values: NDArray[T]) -> NDArray[T]:
-        """Values by row as values in order."""
+        """Reorder values from row order to event order."""
         return values if self.order is None else values[self.order]
 
 
 def batch_in(rows: EventBatch, order: IntArray) -> Batch:
-    """Some rows as events in an order; their columns stay as they are."""
+    """Rows as events in an order; their columns are not copied."""
     return Batch(
         time=rows.time[order],
         kinds=rows.type_codes[order],
@@ -104,7 +104,7 @@ def batch_in(rows: EventBatch, order: IntArray) -> Batch:
 
 
 def value_at(column: AnyColumn, row: int) -> v.Value:
-    """A value of a column as the evaluator knows it."""
+    """A column's value in a row, as the reference evaluator takes it."""
     if isinstance(column, list):
         return v.plain(column[row])
     found = column[row]
@@ -112,7 +112,7 @@ def value_at(column: AnyColumn, row: int) -> v.Value:
 
 
 def unified_values(pattern: CorePattern, columns: Sequence[Column], batch: Batch, pairs: IntArray) -> dict[str, object]:
-    """The values of unified names, from the (position, column) that bound each; -1 where it is not bound."""
+    """The values of unified names, from the (position, column) that bound each; position -1 is unbound."""
     out: dict[str, object] = {}
     for n, name in enumerate(sorted(pattern.unified)):
         position, column = int(pairs[2 * n]), int(pairs[2 * n + 1])
@@ -128,7 +128,7 @@ def column_type(column: AnyColumn) -> t.Type:
 
 
 def arrow_type(type_: pa.DataType) -> t.Type:
-    """The type of a column as expressions know it."""
+    """The expression type of an Arrow type."""
     if pa.types.is_dictionary(type_):
         return arrow_type(type_.value_type)
     for test, found in (
@@ -160,9 +160,9 @@ def arrow_type(type_: pa.DataType) -> t.Type:
 def kernel_arrays(
     bytecode: CompiledPattern, batch: Batch, space: IntArray, reals: FloatArray, *, posted: bool = False
 ) -> Arrays:
-    """Everything the search reads, made from a batch; the codes of texts are filled into a copy of the tables.
+    """Build the kernel's arrays from a batch; codes of string constants are filled into a copy of the tables.
 
-    Where events are ``posted``, steps that must equal an earlier event are found by its values.
+    If ``posted``, the postings are built, by which steps that must equal an earlier event find theirs.
     """
     n = len(batch)
     events = np.zeros((y.E_COLUMNS + len(bytecode.columns), n), np.int64)
@@ -205,7 +205,7 @@ def kernel_arrays(
 
 
 def _post(postings: Sequence[Posting], events: IntArray) -> IntArray:
-    """The postings in one array: for each the groups of events, where groups begin, and the groups' events in order."""
+    """All postings in one array: for each the group of every event, where groups begin, and the events by group."""
     head = np.zeros(1 + len(postings) * y.POSTING_WIDTH, np.int64)
     head[0] = len(postings)
     parts, size = [head], len(head)
@@ -218,7 +218,8 @@ def _post(postings: Sequence[Posting], events: IntArray) -> IntArray:
             theirs = events[y.E_COLUMNS + held_column]
             place = np.minimum(np.searchsorted(values, theirs), max(len(values) - 1, 0))
             known = (held >= 0) & (values[place] == theirs if len(values) else False)
-            # Groups of the columns so far and of this one: pairs that occur are counted anew, so numbers stay small.
+            # Combine the groups of the columns so far with those of this column; renumbering the pairs bounds the
+            # codes.
             pairs, codes = np.unique(codes * max(len(values), 1) + found, return_inverse=True)
             wanted = held * max(len(values), 1) + place
             place = np.minimum(np.searchsorted(pairs, wanted), max(len(pairs) - 1, 0))
@@ -236,14 +237,14 @@ def _post(postings: Sequence[Posting], events: IntArray) -> IntArray:
 
 
 def _missing(events: IntArray, columns: Sequence[int]) -> IntArray:
-    """1 for each event that is null in one of the columns."""
+    """1 for each event that is null in any of the columns."""
     bits = sum(1 << column for column in set(columns))
     return (events[y.E_NULLS] & bits != 0).astype(np.int64)
 
 
 def _load(column: Column, batch: Batch, opaque: dict[object, int]) -> Loaded:
     if column.family == y.OPAQUE:
-        return _arrange(_opaque(column, batch, opaque), batch)  # numbered anew for each pattern
+        return _arrange(_opaque(column, batch, opaque), batch)  # codes differ by pattern
     key = print_expr(column.expr), column.family
     if key not in batch.loaded:
         batch.loaded[key] = _arrange(read_column(column, batch), batch)
@@ -261,7 +262,7 @@ def _arrange(array: pa.Array, batch: Batch) -> Loaded:
 
 
 def read_column(column: Column, batch: Batch) -> pa.Array:
-    """A column of the data by row, in the family's Arrow type: int64, double, or text."""
+    """A column by row, in the Arrow type of its family: int64, double, or string."""
     expr = column.expr
     if batch.made:
         made = batch.made.get(print_expr(expr))
@@ -277,7 +278,7 @@ def read_column(column: Column, batch: Batch) -> pa.Array:
 
 
 def _opaque(column: Column, batch: Batch, known: dict[object, int]) -> pa.Array:
-    """A number for each distinct value, equal for values that unify; null for what unifies with nothing."""
+    """A code for each distinct value, equal for values that unify; null stays null and unifies with nothing."""
     assert isinstance(column.expr, ex.Ref)
     found = batch.columns.get(column.expr.parts[0])
     rows = max((len(other) for other in batch.columns.values()), default=len(batch))
@@ -289,7 +290,7 @@ def _opaque(column: Column, batch: Batch, known: dict[object, int]) -> pa.Array:
             codes.append(None)
             continue
         if v.equal(plain, plain) is not True:
-            codes.append(known.setdefault((len(known), "alone"), len(known)))  # a struct is bound, and equals nothing
+            codes.append(known.setdefault((len(known), "alone"), len(known)))  # a struct is bound but equals nothing
             continue
         if isinstance(plain, date):
             plain = v.midnight(plain)
@@ -318,7 +319,7 @@ def _plain_array(found: ArrowColumn, family: int) -> pa.Array:
 
 
 def _evaluated(column: Column, batch: Batch) -> pa.Array:
-    """What only the reference evaluator can compute, once for each distinct value where it reads one column."""
+    """Compute a column by the reference evaluator, once per distinct value if it reads a single column."""
     refs = {e.parts for e in ex.walk(column.expr) if isinstance(e, ex.Ref)}
     calls = any(isinstance(e, ex.Call) and e.name in ("time", "type") for e in ex.walk(column.expr))
     if len(refs) == 1 and not calls:
@@ -338,7 +339,7 @@ def _evaluated(column: Column, batch: Batch) -> pa.Array:
 
 
 def _every_event(batch: Batch) -> Iterator[Event]:
-    """Every row as an event; its time and type are only known where events are in order of rows or were placed."""
+    """Yield every row as an event; a row that is not in the batch is an empty event."""
     rows = max((len(column) for column in batch.columns.values()), default=len(batch))
     places = np.full(rows, -1, np.int64)
     places[np.arange(len(batch)) if batch.order is None else batch.order] = np.arange(len(batch))
@@ -353,7 +354,7 @@ def _answer(column: Column, event: Event, batch: Batch) -> int | float | str | N
 
 
 def number_of(value: Any, family: int) -> int | float | str | None:
-    """A value as its column carries it; None for null and for what is of another kind."""
+    """Convert a value to its column's representation; None for null and for a value of another family."""
     match family, value:
         case (y.BOOLEAN, bool()):
             return int(value)
@@ -376,7 +377,7 @@ def _array(values: Sequence[int | float | str | None], family: int) -> pa.Array:
 
 
 def _encode_texts(bytecode: CompiledPattern, texts: Mapping[int, Loaded], events: IntArray, batch: Batch) -> IntArray:
-    """Give every text a number, the same in all columns; in the order of the texts where conditions compare by it."""
+    """Encode strings with one dictionary for all columns, sorted if conditions compare by order; return the tables."""
     if not texts and not bytecode.texts:
         return bytecode.tables
     dictionaries = [column.texts for column in texts.values()]
@@ -403,7 +404,7 @@ def _encode_texts(bytecode: CompiledPattern, texts: Mapping[int, Loaded], events
 
 @y.entry
 def compute_column(M: Arrays, formula: int, column: int, double: bool) -> None:
-    """Fill a column that is computed from others."""
+    """Fill a column that a formula computes from others."""
     e, w = M.events, M.space
     for i in range(e.shape[1]):
         evaluate_bytecode(M, formula, w[y.A_BIND], i)
@@ -417,7 +418,7 @@ def compute_column(M: Arrays, formula: int, column: int, double: bool) -> None:
 
 @y.entry
 def mark_bit(M: Arrays, kinds: Codes, kind: int, formulas: Ints, bit: int, row: int, every: bool) -> None:
-    """Set a bit of every event that is of the kind (any, where ``every``) and for which the formulas hold."""
+    """Set a bit of every event of the type (of any type if ``every``) for which the formulas hold."""
     e, w = M.events, M.space
     for i in range(len(kinds)):
         if not every and kinds[i] != kind:
@@ -435,7 +436,7 @@ def _mark(bytecode: CompiledPattern, batch: Batch, arrays: Arrays) -> None:
     mask, must = arrays.events[y.E_MASK], arrays.events[y.E_MUST]
     kinds = np.ascontiguousarray(batch.kinds, np.int32)
     codes = {name: i for i, name in enumerate(batch.kind_names)}
-    plain = np.zeros(len(batch.kind_names) + 1, np.int64)  # the last place is for null
+    plain = np.zeros(len(batch.kind_names) + 1, np.int64)  # the last entry is for null
     asked = []
     for bit, about in enumerate(bytecode.bits):
         if about.predicates:

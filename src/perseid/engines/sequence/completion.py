@@ -61,7 +61,7 @@ def timeout_time(M: Arrays, at: int, start: int, end: int, horizon: int) -> int:
 
 @compiled
 def accepted_end(M: Arrays, at: int, start: int) -> int:
-    """The time at which a match that is accepted here ends, its negations included; NONE if bounds or guards reject it."""
+    """The end time of a match accepted here, its negations included; NONE if bounds or guards reject it."""
     t, e, w = M.tables, M.events, M.space
     closing = window_end(M, start)
     end = w[at + CLOCK]
@@ -79,7 +79,7 @@ def accepted_end(M: Arrays, at: int, start: int) -> int:
 
 @compiled
 def begin_attempt(M: Arrays, events: int) -> None:
-    """Set where an attempt in a key with so many events stops: at its budget, at that of the key, or where the call pauses."""
+    """Set the step limit of a start: its own budget, that of the key, or the next pause, if earlier."""
     w = M.space
     end = w[C_STEPS] + w[C_MAX_STEPS] + w[C_ATTEMPT_STEPS] * events
     w[C_STEPS_END] = min(end, w[C_KEY_END], w[C_PAUSE])
@@ -87,7 +87,7 @@ def begin_attempt(M: Arrays, events: int) -> None:
 
 @compiled
 def begin_key(M: Arrays, events: int) -> None:
-    """Set the budget of a key with so many events."""
+    """Set the limits of steps and matches of a key with this number of events."""
     w = M.space
     w[C_KEY_END] = w[C_KEY_STEPS] + w[C_MAX_STEPS] + w[C_EVENT_STEPS] * events
     w[C_MATCHES_END] = w[C_MAX_MATCHES] + w[C_EVENT_MATCHES] * events
@@ -96,7 +96,7 @@ def begin_key(M: Arrays, events: int) -> None:
 
 @compiled
 def stopped_by(M: Arrays) -> int:
-    """Why a search has stopped: SPENT, PAUSED, or FULL."""
+    """The reason why a search has stopped: SPENT, PAUSED, or FULL."""
     w = M.space
     if w[C_KEY_MATCHES] > w[C_MATCHES_END]:
         return SPENT

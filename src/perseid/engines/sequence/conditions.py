@@ -1,7 +1,7 @@
-"""Formulas: expressions over what a thread has bound, run on a small stack of numbers.
+"""Evaluates formulas, the bytecode of expressions over a thread's events, on a small stack.
 
-Every value is an int64 or a double beside a null flag; the compiler knows which, so each opcode is for one of them.
-Nothing raises: overflow, a zero divisor and what is not bound are null, as in :mod:`perseid.semantics.values`.
+Every value is an int64 or a double with a null flag. Types are static, so that each opcode handles one of the two.
+Nothing raises: overflow, a zero divisor and unbound steps are null, as in :mod:`perseid.semantics.values`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def product_overflows(a: int, b: int) -> bool:
 
 @compiled
 def compare_doubles(a: float, b: float) -> int:
-    """-1, 0 or 1; NaN equals itself and is above every number."""
+    """Return -1, 0 or 1; NaN equals itself and is greater than every number."""
     if a != a or b != b:
         return int(a != a) - int(b != b)
     return int(a > b) - int(a < b)
@@ -47,7 +47,7 @@ def compare_doubles(a: float, b: float) -> int:
 
 @compiled
 def remainder(a: int, b: int) -> int:
-    """With the sign of the dividend, as SQL has it."""
+    """The remainder with the sign of the dividend, as in SQL."""
     if b == -1:
         return 0
     r = a % b
@@ -63,13 +63,13 @@ def remainder_double(a: float, b: float) -> float:
 
 @compiled
 def outside(question: int, at: int, own: int) -> int:
-    """Answered by the reference evaluator where the kernel runs as plain Python; never asked where it is compiled."""
+    """Evaluate a condition without an opcode: the reference evaluator in plain Python, unused if compiled."""
     return -1
 
 
 @compiled
 def load(M: Arrays, column: int, position: int, sp: int) -> None:
-    """Put a column's value of an event on the stack; what is not bound is null."""
+    """Push a column's value of an event; null if ``position`` is negative (unbound)."""
     t, e, w, r = M.tables, M.events, M.space, M.reals
     if position < 0 or (e[E_NULLS, position] >> column) & 1:
         w[w[A_NULLS] + sp] = 1
@@ -83,7 +83,7 @@ def load(M: Arrays, column: int, position: int, sp: int) -> None:
 
 @compiled
 def total(M: Arrays, at: int, slot: int, sp: int) -> None:
-    """Put a running total on the stack."""
+    """Push a running total."""
     t, w, r = M.tables, M.space, M.reals
     row = t[S_TOTAL_TABLE] + slot * TOTAL_WIDTH
     function = t[row + T_FUNCTION]
@@ -101,7 +101,7 @@ def total(M: Arrays, at: int, slot: int, sp: int) -> None:
     if known == 0:
         return
     if function == TOTAL_SUM:
-        # Kept in two halves, so that only the sum itself can overflow and not the way to it.
+        # Stored in two halves, so that only the sum itself can overflow, not an intermediate result.
         low, high = int(w[w[A_TOTALS] + ints + 1]), int(w[w[A_TOTALS] + ints + 2])
         high += low >> 32
         if -(2**31) <= high < 2**31:
@@ -187,7 +187,7 @@ def add_to_totals(M: Arrays, slots: int, step: int, position: int) -> None:
 
 @compiled
 def evaluate(M: Arrays, formula: int, at: int, own: int) -> int:
-    """Evaluate a formula: 1, 0, or -1 for null; its value is left in the first place of the stack."""
+    """Evaluate a formula: 1, 0, or -1 for null; its value is left at the bottom of the stack."""
     t, e, w, sd = M.tables, M.events, M.space, M.reals
     si, sn = w[A_STACK], w[A_NULLS]
     i = formula
@@ -227,7 +227,7 @@ def evaluate(M: Arrays, formula: int, at: int, own: int) -> int:
                     w[si + sp] = int(e[E_TIME, position])
             elif op == F_TOTAL:
                 total(M, at, a, sp)
-            else:  # F_PREV: the value some rounds before the last, b packs column and offset
+            else:  # F_PREV: the value some iterations before the last; b packs column and offset
                 k, left, position = w[at + COUNT] - 1, b >> 8, -1
                 while k >= 0:
                     if w[w[A_TAKEN] + TAKEN_WIDTH * (k) + K_STEP] == a:

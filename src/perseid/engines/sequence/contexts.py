@@ -1,8 +1,8 @@
-"""Event contexts over arrays: which partial matches may use an event (:mod:`perseid.semantics.contexts` says how).
+"""Event contexts over arrays: which partial matches may use an event, as in :mod:`perseid.semantics.contexts`.
 
-Partial matches are frames in a pool, in the order they came about. The events of each are a list from the last one back,
-which partial matches that grow from one another share. On a stream a partial match is made again from its first event in
-the next call. Under chronicle, immediate and recent that would need the events that others took, so it is stored instead.
+Partial matches are frames in a pool, in order of creation. The events of each are a linked list from the last one back,
+which partial matches that extend one another share. On a stream, the next call rebuilds a partial match from its first
+event. Under chronicle, immediate and recent that would need the events that others took, so it is stored instead.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ KEEP, DROP, COMPLETE, TIMED_OUT = 0, 1, 2, 3
 
 @compiled
 def occurs(M: Arrays, outer: int, low: int, high: int, program: int, since: int, horizon: int) -> int:
-    """DECIDED if something negated occurs among these events, GOES_ON, or FULL; the memo of its search is dropped."""
+    """DECIDED if a negated group matches among these events, GOES_ON, or FULL; the memo of its search is dropped."""
     w = M.space
     kept = w[C_KEYS]
     w[C_STARTED] += 1
@@ -61,7 +61,7 @@ def occurs(M: Arrays, outer: int, low: int, high: int, program: int, since: int,
 
 @compiled
 def dead(M: Arrays, o: int, start: int, seen: int, end: int, now: int, horizon: int) -> int:
-    """1 where an absence that the option depends on has been broken before ``seen``."""
+    """1 if the events so far violate a negation that the branch depends on; 0, or FULL."""
     t, w = M.tables, M.space
     last = w[o + LAST] + 1
     if not w[o + WATCHES]:
@@ -93,7 +93,7 @@ def dead(M: Arrays, o: int, start: int, seen: int, end: int, now: int, horizon: 
 
 @compiled
 def stopped(M: Arrays, o: int, seen: int) -> bool:
-    """Has an event come that ends the repetition whose next round the option would begin?"""
+    """True if an ``until`` event has ended the repetition that the branch would continue."""
     t, w = M.tables, M.space
     for k in range(w[o + UNTILS]):
         if stop_since(M, o, w[o + t[S_UNTILS] + k], w[o + LAST] + 1, seen) < seen:
@@ -103,7 +103,7 @@ def stopped(M: Arrays, o: int, seen: int) -> bool:
 
 @compiled
 def broken(M: Arrays, o: int, start: int, seen: int, horizon: int) -> int:
-    """1 where, among the events before ``seen``, something happens that the absences at the end rule out."""
+    """1 if the events so far violate a trailing negation; 0, or FULL."""
     t, w = M.tables, M.space
     for k in range(w[o + WATCHES]):
         watch = o + t[S_WATCHES] + k * WATCH_WIDTH
@@ -124,7 +124,7 @@ def broken(M: Arrays, o: int, start: int, seen: int, horizon: int) -> int:
 
 @compiled
 def verdict(M: Arrays, at: int, start: int, seen: int, end: int, now: int, horizon: int) -> int:
-    """What becomes of a partial match: its frame says which option it ended with in STEP, and when in CLOSING."""
+    """The verdict on a partial match, or FULL; one that completes or times out is written to the output."""
     t, w = M.tables, M.space
     width = t[S_FRAME]
     w[C_STEPS] += 1
@@ -166,7 +166,7 @@ def verdict(M: Arrays, at: int, start: int, seen: int, end: int, now: int, horiz
             continue
         if w[o + CLOSING] != FOREVER and w[o + CLOSING] < now:
             late = w[o + CLOSING] if late == NONE else late
-        elif now != FOREVER:  # At the end of the stream no option waits any longer.
+        elif now != FOREVER:  # At the end of the stream no branch stays open.
             waiting = True
     w[C_TOP] = top
     if waiting:
@@ -180,7 +180,7 @@ def verdict(M: Arrays, at: int, start: int, seen: int, end: int, now: int, horiz
 
 @compiled
 def settle(M: Arrays, partials: int, count: int, seen: int, end: int, now: int, horizon: int) -> int:
-    """Complete and drop what is decided; how many partial matches are left, or FULL.
+    """Complete, time out and drop decided partial matches; returns the number of those left, or FULL.
 
     The list holds every frame of the pool: those in use first, in order, then those that are free.
     """
@@ -200,7 +200,7 @@ def settle(M: Arrays, partials: int, count: int, seen: int, end: int, now: int, 
 
 @compiled
 def usable(M: Arrays, at: int, position: int, horizon: int) -> int:
-    """The frame of the preferred option with which a partial match can use the event; 0 where none can; or FULL."""
+    """The frame of the preferred branch by which a partial match can take the event; 0 if none can, or FULL."""
     t, e, w = M.tables, M.events, M.space
     width = t[S_FRAME]
     w[C_STEPS] += 1
@@ -231,7 +231,7 @@ def usable(M: Arrays, at: int, position: int, horizon: int) -> int:
 
 @compiled
 def begin(M: Arrays, seed: int, ways: int, low: int, position: int, target: int, horizon: int) -> int:
-    """The first way in which this event can start a match, written to ``target``: 1, 0 or FULL."""
+    """Start a partial match with this event by the first branch that takes it, in ``target``: 1, 0 or FULL."""
     t, w = M.tables, M.space
     width = t[S_FRAME]
     for k in range(ways):
@@ -265,9 +265,9 @@ def begin(M: Arrays, seed: int, ways: int, low: int, position: int, target: int,
 
 @compiled
 def go_on(M: Arrays, at: int, o: int, position: int, target: int) -> int:
-    """The partial match with the event, written to ``target``: 1, or 0 where ``must`` ends it, or FULL.
+    """Extend a partial match by the event, in ``target``: 1, or 0 if ``must`` rejects it, or FULL.
 
-    Its option ``o`` is one of those from the top of the frames on.
+    Its branch ``o`` is one of the frames from ``C_TOP`` on.
     """
     t, w = M.tables, M.space
     step, before, start = w[o + STEP], w[at + TAKEN_LIST], w[at + STARTED_AT]
@@ -278,7 +278,7 @@ def go_on(M: Arrays, at: int, o: int, position: int, target: int) -> int:
         return answer
     place = totals_place(M, target)
     if t[S_TOTALS] and w[target + TOTALS] != place:
-        # The step added nothing to them, and the frame they lie with may soon be another's.
+        # The step updates no totals, so they are still in another frame's slot, which may be reused.
         copy_totals(M, w[target + TOTALS], place)
         w[target + TOTALS] = place
     w[target + WENT_ON] = 0
@@ -288,7 +288,7 @@ def go_on(M: Arrays, at: int, o: int, position: int, target: int) -> int:
 
 @compiled
 def same_state(M: Arrays, a: int, b: int) -> bool:
-    """Do two partial matches stand at the same point: last step, rounds and members done?"""
+    """True if two partial matches are in the same state: last step, iterations, and completed members."""
     t, w = M.tables, M.space
     if w[w[a + TAKEN_LIST] + L_STEP] != w[w[b + TAKEN_LIST] + L_STEP]:
         return False
@@ -300,7 +300,7 @@ def same_state(M: Arrays, a: int, b: int) -> bool:
 
 @compiled
 def gather(M: Arrays, at: int, position: int) -> int:
-    """Let a partial match of the cumulative context gather an event of a step it has passed: 1, 0, or FULL."""
+    """Add an event to a step that a partial match of the cumulative context has passed: 1, 0, or FULL."""
     t, e, w = M.tables, M.events, M.space
     if not recall(M, at):
         return FULL
@@ -330,7 +330,7 @@ def gather(M: Arrays, at: int, position: int) -> int:
 
 @compiled
 def forget(M: Arrays, partials: int, k: int, count: int) -> None:
-    """Take a partial match out of the list; its frame is free."""
+    """Remove a partial match from the list and free its frame."""
     w, at = M.space, M.space[partials + k]
     for n in range(k, count - 1):
         w[partials + n] = w[partials + n + 1]
@@ -339,10 +339,10 @@ def forget(M: Arrays, partials: int, k: int, count: int) -> None:
 
 @compiled
 def keep_newest(M: Arrays, partials: int, count: int, newer: int, position: int, horizon: int) -> int:
-    """Keep only the newest partial match of each state, in order of recency (recent); returns their number, or FULL."""
+    """Retain the newest partial match of each state, in order of recency (recent); returns their number, or FULL."""
     w = M.space
     total, kept, now = count + newer, 0, M.events[E_TIME, position]
-    completes = M.tables[S_CURRENT] > M.tables[S_UNTILS]  # An `until` can complete what the event replaces.
+    completes = M.tables[S_CURRENT] > M.tables[S_UNTILS]  # `until` or a negation can complete what the event replaces.
     for k in range(total):
         at = w[partials + k]
         replaced = False
@@ -355,7 +355,7 @@ def keep_newest(M: Arrays, partials: int, count: int, newer: int, position: int,
         if replaced and completes and k < count and verdict(M, at, w[at + STARTED_AT], seen, seen, now, horizon) < 0:
             return FULL
         if not replaced:
-            # The frames between are replaced ones; they stay behind those that are kept.
+            # The frames in between are replaced ones; they move behind the retained ones.
             w[partials + k] = w[partials + kept]
             w[partials + kept] = at
             kept += 1
@@ -364,7 +364,7 @@ def keep_newest(M: Arrays, partials: int, count: int, newer: int, position: int,
 
 @compiled
 def end_all(M: Arrays, partials: int, count: int, position: int, horizon: int) -> int:
-    """End all partial matches; those that the event completes, by `until` or an absence, are matches. Returns 0, or FULL."""
+    """End all partial matches; emit those that the event completes, by `until` or a negation. Returns 0, or FULL."""
     if count and M.tables[S_CURRENT] > M.tables[S_UNTILS]:
         if settle(M, partials, count, position + 1, position + 1, M.events[E_TIME, position], horizon) < 0:
             return FULL
@@ -375,9 +375,9 @@ def end_all(M: Arrays, partials: int, count: int, position: int, horizon: int) -
 def use(
     M: Arrays, partials: int, count: int, seed: int, ways: int, low: int, position: int, horizon: int, starts: bool
 ) -> int:
-    """Offer an event to the partial matches as the context says; how many there are then, or FULL.
+    """Offer an event to the partial matches as the context prescribes; returns their new number, or FULL.
 
-    Where it does not start any, what it started in an earlier call is over.
+    Unless ``starts``, it starts none: one that it started in an earlier call has ended.
     """
     t, w = M.tables, M.space
     context = t[S_CONTEXT]
@@ -399,7 +399,7 @@ def use(
             forget(M, partials, 0, count)
         return count if answer == 1 else count - 1
     if chronicle:
-        # The frame behind the list is for the fresh one, the next for one that goes on.
+        # The first free frame is for the new partial match, the next for one that is extended.
         has_fresh = begin(M, seed, ways, low, position, w[partials + count], horizon)
         if has_fresh < 0:
             return FULL
@@ -462,7 +462,7 @@ def use(
 
 @compiled
 def held_until(M: Arrays, partials: int, count: int) -> int:
-    """The earliest time at which a partial match that could be accepted, and still waits for more, would end."""
+    """The earliest end time of an open partial match that could already be accepted; FOREVER if none, or FULL."""
     t, w = M.tables, M.space
     held = FOREVER
     for k in range(count):
@@ -483,7 +483,7 @@ def held_until(M: Arrays, partials: int, count: int) -> int:
 
 @compiled
 def carries(M: Arrays) -> bool:
-    """Can a partial match not be made again from its own events?"""
+    """True if the context's partial matches cannot be rebuilt from their own events."""
     context = M.tables[S_CONTEXT]
     return bool(context == CHRONICLE or context == IMMEDIATE or context == RECENT)
 
@@ -492,7 +492,7 @@ def carries(M: Arrays) -> bool:
 def restore_run(
     M: Arrays, partials: int, seed: int, ways: int, begins: int, carried: Ints, first: int, last: int
 ) -> int:
-    """Restore the partial matches from ``first`` to before ``last``; those that cannot come about are dropped. Or FULL."""
+    """Restore the valid partial matches from ``first`` to before ``last``; returns their number, or FULL."""
     t, w = M.tables, M.space
     width, size = t[S_FRAME], pool_size(M)
     count = 0
@@ -512,7 +512,7 @@ def restore_run(
             before = position
             w[C_TOP] = seed + (1 + ways) * width
             if k > link:
-                # What it has taken lies on the stack: it was put there by taking it.
+                # Its events are on the stack, where ``take`` has put them.
                 there = epsilon_closure(M, at, w[C_TOP])
                 if there < 0:
                     return FULL
@@ -541,7 +541,7 @@ def restore_run(
 
 @compiled
 def save_run(M: Arrays, at: int) -> bool:
-    """Append a partial match to the output, with whether it went on and its ways; False where there is no room."""
+    """Append a partial match to the output, with its branches and WENT_ON; False if there is no capacity."""
     t, w = M.tables, M.space
     count, unified, to = w[at + COUNT], t[S_UNIFIED_COUNT], w[C_OUT]
     if to + MATCH_HEAD + 2 * unified + 2 * count > w[A_OUT_END]:
@@ -563,9 +563,9 @@ def save_run(M: Arrays, at: int) -> bool:
 
 @entry
 def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: Ints, opens: Ints, carried: Ints) -> int:
-    """Every partition from where the counters say on, event by event; FULL asks for more room for the partition.
+    """Process the partitions event by event, resuming at the counters; FULL to be called with more capacity.
 
-    SPENT if a partition has used up its budget, PAUSED to be called again.
+    SPENT if a partition has exhausted its budget, PAUSED to be called again.
 
     ``opens`` is 1 at each event of a stream that may start a partial match. ``carried`` has stored ones, by partition.
     """
@@ -612,7 +612,7 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
             elif horizon != NONE:
                 now = horizon + 1
             w[C_TOP] = seed + (1 + ways) * width
-            # What is decided before this event, also by the one before it; then the event.
+            # Settle what time and the events before this one decide; then offer the event.
             count = settle(M, partials, count, position, end, now, horizon)
             if position == end or count < 0:
                 break
@@ -622,7 +622,8 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
             starts = len(opens) == 0 or opens[position] != 0
             count = use(M, partials, count, seed, ways, low, position, horizon, starts)
             if count > t[S_MATCH_CAP]:
-                # What it decides is found before the next event, but for what would be forgotten here.
+                # Partial matches that the event decides are settled before the next one, but the cap would drop them
+                # here.
                 count = settle(M, partials, count, position + 1, end, now, horizon)
             if count < 0:
                 break
@@ -661,7 +662,7 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
 
 @entry
 def saved_run_starts(flat: Ints, unified: int, starts: Ints) -> int:
-    """How many partial matches were put down, and where each begins as far as ``starts`` has room."""
+    """Count saved partial matches and write their offsets to ``starts`` up to its length."""
     count, at = 0, 0
     while at < len(flat):
         if flat[at + 1] == STILL_OPEN:

@@ -1,10 +1,10 @@
-"""How many matches there are, without making them: ``->>`` can have more matches than memory has room for.
+"""Counts matches without enumerating them: ``->>`` can have more matches than fit into memory.
 
 For a chain of steps, each reached by ``->>`` and decided by its event alone, an event is a small matrix: row i, column
-j says in how many ways a partial match of i steps becomes one of j with it. The matrix of a stretch of events is the
-product of theirs, and a match that ends with an event is counted by the product over its window. Windows slide, so
-products are kept in two stacks (the front's are suffix products), and an event costs a few products of small matrices
-however many partial matches are open.
+j is the number of ways in which it extends a partial match of i steps to one of j. The matrix of a range of events is
+the product of theirs, and matches that end with an event are counted by the product over its window. Windows slide, so
+products are stored in two stacks (those in front are suffix products), and an event costs a few products of small
+matrices, however many partial matches are open.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Chain:
     repeated: tuple[bool, ...]
     window: int | None
     variable: int | None
-    """The column all steps are unified by, where there is one: then each of its values is a stream of its own."""
+    """The column by which all steps are unified, or None; each of its values is counted separately."""
 
 
 def chain_of(bytecode: CompiledPattern) -> Chain | str:
-    """The chain a pattern is, or in words why it has to be enumerated."""
+    """The chain of a pattern, or the reason why its matches have to be enumerated."""
     core, programs = bytecode.pattern.pattern, bytecode.pattern.programs
     head = bytecode.tables
     if core.context is not None or core.skip.mode != "none":
@@ -98,7 +98,7 @@ def chain_of(bytecode: CompiledPattern) -> Chain | str:
 
 
 def _variable(bytecode: CompiledPattern, steps: list[int]) -> int | str | None:
-    """The one column that all steps are equal in, because they are unified by it or each equals an earlier one."""
+    """The one column in which all steps are equal, by unification or by conditions; None, or a reason to enumerate."""
     head = bytecode.tables
     found: list[tuple[int, int] | None] = []
     for step in steps:
@@ -120,7 +120,7 @@ def _variable(bytecode: CompiledPattern, steps: list[int]) -> int | str | None:
             return "several values are unified"
         found.append((int(head[first]), int(head[first + 1])) if count else None)
     if found[0] is None and len(found) > 1 and found[1] is not None and found[1][0] == -1:
-        found[0] = found[1]  # The first has nothing before it to equal.
+        found[0] = found[1]  # The first step has no earlier one to equal.
     columns = set(found)
     if columns == {None}:
         return None
@@ -135,10 +135,10 @@ def _variable(bytecode: CompiledPattern, steps: list[int]) -> int | str | None:
 def count_chains(
     time: Any, fits: Any, repeats: Any, steps: int, window: int, offsets: Any, counts: Any, front: Any, back: Any
 ) -> int:
-    """Matches of each partition, added to ``counts``; OVERFLOW where a number grows out of 64 bits.
+    """Add the matches of each partition to ``counts``; returns 0, or OVERFLOW if a number may exceed 64 bits.
 
-    ``fits[i]`` has bit k set where event i fits step k; ``front`` has room for a matrix per event of the longest
-    partition and one more.
+    ``fits[i]`` has bit k set if event i fits step k; ``front`` has one matrix per event of the longest partition and
+    one more.
     """
     states = steps + 1
     for partition in range(len(offsets) - 1):
@@ -153,7 +153,7 @@ def count_chains(
                 while first < i and time[first] < time[i] - window:
                     first += 1
                     if first > turned:
-                        # The front is used up: the back, turned round, is the new one.
+                        # The front is empty: it is rebuilt from the events of the back as suffix products.
                         for a in range(states):
                             for b in range(states):
                                 front[i - low, a, b] = 1 if a == b else 0
@@ -204,7 +204,7 @@ def count_chains(
 
 
 def count_exactly(time: IntArray, fits: IntArray, chain: Chain, offsets: IntArray) -> list[int]:
-    """The same with numbers of any size, for windows that hold few events or counts that are beyond 64 bits."""
+    """Count with integers of any size, for counts that exceed 64 bits; each event visits every open start."""
     steps, window = len(chain.steps), chain.window
     out = []
     for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):

@@ -1,6 +1,6 @@
-"""The sequence engine as drivers know it: a plan, and one step over the rows of a shard.
+"""The interface of the sequence engine: a plan, and one step over the rows of a shard.
 
-A driver only plans: what is compiled is imported where it runs.
+A driver only plans; kernels compile on import, so they are imported where they run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def make_linked_plan(
     arrow: Mapping[str, pa.DataType] | None = None,
     strictly_later: bool = False,
 ) -> SequencePlan:
-    """The same, with links where patterns take matches of others."""
+    """Compile a set like :func:`make_plan`, with stages if patterns consume matches of others."""
     if not any(pattern.feeds_on for pattern in plan.patterns):
         return make_plan(plan, types, arrow=arrow, strictly_later=strictly_later)
     from perseid.engines.sequence.pattern_dag import compile_stages
@@ -50,7 +50,7 @@ def find_all(
     threads: int = 1,
     compiled: bool = True,
 ) -> list[PatternMatches]:
-    """The matches of every pattern in numbers, with what is needed to make rows of them."""
+    """Find the encoded matches of every pattern, with the data needed to materialize them."""
     from perseid.engines.sequence.columns import Batch, batch_in
     from perseid.engines.sequence.output import PatternMatches
     from perseid.engines.sequence.run import find
@@ -65,7 +65,7 @@ def find_all(
             order, offsets, occurrence, duplicates = arranged(rows, route, chosen)
             places[route] = batch_in(rows, order), offsets, occurrence, duplicates
         shared, offsets, occurrence, duplicates = places[route]
-        batch = replace(shared)  # what was loaded serves all patterns; the codes of texts are each pattern's own
+        batch = replace(shared)  # loaded columns are shared by all patterns; string codes differ by pattern
         raw, arrays = find(
             bytecode, batch, offsets, horizon=horizon, threads=threads, compiled=compiled, budget=plan.budget
         )
@@ -74,7 +74,7 @@ def find_all(
 
 
 def step(plan: SequencePlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """The matches of a shard: of all its rows where they have all come, else what is decided by now."""
+    """Run one step of a shard: emits all matches of a complete input, or those of a stream decided so far."""
     if plan.stages:
         from perseid.engines.sequence.pattern_dag import advance_stages
 
@@ -87,13 +87,13 @@ def step(plan: SequencePlan, rows: EventBatch, state: bytes | None, watermark: W
 
     found = find_all(plan, rows)
     table, counters = match_table(found, rows, plan.schema)
-    # A row that goes several ways is one event: it is counted on the first.
+    # A row with several routes is one event: it is counted on the first.
     duplicates = next((one.duplicates for one in found if one.bytecode.pattern.route == min(rows.keys)), 0)
     return StepResult(table, None, None, {"events": len(rows), "duplicates": duplicates, **counters})
 
 
 def report(state: bytes) -> StateReport:
-    """What a state of this engine's holds."""
+    """Summarize a state of this engine."""
     from perseid.engines.sequence.report import report as reported
 
     return reported(state)

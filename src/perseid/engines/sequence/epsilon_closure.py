@@ -23,7 +23,7 @@ def add_watch(M: Arrays, at: int, program: int, position: int, since: int, until
 
 @compiled
 def close_zone(M: Arrays, at: int) -> bool:
-    """Leave the innermost zone, which may end with an absence that lasts until its window closes."""
+    """Leave the innermost zone, which may end with a negation up to the end of its window; False if it rejects."""
     t, e, w = M.tables, M.events, M.space
     w[at + ZONES] -= 1
     depth = w[at + ZONES]
@@ -49,7 +49,7 @@ def close_zone(M: Arrays, at: int) -> bool:
 
 @compiled
 def wanted_by(M: Arrays, first: int, count: int) -> int:
-    """The mask of events that one of some branches can take."""
+    """The mask of events that at least one of the branches can take."""
     t, w = M.tables, M.space
     wanted = 0
     for at in range(first, first + count * t[S_FRAME], t[S_FRAME]):
@@ -60,10 +60,10 @@ def wanted_by(M: Arrays, first: int, count: int) -> int:
 
 @compiled
 def epsilon_closure(M: Arrays, root: int, first: int) -> int:
-    """Write the branches of a thread, the preferred one first, as frames from ``first`` on; returns their number, or FULL."""
+    """Write the branches of a thread as frames from ``first`` on, preferred first; returns their number, or FULL."""
     t, w = M.tables, M.space
     width = t[S_FRAME]
-    # A branch is followed in its own frame; those to be followed later wait on a stack of frames.
+    # A branch is followed in its own frame; pending branches are on a stack of frames.
     base = w[A_WORK]
     room = (w[A_WORK_END] - base) // width
     strictly = t[S_STRICTLY]
@@ -109,8 +109,8 @@ def epsilon_closure(M: Arrays, root: int, first: int) -> int:
         elif op == LOOP_BACK:
             r = at + t[S_REGISTERS] + 3 * t[i + 1]
             i = t[i + 2]
-            # An empty iteration stands for all iterations that are still required; where none is, it leads nowhere.
-            # The count decides that before it is capped: without an upper bound, it is capped at the lower one.
+            # An empty iteration replaces all iterations that are still required; if none is required, the branch is
+            # dead. This is checked before the count is capped: without an upper bound, it is capped at the lower one.
             dead = w[at + COUNT] == w[r + 1] and w[r] >= t[i + 2]
             w[r] += 1
             if t[i + 3] < 0 and w[r] > t[i + 2] and w[r] > 1:

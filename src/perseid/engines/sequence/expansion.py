@@ -35,7 +35,7 @@ from perseid.runtime.jit import inlined
 
 @inlined
 def can_end(M: Arrays, first: int, count: int, negated: bool) -> bool:
-    """True if one of some branches is accepted whatever comes."""
+    """True if one of the branches is accepted regardless of later events."""
     t, w = M.tables, M.space
     for branch in range(first, first + count * t[S_FRAME], t[S_FRAME]):
         if w[branch + STEP] < 0 and (negated or not w[branch + WATCHES]):
@@ -45,10 +45,10 @@ def can_end(M: Arrays, first: int, count: int, negated: bool) -> bool:
 
 @inlined
 def drop_nodes(M: Arrays, base: int, thread: int, count: int) -> None:
-    """Move a thread and the branches behind it to where the node at ``base`` lies, which is dropped with all after it.
+    """Move a thread and the branches behind it to the node at ``base``, which is dropped with all after it.
 
-    The thread can end here, so that no earlier choice is reconsidered: a repetition at the end of a pattern needs no more
-    capacity than one in the middle.
+    The thread can end here, so that no earlier choice is reconsidered: a repetition at the end of a pattern needs no
+    more capacity than one in the middle.
     """
     t, w = M.tables, M.space
     width = t[S_FRAME]
@@ -112,7 +112,7 @@ def program_events(M: Arrays, program: int) -> int:
 def next_completion(M: Arrays, branch: int, watch: int, position: int, start: int, end: int, negated: bool) -> int:
     """The next event after ``position`` (-1: the first) that may complete a negated group, or -1.
 
-    Only an event that the group takes can complete it, except that it may be complete at once.
+    Only an event that the group takes can complete it, except that it may be complete immediately.
     """
     e, w = M.events, M.space
     limit = w[branch + CLOSING]
@@ -130,9 +130,9 @@ def next_completion(M: Arrays, branch: int, watch: int, position: int, start: in
 
 @inlined
 def bound_branches(M: Arrays, record: int) -> int:
-    """Bound the branches of the newest node, from ``R_BRANCH`` on; CALL if a negated group has to be searched for, else SCAN.
+    """Bound the newest node's branches, from ``R_BRANCH`` on; CALL if a negated group must be searched for, else SCAN.
 
-    A branch is broken (BROKEN) with the first event that completes a negated group it watches.
+    ``BROKEN`` of a branch is the first event that completes a negated group it watches.
     """
     t, w = M.tables, M.space
     node, width = newest_node(M), t[S_FRAME]
@@ -179,7 +179,7 @@ def bound_branches(M: Arrays, record: int) -> int:
 
 @inlined
 def takes_first(M: Arrays, branch: int, position: int, start: int, end: int, negated: bool) -> bool:
-    """True if a branch that takes its first event and has none yet can take this one."""
+    """True if a branch that takes the first event that fits, and has none yet, can take this one."""
     t, e, w = M.tables, M.events, M.space
     moment = e[E_TIME, position]
     if (
@@ -206,7 +206,7 @@ def takes_first(M: Arrays, branch: int, position: int, start: int, end: int, neg
 def scan_events(M: Arrays, record: int) -> int:
     """Find the first event of each branch of the newest node that does not try all (``->>``); the next phase is TRY.
 
-    The first event that fits decides, unless only branches that can be spared want it.
+    The first event that fits commits the node, unless it fits only branches that are optional (SPARE).
     """
     t, e, w = M.tables, M.events, M.space
     node, width = newest_node(M), t[S_FRAME]
@@ -242,7 +242,7 @@ def scan_events(M: Arrays, record: int) -> int:
                 if not w[branch + SPARE]:
                     committed = 1
         if found and pending and not committed:
-            # Branches that have their event are not searched for again.
+            # Branches with an event are not scanned for again.
             wanted = 0
             for branch in range(first, after, width):
                 if w[branch + STEP] >= 0 and w[branch + CONTIGUITY] != ANY and w[branch + FOUND] == -1:

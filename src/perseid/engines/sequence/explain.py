@@ -1,4 +1,4 @@
-"""How the kernel runs each pattern, in words: what is compiled, and how events are found."""
+"""Describes how the kernel runs each pattern: compiled conditions, and the search for events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def explain_kernels(
     types: Mapping[str, t.Type],
     explain_search: Callable[[CompiledPattern], list[str]] | None = None,
 ) -> list[Row]:
-    """For each pattern, whether the compiled kernel evaluates every condition, and how it searches."""
+    """Report for each pattern if the compiled kernel evaluates every condition, and how it searches."""
     many = len(plan.patterns) > 1
     rows: list[Row] = []
     for bytecode in plan.patterns:
@@ -36,7 +36,7 @@ def explain_kernels(
 
 
 def explain_steps(bytecode: CompiledPattern) -> list[str]:
-    """How the events of steps are found that depend on earlier ones, and what that costs where it is not little."""
+    """Describe the search for events of steps with conditions on earlier ones, and its cost if it scans."""
     out = []
     for step in bytecode.pattern.pattern.steps:
         name, posting = step.name or print_kind(step.kind), bytecode.posting_of(step.id)
@@ -50,7 +50,7 @@ def explain_steps(bytecode: CompiledPattern) -> list[str]:
 
 
 def _why_not_compiled(expr: ex.Expr, types: Mapping[str, t.Type]) -> str:
-    """What keeps a condition from being a formula of the kernel."""
+    """The reason why a condition has no formula in the kernel."""
     named = [ref.parts[-1] for ref in ex.walk(expr) if isinstance(ref, ex.Ref)]
     missing = [name for name in named if name not in types]
     if missing:

@@ -1,8 +1,9 @@
-"""From expressions to formulas: what the kernel can compute itself, and which columns it needs for that.
+"""Compiles expressions to formulas, the bytecode that the kernel evaluates, and collects the columns they load.
 
-Numbers, texts, truth values and times are computed inside. A part of an expression that one event decides and that
-has no opcode (``lower(b.name)``) becomes a *column*, made before the search. What is left, such as joining the
-texts of two events, is asked of the reference evaluator: then the kernel runs as plain Python, and ``explain`` says so.
+The kernel computes numbers, strings, booleans and times itself. A part of an expression that one event decides and that
+has no opcode (``lower(b.name)``) becomes a *column*, computed before the search. The rest, such as concatenating the
+strings of two events, is left to the reference evaluator: the kernel then runs as plain Python, and ``explain`` reports
+it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from perseid.semantics.typing import infer, member_type
 MAX_COLUMNS = 62
 MAX_STACK = 60
 MAX_ITEMS = 64
-"""Longer lists are looked up as a column."""
+"""Longer lists are evaluated as a column."""
 
 _FAMILIES: dict[type, int] = {
     t.Integer: y.INTEGER,
@@ -41,35 +42,35 @@ _NULL = -1
 _OPEN = -2
 
 
-class NotCompilable(Exception):  # noqa: N818 - a turn of the road, not an error
+class NotCompilable(Exception):  # noqa: N818 - control flow, not an error
     """The kernel has no opcode for this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A value of one event that formulas load: a column of the data, or something computed from it."""
+    """A value of one event that formulas load: a column of the data, or an expression over columns."""
 
     expr: ex.Expr
     family: int
     formula: int | None = None
-    """Computed by this formula over other columns; None where it is read or asked of the evaluator."""
+    """The formula that computes it from other columns; None if it is read or left to the reference evaluator."""
 
 
 @dataclass
 class ExpressionCompiler:
-    """Formulas, constants and columns of one pattern, gathered while it is compiled."""
+    """Collects the formulas, constants and columns of one pattern during its compilation."""
 
     pattern: CorePattern
     types: Mapping[str, t.Type]
     tables: list[int]
-    """The pattern's tables: formulas and whole constants are added at their end and named by their place."""
+    """The pattern's tables: formulas and integer constants are appended and addressed by their offset."""
     columns: list[Column] = field(default_factory=list)
     code: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
-    """Places in the tables that hold the code of a text, known once the texts of the data are."""
+    """String constants by the offset in the tables of their code, which is filled in with the data."""
     doubles: list[float] = field(default_factory=list)
     totals: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """Function, column, family, step."""
+    """Running totals: function, column, family, step."""
     questions: list[ex.Expr] = field(default_factory=list)
     """Conditions for the reference evaluator."""
     sorted_texts: bool = False
@@ -83,30 +84,30 @@ class ExpressionCompiler:
         self.steps = named
         self.variables = {name: i for i, name in enumerate(sorted(self.pattern.unified))}
 
-    # what is asked from outside
+    # public interface
 
     def condition(self, expr: ex.Expr, own: int | None) -> int:
-        """The number of the formula of a condition; one the kernel cannot compute asks the evaluator."""
+        """Compile a condition and return its offset; one without an opcode calls the reference evaluator."""
         try:
             code, family = self._expr(expr, own)
             if family not in (y.BOOLEAN, _NULL):
-                code = [(y.F_NULL, 0, 0)]  # Only true holds: a number is not true.
+                code = [(y.F_NULL, 0, 0)]  # Only true satisfies a condition; a number never does.
         except NotCompilable:
             self.questions.append(expr)
             code = [(y.F_PYTHON, len(self.questions) - 1, 0)]
         return self._add(code)
 
     def value(self, expr: ex.Expr, own: int | None) -> tuple[int, int]:
-        """The formula of a value and its family; raises NotCompilable."""
+        """Compile a value and return its offset and family; raise NotCompilable."""
         code, family = self._expr(expr, own)
         return self._add(code), family
 
     def alone(self, expr: ex.Expr) -> int:
-        """The formula of a condition that one event decides; ``expr`` names the event's own columns only."""
+        """Compile a condition that one event decides; ``expr`` names the event's own columns only."""
         return self._add(self._boolean(*self._expr(expr, -1)))
 
     def column(self, expr: ex.Expr) -> int:
-        """The number of a column, where ``expr`` names nothing but the event's own columns."""
+        """The index of the column for ``expr``, added if it is new; ``expr`` names the event's own columns only."""
         key = print_expr(expr)
         if key in self._known:
             return self._known[key]
@@ -130,7 +131,7 @@ class ExpressionCompiler:
         return self._known[key]
 
     def _mixes(self, expr: ex.Expr) -> bool:
-        """Can an expression be a value of one family or of another, by which branch it takes?"""
+        """True if the branches of an expression have values of different families."""
         for part in ex.walk(expr):
             if isinstance(part, ex.Case):
                 branches = [result for _, result in part.whens]
@@ -144,7 +145,7 @@ class ExpressionCompiler:
         return False
 
     def unified_column(self, path: ex.Ref, name: str) -> int:
-        """The column of a unified value; where the kinds of its columns differ or have no family, a number for each value."""
+        """The column of a unified value; it holds codes if the families of the name's columns are mixed or unknown."""
         families = {self._family(other) for step in self.pattern.steps for other, of in step.unify if of == name}
         numbers = families <= {y.INTEGER, y.DOUBLE}
         if (len(families) == 1 or numbers) and not families & {_NULL, _OPEN}:
@@ -172,13 +173,13 @@ class ExpressionCompiler:
     def _family(self, expr: ex.Expr) -> int:
         try:
             found = infer(expr, ColumnTypes(self.types))
-        except Exception:  # what has no type is null or asked of the evaluator
+        except Exception:  # an expression without a type is null or left to the evaluator
             return _OPEN
         if isinstance(found, t.Null):
             return _NULL
         return _FAMILIES.get(type(found), _OPEN)
 
-    # expressions; ``own`` is the step whose event is at hand, -1 any event alone, None none
+    # expressions; ``own`` is the step of the current event, -1 for any single event, None for no event
 
     def _expr(self, expr: ex.Expr, own: int | None) -> tuple[list[tuple[int, int, int]], int]:
         try:
@@ -187,7 +188,7 @@ class ExpressionCompiler:
             return self._as_column(expr, own)
 
     def _as_column(self, expr: ex.Expr, own: int | None) -> tuple[list[tuple[int, int, int]], int]:
-        """One event decides this part: let it be a column."""
+        """Compile a part that one event decides as a column."""
         refs = references(expr)
         if refs.aggregated or isinstance(expr, (ex.Literal, ex.Param, ex.Ref)):
             raise NotCompilable(print_expr(expr))
@@ -207,7 +208,7 @@ class ExpressionCompiler:
         code, family = self._load(self.column(alone), step, own)
         if step in (own, -1):
             return code, family
-        # A step that took nothing has no event to ask: then the part is what it is where all is null.
+        # A step without an event has no column to load: the part then has its value for null columns.
         empty = evaluate(alone, MatchScope(frozenset(), Bindings(), None))
         if empty is None:
             return code, family
@@ -364,7 +365,7 @@ class ExpressionCompiler:
         elif {x, z} == {y.TIMESTAMP, y.DATE}:
             left, right = _moment(left, x), _moment(right, z)
         elif x != z:
-            # Kinds that cannot be compared: null, and <=> of two known values is not true either.
+            # Families that cannot be compared: null; ``<=>`` is left to the evaluator.
             if op == "<=>":
                 raise NotCompilable("<=>")
             return [(y.F_NULL, 0, 0)]
@@ -379,7 +380,7 @@ class ExpressionCompiler:
         return self._negated([*left, *right, (code, 0, 0)], op == "<>")
 
     def _with_decimal(self, op: str, a: ex.Expr, b: ex.Literal, own: int | None) -> list[tuple[int, int, int]]:
-        """A comparison with a decimal constant: exact with integers, as doubles with doubles."""
+        """Compile a comparison with a decimal constant: exact for integers, as doubles for doubles."""
         assert isinstance(b.value, Decimal)
         code, family = self._expr(a, own)
         if family == _NULL and op != "<=>":
@@ -398,7 +399,7 @@ class ExpressionCompiler:
             return self._compare("<=", a, whole, own)
         if op in (">", ">="):
             return self._compare(">", a, whole, own)
-        # Never equal, and null where the value is.
+        # Never equal; null if the value is null.
         never = [*self._compare("=", a, whole, own), *code, (y.F_IS_NULL, 0, 0), (y.F_AND, 0, 0)]
         return self._negated(never, op == "<>")
 
@@ -503,7 +504,7 @@ class ExpressionCompiler:
         return [(y.F_TOTAL, self.totals.index(slot), 0)]
 
     def equality(self, formula: int) -> tuple[int, int, int] | None:
-        """The own column, the step and its column, where a formula says no more than that these two are equal."""
+        """(own column, step, step's column) if the formula is just the equality of the two columns; else None."""
         code = [word for word in self.code[formula] if word[0] != y.F_END]
         if len(code) != 3 or code[2][0] != y.F_EQ:
             return None
@@ -513,7 +514,7 @@ class ExpressionCompiler:
         return None
 
     def looks_at_totals_of(self, formula: int, step: int) -> bool:
-        """Does a formula ask for running totals, or earlier rounds, of this step?"""
+        """True if a formula may read running totals or earlier iterations of this step."""
         return any(
             (op == y.F_TOTAL and self.totals[a][3] == step) or (op == y.F_PREV and a == step) or op == y.F_PYTHON
             for op, a, _ in self.code[formula]
@@ -551,7 +552,7 @@ _IN_PLACE = frozenset(
 
 
 class ColumnTypes:
-    """The types of columns, for :func:`perseid.semantics.typing.infer`: an event's own, or those of named steps too."""
+    """Column types for :func:`perseid.semantics.typing.infer`: an event's own, or those of named steps too."""
 
     def __init__(self, types: Mapping[str, t.Type], steps: Collection[str] = ()) -> None:
         self.types = types

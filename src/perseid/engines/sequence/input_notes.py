@@ -1,7 +1,7 @@
-"""What a local run can say beside its matches: names that occur in none of the events it was given.
+"""Notes of a local run: names that occur in none of its events.
 
-A wrong column is null and a wrong type never comes, so without a schema a slip of the pen is silence. Here all
-events are at hand, and silence can be explained.
+A misspelled column is null and a misspelled type never occurs, so without a schema a typo silently gives no match. A
+local run has all events, and can report this.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from perseid.semantics import types as t
 
 
 def notes(plan: Plan, types: Set[str], columns: Set[str], known: Mapping[str, t.Type] | None = None) -> list[str]:
-    """One sentence for each event type and column that no event has, and for conditions that columns' types forbid."""
+    """A note for each event type and column that no event has, and for each pattern with an ill-typed condition."""
     fed = {pattern.name for pattern in plan.patterns}
     wanted = {s.kind.name for p in plan.patterns for s in p.pattern.steps if isinstance(s.kind, ast.EventType)}
     out = [_note(f"no event has the type {name!r}", name, types) for name in sorted(wanted - types - fed)]
@@ -31,7 +31,7 @@ def notes(plan: Plan, types: Set[str], columns: Set[str], known: Mapping[str, t.
 
 
 def warn_of_keys(plan: Plan, columns: Set[str]) -> None:
-    """Warn of keys that no event has: all events are of one key then, and match across what should keep them apart."""
+    """Warn of keys that no event has: all events then have the same key, and match across entities."""
     keys = {path[0] for route in plan.routes for path in route.paths}
     for name in _nowhere(plan, columns):
         if name in keys:
@@ -39,7 +39,7 @@ def warn_of_keys(plan: Plan, columns: Set[str]) -> None:
 
 
 def _nowhere(plan: Plan, columns: Set[str]) -> list[str]:
-    """Columns that are asked for and that no event has, nor any match that feeds a pattern."""
+    """Columns that patterns read but that neither events nor matches that feed patterns have."""
     feeding = {name for pattern in plan.patterns for name in pattern.feeds_on}
     made = {name for p in plan.patterns if p.name in feeding for name, _ in p.pattern.returns}
     told = columns | made | ({"match_id"} if feeding else set())

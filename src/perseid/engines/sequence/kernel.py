@@ -1,4 +1,4 @@
-"""Searches every start of every partition, and unpacks the matches that were written."""
+"""Searches every start of every partition, and unpacks the matches from the output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from perseid.engines.sequence.thread_frame import bounds, clear_frame, fits, in_
 
 @compiled
 def count_tries(M: Arrays, tried: int) -> None:
-    """Add the steps of so many events tried; most paths of a straight pattern try too few for one."""
+    """Count the steps of ``tried`` events; most paths of a straight pattern try too few for one step."""
     if tried >> CHEAP_SHIFT:
         M.space[C_STEPS] += tried >> CHEAP_SHIFT
 
@@ -69,7 +69,7 @@ def follow(M: Arrays, at: int, start: int, end: int, horizon: int) -> int:
 
 @compiled
 def resume_after(M: Arrays, out: int, start: int) -> int:
-    """The first position from which the next attempt may start, after the match at ``out``."""
+    """The first position from which the next run may start, after the match at ``out``."""
     t, w = M.tables, M.space
     count = w[out + 3]
     pairs = out + MATCH_HEAD + 2 * t[S_UNIFIED_COUNT]
@@ -86,7 +86,7 @@ def resume_after(M: Arrays, out: int, start: int) -> int:
 
 @compiled
 def may_match(M: Arrays, first: int, count: int, start: int, end: int) -> bool:
-    """Do events of the kinds that are needed, given as (bit, strictly next), follow in time?"""
+    """True if events of the required steps, given as (mask, strictly next), follow within the window."""
     t, e, w = M.tables, M.events, M.space
     closing = window_end(M, start)
     if t[S_WITHIN_COUNT] >= 0 and start + t[S_WITHIN_COUNT] < end:
@@ -106,11 +106,11 @@ def may_match(M: Arrays, first: int, count: int, start: int, end: int) -> bool:
 
 @compiled
 def merge_points(M: Arrays, start: int, end: int, horizon: int, steps: int) -> None:
-    """After a start: decide whether the next ones keep the points that they reach, and their outcomes, for each other.
+    """After a start, decide if the next starts share the points that they reach, with their outcomes.
 
     A point has the same outcome from each start as long as no window that ends with its start cuts it off: all events
-    lie in the window of the first of these starts, and so in those of the later ones. A match ends it, because paths
-    less preferred than its own are not searched.
+    lie in the window of the first of these starts, and so in those of the later ones. A match ends the sharing, because
+    less preferred paths are not searched.
     """
     e, w = M.events, M.space
     if w[C_FOUND]:
@@ -126,19 +126,19 @@ def merge_points(M: Arrays, start: int, end: int, horizon: int, steps: int) -> N
 
 @entry
 def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: Ints, opens: Ints) -> int:
-    """Every partition from where the counters say on; GOES_ON when all is done, FULL to be asked again with more room.
+    """Search the partitions, resuming at the counters; GOES_ON when done, FULL to be called with more capacity.
 
-    SPENT if a partition has used up its budget, PAUSED to be called again.
+    SPENT if a partition has exhausted its budget, PAUSED to be called again.
 
-    A stream has a horizon in each partition (none: all has come) and ``opens``: 1 at each event that may start a match;
-    what is not decided stays 1.
+    A stream has a horizon in each partition (none: the input is complete) and ``opens``: 1 at each event that may start
+    a match; undecided starts stay 1.
     """
     t, e, w = M.tables, M.events, M.space
     width = t[S_FRAME]
     seed = w[A_FRAMES]
     clear_frame(M, seed)
     w[seed + PC] = t[S_CODE]
-    w[seed + TOTALS] = 1  # place 1: nothing seen yet
+    w[seed + TOTALS] = 1  # slot 1: totals of no events
     ways = epsilon_closure(M, seed, seed + width)
     if ways < 0:
         return FULL
@@ -148,7 +148,7 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
     wanted = wanted_by(M, seed + width, ways)
     ahead = 0
     if ways == 1 and wanted and not t[S_TIMEOUTS]:
-        # Most attempts end where the events that they need do not follow: a look at their kinds spares those.
+        # Most runs fail because required events do not follow: checking their masks skips those runs.
         ahead = required_steps(M, seed + width, seed, HEAD // 2)
         for k in range(seed, seed + 2 * ahead, 2):
             w[k] = bit_of(M, w[k])
@@ -177,7 +177,7 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
             if streams and not opens[start]:
                 start += 1
                 continue
-            # Once all it may span lies behind the horizon, an attempt is as decided as it will ever be.
+            # A run is decided once its whole possible span is at or before the horizon.
             spanned = t[S_BOUND] >= 0 and e[E_TIME, start] + t[S_BOUND] <= known
             horizon = NONE if spanned else known
             if ahead and horizon == NONE and not may_match(M, seed, ahead, start, end):
@@ -186,13 +186,13 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 start += 1
                 continue
             if not begun:
-                # Most keys begin no attempt at all: they need no budget.
+                # Most keys start no run: they need no budget.
                 begun = True
                 begin_key(M, end - low)
                 w[C_MERGING] = 0
             steps = w[C_STEPS]
             if not straight:
-                # A start of a straight pattern takes bounded time and has one match at most: only its tries count.
+                # A start of a straight pattern takes bounded time and has at most one match: only events tried count.
                 w[C_STEPS] += 1
                 begin_attempt(M, end - low)
             if w[C_STEPS] > w[C_STEPS_END]:
@@ -202,7 +202,7 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 if answer != SPENT:
                     w[C_STEPS] = steps
                 return answer
-            # Everything that starts with this event.
+            # All runs that start with this event.
             written, held, capped = w[C_OUT], w[C_HELD], w[C_CAPPED]
             matches = w[C_KEY_MATCHES]
             w[C_OPEN] = 0
@@ -248,19 +248,19 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 w[C_RESUME] = resume
                 answer = stopped_by(M)
                 if answer != SPENT:
-                    # The start is searched again: what it cost so far does not count.
+                    # The start is searched again: its steps and matches so far do not count.
                     w[C_STEPS] = steps
                     w[C_KEY_MATCHES] = matches
                 return answer
             if merges:
                 merge_points(M, start, end, horizon, w[C_STEPS] - steps - 1)
             if w[C_STUCK] >= 0 and (w[C_FOUND] or w[C_OPEN]):
-                w[w[C_STUCK] + 1] = -1  # It did not time out after all.
+                w[w[C_STUCK] + 1] = -1  # A run matched or is open: the timeout is void.
             if streams and not w[C_OPEN]:
                 opens[start] = 0
             if mode != SKIP_NONE and mode != SKIP_TO_NEXT:
                 if w[C_FOUND]:
-                    # One match at most, and a timed-out attempt before it is struck out.
+                    # At most one match; a void timeout may precede it.
                     at = written
                     if w[C_STUCK] >= 0:
                         at = w[C_STUCK] + MATCH_HEAD + 2 * t[S_UNIFIED_COUNT] + 2 * w[w[C_STUCK] + 3]
@@ -285,7 +285,7 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
 
 @entry
 def match_starts(flat: Ints, unified: int, starts: Ints) -> int:
-    """How many matches there are, and where each begins as far as ``starts`` has room; those struck out left out."""
+    """Count matches and write their offsets to ``starts`` up to its length; void and partial ones are skipped."""
     count, at = 0, 0
     while at < len(flat):
         if flat[at + 1] >= 0:

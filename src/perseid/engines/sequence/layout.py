@@ -1,7 +1,7 @@
-"""Where everything lies in the kernel's arrays: opcodes, words of a frame, words of a table row, counters.
+"""Layout of the kernel's arrays: opcodes, slots of a frame, slots of a table row, counters.
 
-Kernels see nothing but arrays of numbers. The names below are compile-time constants, so that the source of a kernel
-reads like the interpreter's.
+Kernels work on numeric arrays only. The names below are compile-time constants, so that the source of a kernel reads
+like the interpreter's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Codes: TypeAlias = Int32Array
 """A flat array of int32."""
 
 NONE = -(2**62)
-"""No time, no limit: lies before every time there is."""
+"""No time or no limit: less than every valid time."""
 FOREVER = 2**63 - 1
 
 # instructions: one row of OP_WIDTH words each, the opcode first
@@ -37,12 +37,12 @@ OP_WIDTH = 16
 # how a step follows the event before it
 FIRST, STRICT, SKIP, ANY = -1, 0, 1, 2
 
-# words of a frame: one thread through the pattern, at a point between two events
+# slots of a frame: the state of one thread between two events
 (
     PC, COUNT, LAST, CONTIGUITY, AFTER, WITHIN, TOGETHER, CLOCK, BARRIER, SPARE, WATCHES, ZONES, UNTILS, TOTALS,
-    # where on the stack of taken events its own begin, and the thread around it, which took those before
+    # the first own entry on the stack of taken events, and the frame of the enclosing thread, which took those below
     BEGUN, AROUND,
-    # of a branch only: its step (-1: acceptance), the event it found, where its scan goes on, its bounds
+    # of a branch only: its step (-1: acceptance), the event found, the next position to scan, its bounds
     STEP, FOUND, SCAN_FROM, HIGH, CLOSING, BROKEN,
 ) = range(22)  # fmt: skip
 HEAD = 22
@@ -51,8 +51,8 @@ W_PROGRAM, W_POSITION, W_SINCE, W_UNTIL, W_DEPTH, W_CONJUNCTION = range(6)
 ZONE_WIDTH = 4
 Z_MICROS, Z_COUNT, Z_HOLDS, Z_FIRST = range(4)
 
-# the head of the tables: how a pattern's frames are laid out, what holds for the pattern as a whole, and where in the
-# tables the rest lies; lists, formulas and instructions are named by their place in the tables
+# header of the tables: frame layout, properties of the whole pattern, and offsets of the other parts; lists, formulas
+# and instructions are addressed by their offset in the tables
 (
     S_FRAME, S_REGISTERS, S_ZONES, S_UNTILS, S_WATCHES, S_CURRENT, S_UNIFIED, S_STEPS, S_UNIFIED_COUNT,
     S_TOTALS, S_WITHIN, S_WITHIN_COUNT, S_HOLDS, S_GUARDS, S_GUARDS_COUNT, S_LEADS, S_LEADS_COUNT, S_SKIP, S_SKIP_STEP,
@@ -63,16 +63,16 @@ SHAPE = 36
 SKIP_NONE, SKIP_TO_NEXT, SKIP_PAST_LAST, SKIP_TO_FIRST, SKIP_TO_LAST = range(5)
 (CHRONICLE, IMMEDIATE, STRICT_IMMEDIATE, CONTINUOUS, RECENT, CUMULATIVE) = range(6)
 
-# a step: its bit in the events' mask, the bit of what must hold of its event alone (-1: nothing), its conditions on
-# earlier events, what it unifies, which totals it adds to; the posting that finds its events by values (-1: none), the
-# step (below zero: the unified name) that has those values, and whether that step is found by the same values itself
+# a step: its bit in the event mask, its bit in the ``must`` mask (-1: none), its conditions on earlier events, its
+# unified columns, the totals it updates; the posting that finds its events by values (-1: none), the step (below zero:
+# the unified name) that has those values, and 1 if that step is found by the same values
 STEP_WIDTH = 15
 (
     ST_BIT, ST_MUST_BIT, ST_SIMPLE, ST_BINDS, ST_CHOOSE, ST_CHOOSE_COUNT, ST_MUST, ST_MUST_COUNT, ST_UNIFY, ST_UNIFY_COUNT,
     ST_TOTALS, ST_TOTALS_COUNT, ST_POSTING, ST_HOLDER, ST_ALIKE,
 ) = range(15)  # fmt: skip
-# where the parts of a posting begin: the group of every event that may have the values, where each group begins, and the
-# events of all groups; the postings' first word says how many there are
+# offsets of the parts of a posting: the group of the values that every event has as an earlier event (-1: none), the
+# start of each group, and the events of all groups; the first word of the postings is their number
 POSTING_WIDTH = 3
 P_GROUP_OF, P_GROUPS, P_EVENTS = range(3)
 
@@ -85,12 +85,12 @@ T_FUNCTION, T_COLUMN, T_FAMILY = range(3)
 ) = range(12)  # fmt: skip
 TOTAL_INTS, TOTAL_DOUBLES = 3, 2
 
-# families of values: what an int64 stands for
+# families of values: the interpretation of an int64
 INTEGER, DOUBLE, STRING, BOOLEAN, TIMESTAMP, DATE, DURATION, OPAQUE = range(8)
-"""OPAQUE: a number for each distinct value of any kind, for unified values that are nothing else."""
+"""OPAQUE: a code for each distinct value of any type, for unified values of mixed or other types."""
 
-# words of a formula: an opcode and two operands; first what puts a value on the stack, then what changes the one on
-# top, then what joins some
+# words of a formula: an opcode and two operands; opcodes that push a value, then those that map the top of the stack
+# unless it is null, then all others
 FORMULA_WIDTH = 3
 (
     F_END, F_INT, F_DOUBLE, F_NULL, F_OWN, F_CURRENT, F_UNIFIED, F_OWN_TIME, F_TIME, F_TOTAL, F_PREV,
@@ -99,28 +99,28 @@ FORMULA_WIDTH = 3
     F_LE_D, F_AND, F_OR, F_IS_NULL, F_IS_TRUE, F_IS_FALSE, F_IF, F_SAME, F_SAME_D, F_PYTHON,
 ) = range(43)  # fmt: skip
 
-# rows of the events: columns that conditions ask for come after these
+# rows of the event array; the columns that conditions load follow
 E_TIME, E_MASK, E_MUST, E_NULLS = range(4)
 E_COLUMNS = 4
 
-# nodes of the search: one for each event taken on the way to where it stands
+# nodes of the search: one for each event on the current path
 NODE_WIDTH = 7
 N_FIRST, N_COUNT, N_AT, N_COMMITTED, N_TOTALS, N_POINT, N_OUTCOME = range(7)
-# how the paths that go on from a point end: none arrives, one waits before any arrives, one arrives first
+# outcomes of a search point: no path is accepted, a path is open before any is accepted, a path is accepted first
 DEAD, WAITS, ARRIVES = range(3)
 
-# the head of the space: counters, then where its parts lie; frames and nodes are named by their place
+# header of the arena: counters, then the offsets of its areas; frames and nodes are addressed by their offset
 (
     C_TOP, C_NODES, C_TOTALS, C_OUT, C_OPEN, C_FOUND, C_HELD, C_STUCK, C_KEYS, C_EPOCH, C_PARTITION, C_START, C_RESUME,
     C_MATCHES, C_CAPPED, C_STARTED, C_WAKE,
-    # the budget: steps so far, the number at which an attempt stops, steps before this key, the number at which the key
-    # stops, matches of this key and how many it may have
+    # the budget: steps so far, the step limit of the current start, steps before this key, the step limit of the key,
+    # matches of the key and their limit
     C_STEPS, C_STEPS_END, C_KEY_STEPS, C_KEY_END, C_KEY_MATCHES, C_MATCHES_END,
-    # what Python sets: steps and matches of a key, how many more for each of its events, steps of an attempt for each
-    # event, and the number of steps at which a call pauses; then which area was too small
+    # set by Python: steps of a key, more for each of its events, matches of a key, more for each of its events, steps
+    # of a start for each event, and the number of steps at which a call pauses; then the area that was too small
     C_MAX_STEPS, C_EVENT_STEPS, C_MAX_MATCHES, C_EVENT_MATCHES, C_ATTEMPT_STEPS, C_PAUSE, C_FULL_AREA,
-    # points that earlier starts reached: 1 if they are kept, for which horizon, after how many steps of a start without
-    # a match they are; and the outcome of the point that was looked up last
+    # points reached by earlier starts: 1 if they are stored, for which horizon, after how many steps of a start without
+    # a match; and the offset of the outcome of the point that was looked up last
     C_MERGING, C_MERGE_HORIZON, C_MERGE_AFTER, C_OUTCOME,
 ) = range(34)  # fmt: skip
 (
@@ -129,48 +129,48 @@ DEAD, WAITS, ARRIVES = range(3)
 ) = range(34, 53)  # fmt: skip
 SPACE_HEAD = 53
 CHEAP_SHIFT = 3
-"""Eight events that are compared and not taken count as one step, and so do eight events of a match that is written."""
+"""Eight events that are compared and not taken count as one step, as do eight events of an output match."""
 MERGED_POINTS = 1 << 20
-"""Places of the table of points at which it stops growing for the points of earlier starts."""
+"""Size of the memo table, in entries, at which it stops growing for the points of earlier starts."""
 STACK = 64
-"""Places of the stack; in the space's doubles it comes first, totals after it."""
+"""Capacity of the evaluation stack; in the arena's doubles it comes first, totals after it."""
 TAKEN_WIDTH = 3
 K_STEP, K_POSITION, K_ANY = range(3)
 
 # the result of a search
 GOES_ON, DECIDED = 0, 1
 FULL = -1
-"""Some array was too small: the driver makes them larger and asks again."""
+"""An area of the arena was too small: the driver enlarges it and calls again."""
 ANY_AREA, OUTPUT_AREA, TAKEN_AREA = range(3)
-"""Which array was too small: the output, the stack of taken events, or one of the others."""
+"""The area that was too small: the output, the stack of taken events, or one of the others."""
 SPENT = -2
-"""The budget of the key is used up."""
+"""The budget of the key is exhausted."""
 PAUSED = -3
-"""The call did as many steps as it may do at once; the driver calls again, and the start is searched again."""
+"""The call reached its step limit; the driver calls again, and the start is searched again."""
 
 MATCH_HEAD = 4
-"""Partition, kind, end, number of events; then unified (position, column) pairs; then (step, position) pairs."""
+"""Header of a match: partition, kind, end, number of events. (position, column) and (step, position) pairs follow."""
 CARRIED_HEAD = 2
-"""Of a partial match from an earlier call: whether it went on, how many events; then (step, way, position) of each."""
+"""Header of a restored partial match: 1 if extended, number of events. (step, branch, position) of each follow."""
 STILL_OPEN = -2
-"""In place of a match's kind, below zero as of those struck out: it is a partial match that is carried on."""
+"""In place of a match's kind: a partial match to carry over. Negative, like voided matches, so it is not emitted."""
 
 
 class Arrays(NamedTuple):
-    """Everything the kernel sees. Few arrays with many parts each: Numba passes every array as seven arguments."""
+    """The arguments of a kernel. Few arrays with many parts each: Numba passes every array as seven arguments."""
 
     tables: Ints
     """The bytecode of a pattern."""
     constants: Doubles
     events: Ints2
-    """Events in order: times, masks, and the columns that conditions ask for."""
+    """Events in order: times, masks, and the columns that conditions load."""
     doubles: Doubles2
     blocks: Ints
-    """Which steps occur in each 64 events, and from the place named first on in each 64 such blocks."""
+    """Union of the masks of each 64 events and, from the offset in the first word on, of each 64 such blocks."""
     postings: Ints
-    """For steps that equal an earlier event in some columns: the events they may fit, by those columns' values."""
+    """Indexes of events by column values, for steps that must equal an earlier event in these columns."""
     space: Ints
-    """Room to work in; made larger when an answer is FULL."""
+    """The arena: working memory, enlarged when a call returns FULL."""
     reals: Doubles
 
 

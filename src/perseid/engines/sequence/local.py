@@ -1,4 +1,4 @@
-"""A plan run in this process over columns: everything that fits a machine, and Parquet files that fit a disk."""
+"""Runs a plan in this process over columns: data that fits into memory, and Parquet files that fit on disk."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _match_all(
     memory_limit: int | None,
 ) -> Matches:
     if any(pattern.feeds_on for pattern in plan.patterns):
-        # Matches that feed patterns are events like others: few, and made one by one.
+        # Matches that feed patterns are events too: they are few, and built one by one.
         events = read_events(stream)
         patterns = [pattern.pattern for pattern in plan.patterns]
         try:
@@ -111,7 +111,7 @@ def _match_all(
 
 
 def _lone_surrogate_in(cells: Iterable[tuple[str, object, int]]) -> EventDataError:
-    """The error for a text that Arrow cannot hold, with the first of the cells (column, value, time) that has one."""
+    """The error for a string that Arrow cannot store; it names the first such cell of (column, value, time)."""
     hint = "Replace it: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
     said = "holds half a character (a lone surrogate)."
     for name, value, time in cells:
@@ -137,7 +137,7 @@ def _has_lone_surrogate(value: object) -> bool:
 
 
 def _compact(gathered: Gathered) -> Gathered:
-    """Only the rows that matches are made of, so that the piece they came from can be let go."""
+    """Copy only the rows that matches refer to, so that the piece they were read from can be freed."""
     found, rows = gathered.found, gathered.rows
     raw, batch = found.raw, found.batch
     used = np.unique(raw.positions)
@@ -164,7 +164,7 @@ def _compact(gathered: Gathered) -> Gathered:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Matches of one pattern in their order: numbers, rows, and what makes each a :class:`Match`."""
+    """Matches of one pattern in order: encoded, as rows, and with the input rows to build :class:`Match` from."""
 
     found: PatternMatches
     rows: EventBatch
@@ -180,7 +180,7 @@ def _gather(plan: SequencePlan, rows: EventBatch, horizon: int | None, counted: 
 
 
 class _Listed(Sequence[Match]):
-    """Matches made when they are looked at."""
+    """A sequence of matches that are built on access."""
 
     def __init__(self, gathered: Sequence[Gathered]) -> None:
         self.gathered = gathered
@@ -221,7 +221,7 @@ class _Listed(Sequence[Match]):
 
 
 def _stacked(tables: Sequence[pa.Table]) -> pa.Table:
-    """Tables one below the other; columns of one name meet in a common type."""
+    """Concatenate tables; columns of one name are cast to a common type."""
     kinds: dict[str, pa.DataType] = {}
     for table in tables:
         for field in table.schema:

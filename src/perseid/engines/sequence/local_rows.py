@@ -1,4 +1,4 @@
-"""A declared stream as rows for an engine: one table, several by event type, or Parquet in pieces."""
+"""Reads a declared stream as rows for an engine: one table, several by event type, or Parquet in pieces."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from perseid.tables.parquet import partitioned
 from perseid.tables.rows import rank
 
 MEMORY_SHARE = 4
-"""Parquet that would fill more than one part in so many of the machine's memory is read in pieces."""
+"""Parquet that would fill more than this fraction (1/n) of the machine's memory is read in pieces."""
 
 
 def row_pieces(
     plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None
 ) -> Iterator[tuple[EventBatch, set[str]]]:
-    """The rows whole, or in pieces that hold whole partitions; and the names of all columns there were."""
+    """Yield the rows at once or in pieces of whole partitions, each with the names of all columns of its input."""
     warned = False
     for rows, names in _row_pieces(plan, stream, relations, memory_limit):
         if len(rows) and not warned:  # every piece has the same columns
@@ -59,7 +59,7 @@ def _row_pieces(
             try:
                 rows = _rows(plan, only, table, relations)
             except EventDataError:
-                # It names a row, and events that nobody wants were not counted.
+                # It names a row by number, which did not count filtered events: read again without the filter.
                 for whole in _pieces(plan, only, memory_limit, narrow=False):
                     _rows(plan, only, whole, relations)
                 raise
@@ -93,15 +93,15 @@ def _pieces(plan: Plan, stream: Events, memory_limit: int | None, narrow: bool =
 
 
 def _wanted(types: Sequence[str], stream: Events, table: pa.Table) -> pa.Table:
-    """A piece of a file without the events of types that no step names, save one of each: that they occur is known."""
+    """Drop events of types that no step names, except one of each, so that the type is known to occur."""
     if not {stream.type, stream.time} <= set(table.column_names):
         return table
     if not times_are_readable(table[stream.time]):
-        return table  # Events without a time are refused, whatever their type.
+        return table  # Events without a time are rejected, regardless of their type.
     kinds, names = type_codes(Table({stream.type: table[stream.type]}, table.num_rows), stream.type)
     kept = are_of(types, kinds, names)
     first = np.empty(len(names) + 1, np.int64)
-    first[kinds[::-1]] = np.arange(len(kinds))[::-1]  # what is written last stays
+    first[kinds[::-1]] = np.arange(len(kinds))[::-1]  # the last write wins
     kept[first[:-1]] = True
     return table if kept.all() else table.filter(pa.array(kept))
 
@@ -109,7 +109,7 @@ def _wanted(types: Sequence[str], stream: Events, table: pa.Table) -> pa.Table:
 def _memory() -> int:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):  # not every system tells
+    except (ValueError, OSError, AttributeError):  # not available everywhere
         return 8 << 30
 
 
@@ -121,7 +121,7 @@ def _rows(
     event_type: str | None = None,
     keys: Mapping[str, str] | None = None,
 ) -> EventBatch:
-    """The rows of one input; ``keys`` has the names of its key columns by those that patterns use."""
+    """The rows of one input; ``keys`` maps names of keys in patterns to its columns."""
     time = time_column(table, stream.time)
     if event_type is None:
         kinds, kind_names = type_codes(table, stream.type)
@@ -146,7 +146,7 @@ def _rows(
 
 
 def _identity(ids: list[Column], table: Table, event_type: str | None) -> IntArray:
-    """What makes an event this event; among several inputs, its type too, since each numbers its own events."""
+    """The identity of each event; among several inputs it includes the type, because ids are unique within one only."""
     columns = ids or [table.columns[name] for name in sorted(table.columns)]
     if any(isinstance(column, list) for column in columns):
         hashed = identity_of if ids else hash_values
@@ -158,7 +158,7 @@ def _identity(ids: list[Column], table: Table, event_type: str | None) -> IntArr
 
 
 def _rank_column(column: Column) -> Column:
-    """A column to order by; one with values of several kinds becomes the place of each among them."""
+    """A column to order by; values of mixed types are replaced by their ranks."""
     if not isinstance(column, list):
         return column
     ranks = [rank(v.plain(value)) for value in column]
@@ -170,7 +170,7 @@ def _rank_column(column: Column) -> Column:
 
 
 def _joined(parts: Sequence[EventBatch]) -> EventBatch:
-    """The rows of several inputs; a column that one of them lacks is null there."""
+    """Concatenate the rows of several inputs; a column that an input lacks is null in its rows."""
     kind_names = list(dict.fromkeys(name for part in parts for name in part.type_names))
     sizes = [len(part) for part in parts]
     names = list(dict.fromkeys(name for part in parts for name in part.columns))
@@ -201,7 +201,7 @@ def _joined(parts: Sequence[EventBatch]) -> EventBatch:
 
 
 def _appended(columns: Sequence[Column | None], sizes: Sequence[int]) -> Column:
-    """Columns one below the other: as an array where they have a type in common, else as a list of values."""
+    """Concatenate columns: as an array if they have a common type, else as a list of values."""
     present = [column for column in columns if column is not None]
     if not any(isinstance(column, list) for column in present):
         types = list(dict.fromkeys(column.type for column in present))
@@ -219,7 +219,7 @@ def _appended(columns: Sequence[Column | None], sizes: Sequence[int]) -> Column:
 
 
 def _common(types: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Integers meet as int64, numbers as doubles, and nothing meets nulls as itself."""
+    """The common type: int64 for integers, double for numbers; nulls adapt to the other type. None for other mixes."""
     known = [kind for kind in types if not pa.types.is_null(kind)]
     if len(set(known)) == 1:
         return known[0]

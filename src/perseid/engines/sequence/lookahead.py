@@ -1,4 +1,4 @@
-"""Bounds from the steps that a thread still has to take: events after which no match can follow are not tried."""
+"""Bounds from the steps that a thread still requires: events after which no match can follow are not tried."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from perseid.engines.sequence.thread_frame import window_end
 
 @compiled
 def required_steps(M: Arrays, at: int, first: int, capacity: int) -> int:
-    """Write the steps that the thread ``at`` must take to be accepted, as (step, strictly next), to ``first``; returns their number.
+    """Write the steps that the thread ``at`` must take, as (step, strictly next), to ``first``; returns their number.
 
-    The list ends where the instructions leave a choice, or at ``capacity``. Optional iterations of a repetition are left
-    out. What follows them, or a step that may come later, is no longer strictly next, because their event is not known.
+    The list ends at the first alternative, or at ``capacity``. Optional iterations of a repetition are left out. A step
+    after them, or after one that may skip events, is not strictly next, because its position is unknown.
     """
     t, w = M.tables, M.space
     i, count, strict = w[at + PC], 0, False
@@ -50,10 +50,10 @@ def required_steps(M: Arrays, at: int, first: int, capacity: int) -> int:
 
 @compiled
 def latest_start(M: Arrays, at: int, start: int, end: int, negated: bool) -> int:
-    """The position before which a branch must take an event if the steps it needs are still to follow.
+    """The position before which a branch must take an event, so that its required steps can follow.
 
-    A branch of ``->>`` tries every event up to there. Where steps are decided by their own event, or by a value that
-    the thread has already, each of them leads to a match: the search costs what it finds.
+    A ``->>`` branch tries every event before that position. If steps are decided by their own event, or by a value that
+    the thread already has, each of these events leads to a match: the cost is proportional to the output.
     """
     t, w = M.tables, M.space
     low = w[at + LAST] + 1
@@ -70,7 +70,7 @@ def latest_start(M: Arrays, at: int, start: int, end: int, negated: bool) -> int
         step = w[first + 2 * k]
         holder, known = holder_of(M, at, step), step
         while holder < 0 and t[t[S_STEP_TABLE] + known * STEP_WIDTH + ST_ALIKE]:
-            # Not bound yet; if it is certain to be, it will have the values that it is itself found by.
+            # The holder is not bound yet; if it is certain to be, it has the values by which it is found itself.
             known = t[t[S_STEP_TABLE] + known * STEP_WIDTH + ST_HOLDER]
             certain = known == w[at + STEP]
             for n in range(k):

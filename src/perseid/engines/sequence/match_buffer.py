@@ -1,4 +1,4 @@
-"""The matches of a search in flat arrays, and matches that wait to be emitted."""
+"""Matches of a search in flat arrays, and decided matches that are not emitted yet."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class MatchBuffer:
     steps: IntArray
     positions: IntArray
     unified: IntArray
-    """(position, column) for each unified name, -1 where it has none."""
+    """(position, column) for each unified name, -1 if unbound."""
     frontiers: IntArray
     capped: int
     wake: int = y.FOREVER
-    """The first time at which an open attempt may be decided without a further event."""
+    """Timer: the earliest time at which an open run may be decided without a further event."""
     partials: Partials | None = None
-    """What a later call takes up again, under a context that needs it."""
+    """Open partial matches for the next call to restore, under a context that needs it."""
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -46,7 +46,7 @@ class MatchBuffer:
         return list(zip(self.steps[span].tolist(), self.positions[span].tolist(), strict=True))
 
     def ends(self, i: int) -> int:
-        """When a match ends."""
+        """The end time of a match."""
         end = int(self.end[i])
         return END_OF_TIME if end == y.FOREVER else end
 
@@ -55,13 +55,13 @@ class MatchBuffer:
 
 
 def waiting(raw: MatchBuffer) -> Partials:
-    """Matches as they are kept; how each came about does not matter any more."""
+    """Convert matches that cannot be emitted yet to their stored form, without the branches that led to them."""
     none = np.zeros(len(raw), bool)
     return Partials(raw.offsets, raw.positions, raw.steps, np.zeros(len(raw.steps), np.int64), none, raw.end)
 
 
 def with_waiting(bytecode: CompiledPattern, raw: MatchBuffer, decided: Partials, partition: IntArray) -> MatchBuffer:
-    """What was found, and before it what was found earlier and has not been told."""
+    """Prepend decided matches of earlier calls that were not emitted yet."""
     if not len(decided):
         return raw
     return replace(
@@ -77,7 +77,7 @@ def with_waiting(bytecode: CompiledPattern, raw: MatchBuffer, decided: Partials,
 
 
 def _unified(bytecode: CompiledPattern, decided: Partials) -> IntArray:
-    """By match and unified name: the position and the column that bound it, the first that could."""
+    """By match and unified name: the (position, column) of the first event that binds it."""
     tables = bytecode.tables
     found = np.full((len(decided), 2 * int(tables[y.S_UNIFIED_COUNT])), -1, np.int64)
     for i in range(len(decided) if found.shape[1] else 0):

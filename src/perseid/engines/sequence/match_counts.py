@@ -1,4 +1,4 @@
-"""Exact numbers of matches: for a chain of ``->>`` without making them, else by finding them."""
+"""Exact match counts: computed for chains of ``->>``, by enumeration for other patterns."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from perseid.semantics.detection import check_relations
 
 @dataclass(frozen=True)
 class Counts:
-    """How many matches a pattern has, in all and for each key."""
+    """Number of matches of a pattern, in total and by key."""
 
     pattern: str
     total: int
     by_key: Mapping[tuple[object, ...], int]
     enumerated: str | None
-    """None where nothing was enumerated; else why matches had to be made to be counted."""
+    """The reason why matches were enumerated; None if they were not."""
 
     def __repr__(self) -> str:
         how = "" if self.enumerated is None else f", enumerated because {self.enumerated}"
@@ -43,7 +43,7 @@ class Counts:
 
 
 def count_here(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[object, ...]]]) -> list[Counts]:
-    """Exact counts of every pattern of a set over finite data; matches that feed patterns are not followed."""
+    """Count the matches of every pattern of a set over finite data, without feeding matches to other patterns."""
     check_relations([pattern.pattern for pattern in plan.patterns], relations)
     tables = {name: v.Relation(rows) for name, rows in relations.items()}
     totals: dict[str, Counter[tuple[object, ...]]] = {pattern.name: Counter() for pattern in plan.patterns}
@@ -68,7 +68,7 @@ def count_here(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[ob
 
 
 def _enumerated(found: PatternMatches, why: str) -> Iterator[tuple[int, int]]:
-    """For each partition with matches a row of it, and how many were made."""
+    """Yield a row of each partition with matches, and the number of its matches."""
     if found.raw.capped:
         raise LimitError(
             f"Pattern {found.pattern.name} has starts with more than {MATCH_CAP:,} matches, which have to be made to be "
@@ -81,12 +81,12 @@ def _enumerated(found: PatternMatches, why: str) -> Iterator[tuple[int, int]]:
 
 
 def _shown(value: object) -> object:
-    """A key as something a dict can be asked for."""
+    """A key as a hashable value."""
     return value if not isinstance(value, (list, dict)) else repr(value)
 
 
 def _counted(one: CompiledPattern, chain: Chain, rows: EventBatch) -> Iterator[tuple[int, int]]:
-    """For each partition a row of it, and its number of matches."""
+    """Yield a row of each partition, and the number of its matches."""
     route, chosen = one.pattern.route, None
     if chain.variable is not None:
         path = one.columns[chain.variable].expr
@@ -94,7 +94,7 @@ def _counted(one: CompiledPattern, chain: Chain, rows: EventBatch) -> Iterator[t
         column = field_inside(rows.columns[path.parts[0]], path.parts[1:])
         there = [v.plain(x) is not None for x in column] if isinstance(column, list) else np.asarray(column.is_valid())
         chosen = np.flatnonzero(there)
-        # Its values are a key more: each is a stream of its own.
+        # Partition by the unified column too, because each of its values is counted separately.
         rows = replace(rows, keys={route: {**rows.keys[route], "\0value": column}})
     order, offsets, _, _ = arranged(rows, route, chosen)
     batch = Batch(

@@ -1,4 +1,4 @@
-"""The kernel as a matcher of events in hand: for tests, and wherever matches feed other patterns."""
+"""The kernel as a matcher of events in memory: for tests, and for patterns that matches feed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ARROW: tuple[tuple[type, pa.DataType], ...] = (
 
 
 def kernel_matcher(plan: Plan, *, compiled: bool = True, budget: SearchBudget = DEFAULT_BUDGET) -> Matcher:
-    """The sequence engine as a matcher of the plan's patterns."""
+    """A matcher of the plan's patterns that runs the kernel."""
     by_name = {pattern.name: pattern for pattern in plan.patterns}
 
     def run(
@@ -63,7 +63,7 @@ def kernel_matcher(plan: Plan, *, compiled: bool = True, budget: SearchBudget = 
 
 
 def batch_of(events: Sequence[Event], relations: Mapping[str, Relation]) -> Batch:
-    """Events as columns; a column whose values are of several kinds stays a list."""
+    """Convert events to columns; a column with values of mixed types stays a list."""
     names = list(dict.fromkeys(name for event in events for name in event.attributes))
     kinds = list(dict.fromkeys(event.type for event in events if event.type is not None))
     code = {kind: i for i, kind in enumerate(kinds)}

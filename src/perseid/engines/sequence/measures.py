@@ -1,4 +1,4 @@
-"""What matches return: formulas asked of every match, over arrays."""
+"""Evaluates returned expressions for every match, over arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def measure(
     M: Arrays, formula: int, own: bool, offsets: Ints, steps: Ints, positions: Ints, unified: Ints2,
     double: bool, ints: Ints, doubles: Doubles, nulls: Ints,
 ) -> int:  # fmt: skip
-    """The value of a formula for each match; FULL where a match has more events than there is room for."""
+    """Evaluate a formula for each match; FULL if a match has more events than the stack has capacity for."""
     t, w, r = M.tables, M.space, M.reals
     at = w[A_FRAMES]
     for i in range(len(offsets) - 1):
@@ -47,7 +47,7 @@ def measure(
 
 @entry
 def last_of_step(offsets: Ints, steps: Ints, positions: Ints, step: int, last: Ints) -> None:
-    """The last event each match has of a step; -1 where it has none."""
+    """Write the last event of a step in each match to ``last``; -1 if it has none."""
     for i in range(len(offsets) - 1):
         last[i] = -1
         for k in range(offsets[i + 1] - 1, offsets[i] - 1, -1):

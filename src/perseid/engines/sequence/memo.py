@@ -1,4 +1,4 @@
-"""Memo of a search: combinations, taken events, and points reached, each in one hash table."""
+"""Memo of a search: event combinations, taken events, and points reached, in one hash table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from perseid.engines.sequence.layout import Arrays, compiled
 
 @compiled
 def add_key(M: Arrays, first: int, length: int, keep: bool) -> int:
-    """Look up the key at the end of the buffer: 1 if it is new, and stored if ``keep``; 0 if it is known; or FULL."""
+    """Look up the key at the end of the buffer and store it on request: 1 if it is new, 0 if it is known, or FULL."""
     w = M.space
     table, size = w[A_TABLE], w[A_TABLE_SIZE]
     h = length
@@ -72,10 +72,10 @@ def taken_key(M: Arrays, count: int, tag: int) -> int:
 
 @compiled
 def point_key(M: Arrays, at: int, tag: int, base: int) -> int:
-    """Look up the point that a thread has reached: 1 if it is the first, and so the preferred, way to it; 0, or FULL.
+    """Look up the point that a thread has reached: 1 if this is the first, and so the preferred, path; 0, or FULL.
 
-    Only for patterns in which no condition looks back: then equal points have equal futures. ``C_OUTCOME`` is then
-    the place of the word that keeps the outcome of the point.
+    Valid only for patterns without conditions on earlier events: then equal points have equal continuations. Sets
+    ``C_OUTCOME`` to the offset of the point's outcome.
     """
     t, w = M.tables, M.space
     first = w[C_KEYS]

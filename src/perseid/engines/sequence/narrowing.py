@@ -1,4 +1,4 @@
-"""A few events out of many: all of them where they are few, else those of one key."""
+"""Selects a few events of many: all of them if they are few, else those of one key."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 Key: TypeAlias = Mapping[tuple[str, ...], object]
-"""Values by the path to the column, or to the field inside one, that has them."""
+"""Key values by the path to their column, or to a field inside one."""
 
 
 Few: TypeAlias = "pa.Table | pd.DataFrame | list[object]"
-"""Rows in hand."""
+"""Rows in memory."""
 
 
 def few_events(stream: Events, key: Key, most: int) -> list[Event] | None:
-    """The events in hand, at most so many; None where even those of the key are more."""
+    """The events, or only those of the key if there are more than ``most``; None if these are still more."""
     few: dict[str | None, Few] = {}
     for event_type, one in stream.inputs():
         named = dict(zip(stream.key_names(), one.columns("key"), strict=True))
@@ -42,7 +42,7 @@ def few_events(stream: Events, key: Key, most: int) -> list[Event] | None:
 
 
 def column_types(stream: Events) -> dict[str, t.Type]:
-    """The types of the columns, as the engine sees them; of Parquet files only the schema is read."""
+    """The column types that the engine infers; of Parquet files only the schema is read."""
     types: dict[str, t.Type] = {}
     for _, one in stream.inputs():
         table = read_table(open_parquet(one.data).head(0) if are_paths(one.data) else one.data, None)
@@ -70,7 +70,7 @@ def _few(data: Any, key: Key, most: int) -> Few:
 
 
 def _of_key(data: Any, key: Key) -> Few:
-    """Rows that have the key's values, as far as columns tell; what is inside of columns is asked later."""
+    """Rows with the key's values; in tables, fields inside columns are checked later."""
     if isinstance(data, pa.Table):
         chosen = _condition(data.schema, key)
         return data if chosen is None else data.filter(chosen)
@@ -105,7 +105,7 @@ def _condition(schema: pa.Schema, key: Key) -> ds.Expression | None:
 
 
 def _in_micros(table: pa.Table) -> pa.Table:
-    """Times of other units in microseconds, which is what Python has."""
+    """Cast nanosecond timestamps to microseconds, the resolution of Python."""
     for at, column in enumerate(table.schema):
         if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
             kind = pa.timestamp("us", column.type.tz)

@@ -1,4 +1,4 @@
-"""The search for a negated group: every event that can begin it is tried, and continued by a search of its own."""
+"""The search for a negated group: every event that can begin it is tried, and continued by a nested search."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from perseid.runtime.jit import inlined
 
 @inlined
 def seed_negation(M: Arrays, around: int, program: int, at: int) -> None:
-    """Write a thread at the begin of something negated, with what the thread around it has bound."""
+    """Write a thread at the start of a negated group, with the bindings of the enclosing thread."""
     t, w = M.tables, M.space
     copy_words(M, around, at, t[S_FRAME])
     w[at + PC] = t[t[S_PROGRAMS] + 2 * program]
@@ -74,7 +74,7 @@ def begin_negation(M: Arrays, record: int) -> int:
 
 @inlined
 def try_candidate(M: Arrays, record: int) -> int:
-    """Take the next event that can begin a negated group and CALL the search that continues it; RETURN if there is none."""
+    """Take the next event that can begin a negated group and CALL the search that continues it; RETURN if none can."""
     t, e, w = M.tables, M.events, M.space
     width = t[S_FRAME]
     seed, count, branch = w[record + R_SEED], w[record + R_BRANCHES], w[record + R_BRANCH]

@@ -1,4 +1,4 @@
-"""From matches in numbers to rows: ids, keys, returned columns, evidence, suppression."""
+"""Converts encoded matches to rows: ids, keys, returned columns, evidence, suppression."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STANDARD_SCHEMA = pa.schema(STANDARD)
 
 @dataclass(frozen=True)
 class PatternMatches:
-    """One pattern's matches, and the events they are made of."""
+    """Matches of one pattern, and the events that they refer to."""
 
     bytecode: CompiledPattern
     raw: MatchBuffer
@@ -56,13 +56,13 @@ def match_table(
     schema: pa.Schema,
     told: Mapping[str, dict[tuple[int, int], int]] | None = None,
 ) -> tuple[pa.Table, Counter[str]]:
-    """The rows of all patterns in one schema, and what was counted beside them."""
+    """The rows of all patterns in one schema, and counters."""
     tables, counted = match_tables(found, rows, schema, told)
     return joined(tables.values(), schema), counted
 
 
 def joined(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Tables in the schema, one below the other; a column whose type nobody knew beforehand has that of its values."""
+    """Concatenate tables in the schema; a column of unknown type gets the type of its values."""
     tables = list(tables)
     if len(tables) == 1 and tables[0].schema == schema:
         return tables[0]
@@ -75,14 +75,14 @@ def match_tables(
     schema: pa.Schema,
     told: Mapping[str, dict[tuple[int, int], int]] | None = None,
 ) -> tuple[dict[str, pa.Table], Counter[str]]:
-    """By pattern, its rows in the schema of all, and what was counted beside them.
+    """The rows of each pattern in the schema of all, and counters.
 
-    ``told`` has, by pattern, what was told before and may suppress what comes now.
+    The last argument has, by pattern, the matches emitted before that may suppress new ones; it is updated.
     """
     tables = {}
     counted: Counter[str] = Counter(matches=0, timed_out=0, suppressed=0, evidence_dropped=0, capped=0)
     for one in found:
-        # A frame has no order of its own: rows stay as they were found.
+        # A DataFrame is unordered: rows stay in the order of the search.
         last = None if told is None else told[one.pattern.name]
         listing, kept = materialize(one, rows, counted, wanted=schema, last=last)
         counted["timed_out"] += int(one.raw.timed_out[kept].sum())
@@ -100,15 +100,16 @@ def materialize(
     wanted: pa.Schema | None = None,
     last: dict[tuple[int, int], int] | None = None,
 ) -> tuple[MatchRows, IntArray]:
-    """Materialize the matches of one pattern; returns also which of them remain, by end, start and id, and counts the rest.
+    """Materialize the matches of one pattern; returns also the indices of those that remain, and counts the others.
 
-    If only some columns are ``wanted``, those are materialized, in no order unless matches depend on it.
+    If only some columns are ``wanted``, those are materialized. Otherwise, or if the pattern suppresses matches, the
+    indices are ordered by end, start and id.
     """
     listing = rows_of(one, rows, STANDARD_SCHEMA if wanted is None else wanted)
     ordered = wanted is None or one.pattern.suppress is not None
     order = _order(one, listing.lanes) if ordered else np.arange(len(one.raw))
     if one.pattern.suppress is not None and horizon is not None:
-        # An earlier match that is not decided yet may suppress a later one that is.
+        # An earlier, undecided match may suppress a later, decided one.
         frontier = min([horizon, *one.raw.frontiers.tolist()])
         order = order[one.raw.timed_out[order] | (one.raw.end[order] <= frontier)]
     kept = suppress(one, listing, order, last)
@@ -133,19 +134,19 @@ def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 @dataclass(frozen=True)
 class MatchRows:
-    """One pattern's matches as a table, their ids as numbers, and columns an array cannot hold as they are."""
+    """Matches of one pattern as a table, their ids as integers, and columns of mixed types as lists."""
 
     table: pa.Table
     lanes: IntArray
     loose: Mapping[str, Loose]
 
     def values(self, name: str) -> Loose:
-        """A column as plain values."""
+        """The plain values of a column."""
         return self.loose[name] if name in self.loose else [v.plain(x) for x in self.table[name].to_pylist()]
 
 
 def cast_column(column: ArrowColumn, kind: pa.DataType) -> ArrowColumn:
-    """A column in another type; to text by its values where Arrow has no cast for it."""
+    """Cast a column; to string by way of Python values if Arrow has no such cast."""
     if column.type == kind:
         return column
     try:
@@ -159,7 +160,7 @@ def cast_column(column: ArrowColumn, kind: pa.DataType) -> ArrowColumn:
 
 
 def rows_of(one: PatternMatches, rows: EventBatch, wanted: pa.Schema) -> MatchRows:
-    """One pattern's matches, with those columns that every match has which are wanted."""
+    """Build the rows of one pattern's matches, with those standard columns that are wanted."""
     raw, batch, core = one.raw, one.batch, one.pattern
     count = len(raw)
     first_rows = _rows_at(batch, raw.starts)
@@ -196,7 +197,7 @@ def rows_of(one: PatternMatches, rows: EventBatch, wanted: pa.Schema) -> MatchRo
 
 
 def _order(one: PatternMatches, lanes: IntArray) -> IntArray:
-    """Matches by end, start and id. Few end together, and only those need more than one comparison."""
+    """The order of matches by end, start and id. Few ends are equal: only those matches are compared by all three."""
     end = one.raw.end
     order = np.argsort(end)
     ends = end[order]
@@ -224,7 +225,7 @@ def _rows_at(batch: Batch, positions: IntArray) -> IntArray:
 
 
 def take(column: AnyColumn, rows: IntArray, missing: BoolArray | None = None) -> pa.Array:
-    """Some rows of a column, null where they are ``missing``."""
+    """Rows of a column, null where they are ``missing``."""
     if isinstance(column, list):
         return loose_array([column[row] for row in rows.tolist()])
     found = column.take(pa.array(rows, mask=missing))
@@ -239,7 +240,7 @@ def _key_words(keys: Sequence[AnyColumn], taken: Sequence[pa.Array], rows: IntAr
 
 
 def loose_array(values: Sequence[object]) -> pa.Array:
-    """Values of several kinds as an array, by their text where they have no type in common."""
+    """Convert values of mixed types to an array, as strings if they have no common type."""
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -247,7 +248,7 @@ def loose_array(values: Sequence[object]) -> pa.Array:
 
 
 def match_lanes(one: PatternMatches, rows: EventBatch, words: IntArray) -> IntArray:
-    """Both halves of every match's id."""
+    """Both 64-bit halves of every match id."""
     raw, batch = one.raw, one.batch
     at = _rows_at(batch, raw.positions)
     occurrence = np.zeros(len(at), np.int64) if one.occurrence is None else one.occurrence[raw.positions]
@@ -259,7 +260,7 @@ def match_lanes(one: PatternMatches, rows: EventBatch, words: IntArray) -> IntAr
 
 
 def returned(one: PatternMatches) -> dict[str, AnyColumn]:
-    """The returned columns: gathered, computed by the kernel, or asked of the evaluator."""
+    """Compute the returned columns: gathered, by the kernel, or by the reference evaluator."""
     raw, core = one.raw, one.pattern
     out: dict[str, AnyColumn] = {}
     asked = []
@@ -280,7 +281,7 @@ def returned(one: PatternMatches) -> dict[str, AnyColumn]:
 
 
 def _gathered(one: PatternMatches, step: int, column: AnyColumn) -> AnyColumn:
-    """A column of the last event of a step."""
+    """Gather a column of the last event of a step."""
     raw = one.raw
     last = np.empty(len(raw), np.int64)
     last_of_step(raw.offsets, raw.steps, raw.positions, step, last)
@@ -322,18 +323,18 @@ def _measured(one: PatternMatches, formula: int, family: int) -> pa.Array:
 
 
 def events_of(one: PatternMatches, i: int) -> list[tuple[int, Event]]:
-    """The contributing events of a match, by step."""
+    """The contributing events of a match, with their steps."""
     return [(step, one.batch.event(position)) for step, position in one.raw.taken(i)]
 
 
 def scope_of(one: PatternMatches, i: int) -> MatchScope:
-    """What the evaluator sees of a match."""
+    """The scope in which the reference evaluator computes expressions of a match."""
     unified = unified_values(one.pattern, one.bytecode.columns, one.batch, one.raw.unified[i])
     return match_scope(one.pattern, events_of(one, i), unified, one.batch.relations)
 
 
 def evidence(one: PatternMatches, limit: int) -> tuple[pa.ListArray, pa.Array]:
-    """The contributing events of each match as structs, up to the limit, and how many were left out."""
+    """The contributing events of each match as structs, up to the limit, and the number of those dropped."""
     raw = one.raw
     counts = np.diff(raw.offsets)
     shown = np.minimum(counts, limit)
@@ -351,9 +352,9 @@ def evidence(one: PatternMatches, limit: int) -> tuple[pa.ListArray, pa.Array]:
 def suppress(
     one: PatternMatches, listing: MatchRows, order: IntArray, last: dict[tuple[int, int], int] | None = None
 ) -> IntArray:
-    """Rows in order without matches that come too soon after one with equal values; timed-out ones stay.
+    """Drop matches that follow one with equal values within the duration; timed-out ones remain.
 
-    ``last`` has, by those values, when the last match ended that was told before; what is told now is added.
+    ``last`` has, by these values, the end of the last match that was emitted; it is updated.
     """
     about = one.pattern.suppress
     if about is None:
@@ -367,7 +368,7 @@ def suppress(
         shown = key_name(name, taken) if name in key_names else name
         column = listing.values(shown if shown in known else returned_name(name, known))
         values.append(column)
-    # What is kept between calls is a hash; a whole answer goes by the values themselves, which may be of several kinds.
+    # State between calls has hashes; a complete result uses the values themselves, which may be of mixed types.
     group_of: Callable[[Sequence[v.Value]], Any] = reference_words if last is not None else _identities
     last = {} if last is None else last
     kept = []

@@ -7,9 +7,9 @@ from perseid.engines.sequence.layout import Arrays, compiled
 
 LINK_WIDTH = 4
 L_BEFORE, L_STEP, L_POSITION, L_WAY = range(4)
-"""The way is the number of the option that was taken, in order of preference: a step may be reached in several."""
+"""Slots of a link. L_WAY is the index of the branch taken, because several branches may lead to a step."""
 WENT_ON = FOUND
-"""In a partial match: another grew from it (recent), so it did not wait in vain."""
+"""In a partial match: 1 if another one extends it (recent), so that it does not time out."""
 TAKEN_LIST = SCAN_FROM
 """In a partial match: its last link."""
 STARTED_AT = BROKEN
@@ -18,27 +18,27 @@ STARTED_AT = BROKEN
 
 @compiled
 def pool_size(M: Arrays) -> int:
-    """How many partial matches there is room for."""
+    """The capacity of the pool in partial matches."""
     w = M.space
     return (w[A_NODES_END] - w[A_NODES]) // (2 * NODE_WIDTH)
 
 
 @compiled
 def totals_place(M: Arrays, at: int) -> int:
-    """Every frame of the pool has a place for its totals."""
+    """The totals slot of a frame of the pool."""
     w = M.space
     return 2 + (at - w[A_FRAMES]) // M.tables[S_FRAME]
 
 
 @compiled
 def totals_beyond(M: Arrays) -> int:
-    """The first place for totals that no frame of the pool has: what is only looked for writes there."""
+    """The first totals slot after those of the pool; searches for negations write there."""
     return 2 + pool_size(M)
 
 
 @compiled
 def recall(M: Arrays, at: int) -> bool:
-    """Lay what a partial match has taken onto the stack; False where there is no room."""
+    """Copy the events of a partial match to the stack of taken events; False if there is no capacity."""
     w = M.space
     count, link = w[at + COUNT], w[at + TAKEN_LIST]
     if w[A_TAKEN] + TAKEN_WIDTH * (count + 2) > w[A_TAKEN_END]:
@@ -54,7 +54,7 @@ def recall(M: Arrays, at: int) -> bool:
 
 @compiled
 def remember(M: Arrays, at: int, before: int, step: int, way: int, position: int) -> bool:
-    """Add a link for the event a partial match has taken last; False where there is no room."""
+    """Append a link for the newest event of a partial match; False if there is no capacity."""
     w = M.space
     link = w[C_KEYS]
     if link + LINK_WIDTH > w[A_KEYS_END]:

@@ -1,8 +1,8 @@
-"""Partial matches that outlive a call: what each has taken, and in which way.
+"""Partial matches in the state: the events that each has taken, with their steps and branches.
 
-Under some contexts partial matches take events from one another, so that none can be made again alone. They are kept as
-the events they took, each with its step and with the number of the way that led to it: from these the kernel builds
-each again as it was. A match that is decided and has to wait until it may be told is kept with them.
+Under some contexts partial matches take events from one another, so that none can be rebuilt alone. They are stored as
+the events they took, each with its step and with the number of the branch that led to it; from these the kernel
+restores each. A decided match that cannot be emitted yet is stored with them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class Partials:
     """Partial matches of one pattern; those of one key in the order in which events are offered to them."""
 
     offsets: IntArray
-    """Where the events of each begin."""
+    """Offsets of the events of each."""
     events: IntArray
-    """Rows, or positions where they come from the kernel."""
+    """Row numbers, or positions in the arrays of the kernel."""
     steps: IntArray
     ways: IntArray
     went_on: BoolArray
-    """Another grew from it, so it does not wait in vain."""
+    """True if another one extends it, so that it does not time out."""
     ends: IntArray
-    """When a match that waits to be told ended; below every time for one that is open."""
+    """End time of a match that is not emitted yet; NONE if it is open."""
 
     def __len__(self) -> int:
         return len(self.went_on)
@@ -43,7 +43,7 @@ class Partials:
         return self.events[self.offsets[:-1]]
 
     def chosen(self, which: BoolArray) -> Partials:
-        """Some of them, by truth values."""
+        """Select partial matches by a mask."""
         if which.all():
             return self
         inside = np.repeat(which, np.diff(self.offsets))
@@ -57,7 +57,7 @@ class Partials:
         )
 
     def renumbered(self, places: IntArray) -> Partials:
-        """Those whose events all have a place, with these."""
+        """Map events to ``places``; partial matches with an event that has none (-1) are dropped."""
         found = replace(self, events=places[self.events])
         return found.chosen(_each(found.events >= 0, found.offsets))
 
@@ -67,7 +67,7 @@ class Partials:
 
     @property
     def decided(self) -> Partials:
-        """Matches that wait to be told."""
+        """Decided matches that are not emitted yet."""
         return self.chosen(self.ends != y.NONE)
 
 
@@ -76,7 +76,7 @@ def _ends_of(counts: IntArray) -> IntArray:
 
 
 def _each(truths: BoolArray, offsets: IntArray) -> BoolArray:
-    """For every stretch: do all its truths hold?"""
+    """For each range between offsets: True if all its values are true."""
     before = np.concatenate([[0], np.cumsum(~truths)])
     return before[offsets[1:]] == before[offsets[:-1]]
 
@@ -98,7 +98,7 @@ def all_partials(*some: Partials) -> Partials:
 
 
 def carries(bytecode: CompiledPattern) -> bool:
-    """Are the pattern's partial matches kept? Else they are made again, each from its first event."""
+    """True if the pattern's partial matches are stored; otherwise each is rebuilt from its first event."""
     return int(bytecode.tables[y.S_CONTEXT]) in (y.CHRONICLE, y.IMMEDIATE, y.RECENT)
 
 
@@ -106,7 +106,7 @@ def carries(bytecode: CompiledPattern) -> bool:
 
 
 def placed_partials(bytecode: CompiledPattern, partials: Partials, places: IntArray, partition: IntArray) -> Partials:
-    """With positions in place of rows; without those that cannot be, which no state that we wrote has."""
+    """Map rows to positions and drop invalid partial matches, which a valid state does not have."""
     found = partials.renumbered(places)
     steps = int(bytecode.tables[y.S_STEPS])
     later = np.ones(len(found.events), bool)
@@ -117,7 +117,7 @@ def placed_partials(bytecode: CompiledPattern, partials: Partials, places: IntAr
 
 
 def carried_words(partials: Partials, partition: IntArray, count: int) -> IntArray:
-    """Partial matches as the kernel takes them up: where those of each partition begin, then one after the other."""
+    """Encode partial matches for the kernel: the offsets of partitions, then the partial matches of each."""
     belongs = partition[partials.starts]
     order = np.argsort(belongs, kind="stable")
     sizes = np.diff(partials.offsets)
@@ -126,7 +126,7 @@ def carried_words(partials: Partials, partition: IntArray, count: int) -> IntArr
     flat = np.empty(int(words[-1]), np.int64)
     flat[words[:-1]] = partials.went_on[order]
     flat[words[:-1] + 1] = sizes[order]
-    # Where the events of each go, by the place that the order gives it.
+    # The offset of each one's events, in the sorted order.
     heads = np.empty(len(partials), np.int64)
     heads[order] = words[:-1] + y.CARRIED_HEAD
     at = np.repeat(heads - 3 * partials.offsets[:-1], sizes) + 3 * np.arange(len(partials.events))
@@ -137,7 +137,7 @@ def carried_words(partials: Partials, partition: IntArray, count: int) -> IntArr
 def unpack_runs(
     bytecode: CompiledPattern, counts: IntArray, steps: IntArray, positions: IntArray, went_on: IntArray
 ) -> Partials:
-    """Partial matches as the kernel put them down: a step's word says the way too."""
+    """Decode partial matches that the kernel saved; their step words contain the branch too."""
     every = int(bytecode.tables[y.S_STEPS])
     return Partials(
         offsets=_ends_of(counts),
@@ -149,7 +149,7 @@ def unpack_runs(
     )
 
 
-# in a state
+# in the state
 
 _TAKEN = (
     StateColumn("event", pa.int64(), into="events"),

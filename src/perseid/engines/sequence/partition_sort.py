@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def wanted_rows(plan: SequencePlan, rows: EventBatch) -> BoolArray | None:
-    """True for rows some step may want, where events that fit no step may be dropped; None for all."""
+    """Mask of the rows with event types that steps name; None if no row may be dropped."""
     if plan.plan.event_types is None or len(rows.type_names) == 0:
         return None
     hits = are_of(plan.plan.event_types, rows.type_codes, rows.type_names)
@@ -27,12 +27,12 @@ def wanted_rows(plan: SequencePlan, rows: EventBatch) -> BoolArray | None:
 
 
 def are_of(types: Collection[str], kinds: Int32Array, kind_names: Sequence[str]) -> BoolArray:
-    """Which rows are of one of these types, by the codes of theirs."""
-    return np.array([*(name in types for name in kind_names), False])[kinds]  # -1, null, is the last place
+    """Mask of the rows with one of these types."""
+    return np.array([*(name in types for name in kind_names), False])[kinds]  # code -1, null, is the last entry
 
 
 def arranged(rows: EventBatch, route: int, chosen: IntArray | None) -> tuple[IntArray, IntArray, IntArray | None, int]:
-    """Row numbers in order, where partitions begin, occurrence numbers and how many rows were duplicates."""
+    """Sort rows: row numbers in order, partition offsets, occurrence numbers, and the number of duplicates."""
     from perseid.runtime.event_order import arrange
 
     if rows.route is not None:
@@ -54,7 +54,7 @@ def arranged(rows: EventBatch, route: int, chosen: IntArray | None) -> tuple[Int
 
 
 def comparable(key: AnyColumn) -> ArrowColumn:
-    """A key whose values are of several kinds as a number for each distinct one."""
+    """A key column; values of mixed types are replaced by a code for each distinct one."""
     if not isinstance(key, list):
         return key
     codes: dict[object, int] = {}

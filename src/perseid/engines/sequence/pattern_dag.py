@@ -1,8 +1,8 @@
-"""Patterns that take matches of other patterns of the same key: stages that run one after the other.
+"""Patterns that consume matches of other patterns of the same key: stages that run in order.
 
-A stage has the patterns that take matches of the same patterns. It is searched like any set, over the rows and over the
-matches that earlier stages emitted. Those are events like others: their time is the end of the match, and they come after
-the rows of that time. The horizon of a stage is what the stages that feed it have decided.
+A stage has the patterns that consume the matches of the same patterns. It is searched like any set, over the rows and
+over the matches that earlier stages emitted. These are events: their time is the end of the match, and they sort after
+the rows of that time. The horizon of a stage is the time up to which its producers have emitted all matches.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MATCH_ID = "match_id"
 def compile_stages(
     plan: Plan, types: Mapping[str, t.Type], arrow: Mapping[str, pa.DataType], strictly_later: bool
 ) -> tuple[tuple[CompiledPattern, ...], pa.Schema, tuple[Stage, ...]]:
-    """Every pattern in numbers, the schema of their matches, and the links in the order in which they are searched."""
+    """Compile every pattern; return them, the schema of their matches, and the stages in execution order."""
     from perseid.engines.sequence.plan import Stage
 
     by_name = {pattern.name: pattern for pattern in plan.patterns}
@@ -54,7 +54,7 @@ def compile_stages(
     bytecode: dict[str, CompiledPattern] = {}
     gives: dict[str, dict[str, pa.DataType]] = {}
     schema, stages = pa.schema([]), []
-    # Producers come before consumers, so a link is complete when its first pattern's turn has come.
+    # Producers precede consumers in the plan, so the producers of a stage are compiled before it.
     for takes, patterns in groups.items():
         columns = _columns(takes, gives, types, arrow)
         known = {**types, **{name: arrow_type(kind) for name, kind in columns.items()}}
@@ -75,7 +75,7 @@ def compile_stages(
 
 
 def _shown(core: CorePattern) -> Iterable[tuple[str, str]]:
-    """The columns that a match of the pattern has as an event, each with the name it has among matches."""
+    """Yield the columns of a match as an event, each with its name in the table of matches."""
     taken = {name for name, _ in STANDARD}
     keys = [".".join(path.parts) for path in core.partition]
     yield from ((name, key_name(name, taken)) for name in keys)
@@ -90,7 +90,7 @@ def _columns(
     types: Mapping[str, t.Type],
     arrow: Mapping[str, pa.DataType],
 ) -> dict[str, pa.DataType]:
-    """The columns of matches, with their types; where the stream has one of that name it is of the same type."""
+    """Types of the columns of consumed matches; raises an error if a column of that name has another type."""
     columns: dict[str, pa.DataType] = {}
     for producer in takes:
         for name, given in gives[producer].items():
@@ -149,7 +149,7 @@ def _refuse_changed(
     schema: pa.Schema,
     by_name: Mapping[str, PatternPlan],
 ) -> None:
-    """What a match has as an event is read from its row, so it may not have become another type there."""
+    """Raise an error if merging the schemas changed the type of a column that consumers read."""
     for producer in sorted(producers):
         for name, shown in _shown(by_name[producer].pattern):
             if gives[producer][name] != schema.field(shown).type:
@@ -163,7 +163,7 @@ def _refuse_changed(
 
 
 def advance_stages(plan: SequencePlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """One call: every link in turn, with what those before it told."""
+    """Run one call: every stage in order, with the matches that earlier stages emitted."""
     from perseid.engines.sequence.output import joined
     from perseid.engines.sequence.shard import newest_before, next_wake, run
     from perseid.engines.sequence.state import join_states, split_state
@@ -186,7 +186,7 @@ def advance_stages(plan: SequencePlan, rows: EventBatch, state: bytes | None, wa
             fed = _events(
                 own, plan, [(index, told[name]) for index, name in _places(plan, stage.takes) if name in told]
             )
-            # Without a search nothing was decided either: then time stands where it stood.
+            # A producer that was not searched has decided nothing: the horizon does not advance.
             upto = min(known.get(name, y.NONE) for name in stage.takes)
             mine = watermark if watermark.ended else replace(watermark, current=None if upto == y.NONE else upto)
         fresh = bool(before) and stage.label not in before
@@ -212,12 +212,12 @@ def advance_stages(plan: SequencePlan, rows: EventBatch, state: bytes | None, wa
 
 
 def _places(plan: SequencePlan, takes: Iterable[str]) -> list[tuple[int, str]]:
-    """The patterns in the order of the set, which decides among matches that end together."""
+    """The consumed patterns with their index in the set, which orders matches that end together."""
     return [(i, one.pattern.name) for i, one in enumerate(plan.patterns) if one.pattern.name in set(takes)]
 
 
 def _widened(rows: EventBatch, stage: Stage) -> EventBatch:
-    """Rows as a link that takes matches knows them: of its key, with empty columns for what only matches have."""
+    """The rows of the stage's route, with null columns added for those that only matches have."""
     (route,) = (pattern.route for pattern in stage.plan.patterns[:1])
     if rows.route is not None:
         rows = take_events(rows, np.flatnonzero(rows.route == route))
@@ -227,7 +227,7 @@ def _widened(rows: EventBatch, stage: Stage) -> EventBatch:
         rows,
         columns={**rows.columns, **more},
         keys={route: rows.keys[route]},
-        # Matches come after rows of their time, and among each other by pattern, start and id.
+        # Matches sort after rows of their time, and among each other by pattern, start and id.
         tie_breakers=[
             pa.array(np.zeros(size, np.int32)),
             *rows.tie_breakers,
@@ -240,7 +240,7 @@ def _widened(rows: EventBatch, stage: Stage) -> EventBatch:
 
 
 def _events(shape: EventBatch, plan: SequencePlan, told: Iterable[tuple[int, pa.Table]]) -> EventBatch:
-    """Matches as rows of the shape that a link knows."""
+    """Convert matches to rows of ``shape``; timed-out ones are dropped."""
     found = take_events(shape, np.zeros(0, np.int64))
     for index, table in told:
         matches = table.filter(pc.equal(table["kind"], "match")) if "kind" in table.column_names else table

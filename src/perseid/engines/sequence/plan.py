@@ -1,4 +1,4 @@
-"""What the sequence engine is handed: a compiled set in the numbers of its kernels."""
+"""Plan of the sequence engine: the bytecode of every pattern in a set."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from perseid.semantics import types as t
 
 @dataclass(frozen=True)
 class SequencePlan:
-    """A compiled set in the numbers of its kernels, for columns of known types."""
+    """Bytecode of a pattern set for columns of known types, with its execution settings."""
 
     plan: Plan
     patterns: tuple[CompiledPattern, ...]
     schema: pa.Schema
-    """The Arrow schema of the rows that come out."""
+    """Arrow schema of the output rows."""
     strictly_later: bool = False
     order: str = WATERMARK
-    """What a stream is searched by: the watermark, or the order in which events of a key arrive."""
+    """Event order of a stream: by watermark, or by arrival within a key."""
     delay: int = 0
-    """Microseconds that the watermark is behind the newest event."""
+    """Watermark delay behind the newest event, in microseconds."""
     shards: int = 1
     max_state: int = 1 << 28
-    """Bytes of state that one shard may have."""
+    """State limit of one shard, in bytes."""
     budget: SearchBudget = DEFAULT_BUDGET
-    """Steps and matches of one key in one call."""
+    """Limits on the steps and matches of one key in one call."""
     stages: tuple[Stage, ...] = ()
-    """Stages, in the order in which they are searched, if patterns take matches of others."""
+    """Stages in execution order, if patterns consume matches of others; otherwise empty."""
 
     def types_of_matches(self, pattern: CompiledPattern) -> dict[str, t.Type]:
-        """The types of the columns that matches have which a pattern takes."""
+        """Types of the columns of the matches that a pattern consumes."""
         from perseid.engines.sequence.columns import arrow_type
 
         columns = next((stage.columns for stage in self.stages if pattern in stage.patterns), {})
@@ -46,15 +46,15 @@ class SequencePlan:
 
 @dataclass(frozen=True)
 class Stage:
-    """Patterns that take matches of the same patterns."""
+    """Patterns that consume the matches of the same patterns."""
 
     plan: Plan
     patterns: tuple[CompiledPattern, ...]
     takes: tuple[str, ...]
     columns: Mapping[str, pa.DataType]
-    """What matches have as events, with their types."""
+    """Columns of the consumed matches as events, with their types."""
     label: str
-    """What it is in a state: empty for patterns that take no matches, else what those mean that it takes."""
+    """Key of the stage in a state: the semantic hashes of the patterns it consumes; empty if it consumes none."""
 
 
 def make_plan(
@@ -64,6 +64,6 @@ def make_plan(
     arrow: Mapping[str, pa.DataType] | None = None,
     strictly_later: bool = False,
 ) -> SequencePlan:
-    """Number every pattern, each on its own; ``arrow`` has the exact types of columns that are returned as they are."""
+    """Compile every pattern on its own; ``arrow`` has the exact types of columns that are returned unchanged."""
     patterns = tuple(compile_pattern(plan, pattern, types, strictly_later) for pattern in plan.patterns)
     return SequencePlan(plan, patterns, output_schema(patterns, types, arrow or {}), strictly_later)

@@ -1,4 +1,4 @@
-"""What a state says, for people: how much of what, of which keys, and since when."""
+"""Summarizes a state for users: events, open runs, keys, horizon, and the oldest event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perseid.runtime.contract import StateReport
 
 
 def report(state: bytes) -> StateReport:
-    """What a state of this engine's holds, all links together."""
+    """Summarize a state of this engine, over all its stages."""
     parts = [_report(part) for part in split_state(state).values() if part is not None]
     if not parts:
         raise StateError("The state is of patterns that feed others, none of which keeps anything.")

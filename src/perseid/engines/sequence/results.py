@@ -1,4 +1,4 @@
-"""Matches of a local run, readable as they are and ready for a table."""
+"""Matches of a local run: a sequence that prints readably and converts to tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STANDARD = ("pattern", "match_id", "kind", "start", "end")
 
 
 class Matches(Sequence[Match]):
-    """What a local run found, in order of the matches' end; a sequence of :class:`Match`."""
+    """Matches of a local run, ordered by their end; a sequence of :class:`Match`."""
 
     def __init__(
         self,
@@ -41,15 +41,15 @@ class Matches(Sequence[Match]):
             self._matches = tuple(m for m in matches if reported is None or m.pattern in reported)
         self._columns = tuple(columns)
         self.notes = tuple(notes)
-        """What may explain a surprise: event types and columns that occur in no event."""
+        """Hints at mistakes: event types and columns that occur in no event."""
         self.suppressed = counters.get("suppressed", 0)
-        """How many matches ``suppress`` left out."""
+        """Number of matches that ``suppress`` dropped."""
         self.evidence_dropped = counters.get("evidence_dropped", 0)
-        """How many contributing events an evidence limit left out."""
+        """Number of contributing events that an evidence limit dropped."""
         self.capped = counters.get("capped", 0)
-        """How many attempts were given up: too many open without a bound, or too many matches of one start."""
+        """Number of runs dropped by a limit: too many open without a bound, or too many matches of one start."""
         self.bad = counters.get("bad", 0)
-        """How many input rows were rejected: changes that do not fit their model."""
+        """Number of rejected input rows: changes that do not fit their model."""
 
     def add_rejected(self, count: int, note: str) -> None:
         """Add rejected input rows to the ``bad`` counter and to the notes."""
@@ -75,7 +75,7 @@ class Matches(Sequence[Match]):
         return "\n  ".join([self._head(), *shown, *self._tail()])
 
     def _repr_html_(self) -> str | None:
-        """The first matches as a table, for notebooks; without pandas they show the text."""
+        """The first matches as an HTML table for notebooks; None without pandas, then notebooks show the text."""
         try:
             table = self._frame(self._matches[:_SHOWN]).to_html(index=False)
         except MissingExtraError:
@@ -89,7 +89,7 @@ class Matches(Sequence[Match]):
         return f"{count} match" + ("" if count == 1 else "es") + (f", {late} timed out" if late else "")
 
     def _tail(self) -> list[str]:
-        """What is said below the matches that are shown."""
+        """The lines below the displayed matches."""
         lines = [f"… and {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
         if self.suppressed:
             lines.append(f"({self.suppressed} suppressed)")
@@ -102,7 +102,7 @@ class Matches(Sequence[Match]):
         return counted if counted is not None else sum(1 for match in self._matches if match.kind != "match")
 
     def to_dicts(self) -> list[Row]:
-        """One flat row a match: pattern, match_id, kind, start and end, the key, the returned columns."""
+        """One flat row per match: pattern, match_id, kind, start and end, the key, the returned columns."""
         return [_row(match) for match in self._matches]
 
     def to_pandas(self) -> pd.DataFrame:
@@ -144,7 +144,7 @@ def _row(match: Match) -> Row:
 
 
 def together(found: Sequence[Matches]) -> Matches:
-    """What several runs found, as one."""
+    """Merge the results of several runs, ordered by end and start."""
     if len(found) == 1:
         return found[0]
     matches = sorted((match for one in found for match in one), key=lambda match: (match.end, match.start))
@@ -156,7 +156,7 @@ def together(found: Sequence[Matches]) -> Matches:
 
 
 def describe(match: Match) -> str:
-    """A match on one line."""
+    """Format a match on one line."""
     parts = [match.pattern if match.kind == "match" else f"{match.pattern} ({match.kind})"]
     parts.extend(f"{name}={_text(value)}" for name, value in match.key.items())
     parts.append(f"[{v.clock(match.start)} → {v.clock(match.end)}]")

@@ -1,4 +1,4 @@
-"""Running the kernel: room to work in, plain Python where it is asked for, and what comes out."""
+"""Runs the kernel: allocates its arena, calls it in threads or as plain Python, and unpacks its output."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ from perseid.semantics.events import Event
 from perseid.semantics.scope import Bindings, MatchScope
 
 POSTED = 256
-"""Events of one partition from which on it is worth grouping them by the values that steps have in common."""
+"""Number of events in a partition from which on postings are built."""
 SHARE = 50_000
-"""Events from which on another thread is worth its while."""
+"""Number of events per additional thread."""
 MOST_AT_FIRST = 1 << 24
-"""Words of output that a search is given room for before it has found anything."""
+"""Maximum initial size of a search's output area, in words."""
 MOST_OUT = 64
-"""Room for output grows fast up to this scale, then as the rest does."""
+"""Scale up to which an area grows by 8 after a call with output; beyond, it doubles."""
 MERGE_AFTER_STEPS = 64
-"""Steps of a start without a match from which on the starts after it keep the points that they reach for each other."""
+"""Steps of a start without a match after which the following starts share the points that they reach."""
 FIRST_SLICE_STEPS = 250_000
 """Steps that a search takes on the main thread. A longer one goes on in another thread, so that Ctrl-C interrupts it."""
 PLAIN_SLICE_STEPS = 20_000
 """Steps that a search takes as plain Python while its kernel is not compiled yet. A longer one goes on compiled."""
 STOP_POLL_S = 0.01
-"""Seconds between two looks at searches that are asked to stop."""
+"""Seconds between two checks of searches that are being stopped."""
 
 
 def make_space(
@@ -65,11 +65,10 @@ def make_space(
     taken_scale: int | None = None,
     max_bytes: int | None = None,
 ) -> tuple[IntArray, FloatArray]:
-    """Room for one search, whole numbers and doubles; ``scale`` doubles each time it was too little.
+    """Allocate the arena of one search, integers and doubles; callers raise ``scale`` if it was too small.
 
-    So many ``words`` of output, at least, spare most searches a second call; room that is not written to costs nothing.
-    The output and the stack of taken events may have scales of their own. More than ``max_bytes`` is a
-    :class:`MemoryError`.
+    At least ``words`` of output save most searches a second call; memory that is not written to costs nothing. The
+    output and the stack of taken events may have their own scales. More than ``max_bytes`` raises :class:`MemoryError`.
     """
     output_scale, taken_scale = output_scale or scale, taken_scale or scale
     head = bytecode.tables
@@ -96,7 +95,7 @@ def make_space(
         space = np.empty(count, np.int64)
         space[: -sizes[-1][2]] = 0  # output is written before it is read
     else:
-        space = np.zeros(count, np.int64)  # pages that nothing writes to take no memory
+        space = np.zeros(count, np.int64)  # pages that are not written to take no memory
     allocate(space, y.SPACE_HEAD, sizes)
     space[y.A_TABLE_SIZE] = 1024 * scale if keyed else 1
     space[y.C_OUT] = space[y.A_OUT]
@@ -120,13 +119,13 @@ def find(
     threads: int = 1,
     budget: SearchBudget = DEFAULT_BUDGET,
 ) -> tuple[MatchBuffer, y.Arrays]:
-    """All matches of a pattern in every partition of a batch; ``compiled`` False runs the source as plain Python.
+    """Find the matches of a pattern in every partition of a batch; ``compiled`` False runs plain Python.
 
-    A partition that exceeds the ``budget`` is a :class:`SearchBudgetError`.
+    A partition that exceeds the ``budget`` raises :class:`SearchBudgetError`.
 
-    A ``horizon`` is a time, and events after it have not come yet; or one for each partition, of which all events have
-    come. ``opens`` says which events may start a match (1), and is changed to those whose attempts are still open;
-    ``carried`` are partial matches of an earlier call, as the kernel takes them up.
+    A ``horizon`` is a time, after which events count as not arrived yet; or an array of times, one for each partition,
+    of which all events have arrived. ``opens`` is 1 at events that may start a match, and is updated to those with open
+    runs; ``carried`` are partial matches of an earlier call, encoded for the kernel.
     """
     with np.errstate(all="ignore"):
         offsets = np.ascontiguousarray(offsets, np.int64)
@@ -153,7 +152,7 @@ def find(
         )
         for first, last in parts
     ]
-    # A compiled kernel runs no signal handlers: what may take long runs beside the main thread, which waits for it.
+    # A compiled kernel runs no signal handlers: long searches run in another thread, for which the main thread waits.
     waits = fast and COMPILED and threading.current_thread() is threading.main_thread()
     first_steps = FIRST_SLICE_STEPS if waits else y.FOREVER
     if fast and COMPILED and not runs_compiled():
@@ -186,7 +185,7 @@ def _run_in_threads(searches: Sequence[PartitionSearch]) -> None:
 
 
 def _bounds(time: IntArray, offsets: IntArray, horizon: int | IntArray | None) -> tuple[IntArray, IntArray]:
-    """Where the events of each partition that have come end, and the horizon of each; none where all has come."""
+    """Ends of each partition's arrived events, and the horizons of partitions; none if the input is complete."""
     if horizon is None:
         return offsets[1:], np.zeros(0, np.int64)
     if not isinstance(horizon, int):
@@ -197,7 +196,7 @@ def _bounds(time: IntArray, offsets: IntArray, horizon: int | IntArray | None) -
 
 
 def _shares(offsets: IntArray, threads: int) -> list[tuple[int, int]]:
-    """Partitions in about equal shares of events, one for each thread; small work is not worth sharing."""
+    """Ranges of partitions with about equal numbers of events, one per thread; small inputs are not split."""
     count = len(offsets) - 1
     threads = min(threads, count, 1 + int(offsets[-1] if count >= 0 else 0) // SHARE)
     if threads <= 1:
@@ -212,7 +211,7 @@ class SearchStoppedError(Exception):
 
 
 class PartitionSearch:
-    """The search of some partitions: runs the kernel with as much room as it turns out to need."""
+    """The search of a range of partitions: calls the kernel again with a larger arena as needed."""
 
     written: list[IntArray]
     """The output of each call of the kernel."""
@@ -264,7 +263,7 @@ class PartitionSearch:
         self._arrays.space[[y.C_PAUSE, y.C_STEPS_END]] = -1
 
     def run(self, pause_after: int = y.FOREVER) -> bool:
-        """Search to the end and return True, or return False after about so many steps."""
+        """Search to the end and return True, or return False after about ``pause_after`` steps."""
         self._arrays.space[y.C_PAUSE] = pause_after
         while True:
             if self._stopped:
@@ -283,7 +282,7 @@ class PartitionSearch:
             if answer == y.SPENT:
                 raise self._exceeded()
             if answer == y.FULL:
-                # Called again where it stopped, with more room; what was written stays, the start it failed at is redone.
+                # Continue with a larger area: the output so far is valid, and the start that failed is searched again.
                 area = int(space[y.C_FULL_AREA])
                 self._scales[area] *= 2 if not len(out) or self._scales[area] >= MOST_OUT else 8
             self._renew()
@@ -291,7 +290,7 @@ class PartitionSearch:
                 return False
 
     def _renew(self) -> None:
-        """Go on in another space, because the output of the one before is in use."""
+        """Continue in a new arena, because the output of the old one is still referenced."""
         before = self._arrays.space
         try:
             space, reals = make_space(
@@ -327,7 +326,7 @@ CARRIED_COUNTERS = (
     y.C_PARTITION, y.C_START, y.C_RESUME, y.C_CAPPED, y.C_STARTED, y.C_HELD, y.C_WAKE, y.C_STEPS, y.C_KEY_STEPS,
     y.C_KEY_MATCHES, y.C_MAX_STEPS, y.C_EVENT_STEPS, y.C_MAX_MATCHES, y.C_EVENT_MATCHES, y.C_ATTEMPT_STEPS, y.C_PAUSE,
 )  # fmt: skip
-"""Words of the head of a space that the next one begins with."""
+"""Header words that are copied to the next arena."""
 
 
 def _joined(raws: list[MatchBuffer]) -> MatchBuffer:
@@ -352,7 +351,7 @@ def _joined(raws: list[MatchBuffer]) -> MatchBuffer:
 def gather(
     bytecode: CompiledPattern, written: Sequence[IntArray], frontiers: IntArray, capped: int, wake: int, first: int
 ) -> MatchBuffer:
-    """What a kernel wrote, from the partition on that is ``first`` of all."""
+    """Unpack the output of a kernel, the first partition of which has the number ``first``."""
     flat = written[0] if len(written) == 1 else np.concatenate([np.zeros(0, np.int64), *written])
     unified = int(bytecode.tables[y.S_UNIFIED_COUNT])
     starts = np.empty(kernel.match_starts(flat, unified, flat[:0]), np.int64)
@@ -380,7 +379,7 @@ def gather(
 
 
 def _unpacked(flat: IntArray, starts: IntArray, unified: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Of what begins at these places: where the events of each do, their steps, their positions, what is unified."""
+    """Unpack records: the offsets of their events, steps, positions, and unified (position, column) pairs."""
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(flat[starts + 3], out=offsets[1:])
     steps = np.empty(int(offsets[-1]), np.int64)
@@ -391,7 +390,7 @@ def _unpacked(flat: IntArray, starts: IntArray, unified: int) -> tuple[IntArray,
 
 
 def _contexts() -> ModuleType:
-    """Compiled only where a pattern has a context: most have none."""
+    """Import the kernel of event contexts; it compiles on import, and most patterns have no context."""
     from perseid.engines.sequence import contexts
 
     return contexts
@@ -399,14 +398,14 @@ def _contexts() -> ModuleType:
 
 @cache
 def plain(*more: ModuleType) -> Mapping[str, Any]:
-    """The source of the kernel, and of ``more`` like it, as plain Python whose questions go to the reference evaluator."""
+    """The functions of the kernel, and of ``more`` modules, as plain Python that calls the reference evaluator."""
     names: dict[str, Any] = {}
     sources: dict[str, ModuleType] = {}
     waiting = [kernel, *more]
     while waiting:
         module = waiting.pop()
         sources[module.__name__] = module
-        # Follow the functions to every module they come from: a compiled one has no wrapper that Python could call.
+        # Follow functions to the modules that define them: a compiled one has no wrapper that Python could call.
         functions = (getattr(value, "py_func", value) for value in vars(module).values())
         used = {function.__module__ for function in functions if isinstance(function, FunctionType)}
         waiting += [sys.modules[name] for name in used - sources.keys() if name.startswith(f"{__package__}.")]
@@ -428,7 +427,7 @@ def plain(*more: ModuleType) -> Mapping[str, Any]:
 
 
 def evaluator(bytecode: CompiledPattern, batch: Batch, arrays: y.Arrays) -> Callable[[int, int, int], int]:
-    """Answers conditions the kernel has no opcode for, from what a frame has bound."""
+    """A function that evaluates conditions without an opcode on a frame's bindings, by the reference evaluator."""
     pattern: c.CorePattern = bytecode.pattern.pattern
     names = frozenset(s.name for s in pattern.steps if s.name is not None)
     shape, space = bytecode.tables, arrays.space

@@ -1,4 +1,4 @@
-"""The rows that come out: their columns and types, known before any event is seen."""
+"""Output schema: the columns of result rows and their types, inferred before any event is read."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ STANDARD = (
     ("start", MOMENT),
     ("end", MOMENT),
 )
-"""What every row has; key columns and returned columns follow."""
+"""The columns of every row; key columns and returned columns follow."""
 
 
 def arrow_of(type_: t.Type) -> pa.DataType | None:
-    """The Arrow type of a value; None where it is not known."""
+    """The Arrow type of a value; None if it is unknown."""
     match type_:
         case t.Integer():
             return pa.int64()
@@ -72,7 +72,7 @@ def arrow_of(type_: t.Type) -> pa.DataType | None:
 def output_schema(
     patterns: Sequence[CompiledPattern], types: Mapping[str, t.Type], arrow: Mapping[str, pa.DataType]
 ) -> pa.Schema:
-    """The rows of a set: what every row has, every key column, every returned column; absent ones are null."""
+    """The schema of a pattern set: standard, key and returned columns; a row is null in those its pattern lacks."""
     fields = _Fields()
     for bytecode in patterns:
         core = bytecode.pattern.pattern
@@ -97,7 +97,7 @@ def output_schema(
 
 
 def join_schemas(first: pa.Schema, second: pa.Schema) -> pa.Schema:
-    """The columns of both; numbers of different types meet as numbers, other kinds as text."""
+    """Merge two schemas; different numeric types widen, other scalars become strings, the rest must be equal."""
     kinds = dict(zip(first.names, first.types, strict=True))
     for field in second:
         before = kinds.get(field.name, pa.null())
@@ -115,14 +115,14 @@ def join_schemas(first: pa.Schema, second: pa.Schema) -> pa.Schema:
 
 
 class _Fields:
-    """The columns of a set while its patterns are gone through."""
+    """Collects the output columns of a pattern set."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, pa.DataType] = dict(STANDARD)
         self.owners: dict[str, str] = {}
 
     def add(self, name: str, kind: pa.DataType | None, core: CorePattern) -> None:
-        """A column of one more pattern; None is a type that is not known."""
+        """Add a column of a pattern; None is an unknown type."""
         kind = pa.null() if kind is None else kind
         before = self.kinds.get(name, pa.null())
         if pa.types.is_null(before):
@@ -142,7 +142,7 @@ def _has_text(kind: pa.DataType) -> bool:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """The type of a column that two patterns return: numbers meet as numbers, other kinds as text."""
+    """The common type of a column that two patterns return: numeric if both are, otherwise string."""
     if pa.types.is_integer(left) and pa.types.is_integer(right):
         return pa.int64()
     numbers = all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in (left, right))
@@ -163,12 +163,12 @@ def _key_type(
 def _inferred(expr: ex.Expr, core: CorePattern, types: Mapping[str, t.Type]) -> t.Type:
     try:
         return returned_type(expr, core, types)
-    except PatternError:  # what cannot be computed is null
+    except PatternError:  # an expression that cannot be computed is null
         return t.Null()
 
 
 def returned_type(expr: ex.Expr, core: CorePattern, types: Mapping[str, t.Type]) -> t.Type:
-    """The type of what a pattern returns; raises what is wrong with it."""
+    """Infer the type of an expression of a pattern; raise its type error."""
     unified: dict[str, t.Type] = {}
     for path, name in (pair for step in core.steps for pair in step.unify):
         found = ColumnTypes(types).ref(path)
@@ -177,7 +177,7 @@ def returned_type(expr: ex.Expr, core: CorePattern, types: Mapping[str, t.Type])
 
 
 def conditions_checked(core: CorePattern, types: Mapping[str, t.Type]) -> None:
-    """Raise what is wrong with a condition, as types go: it could never hold, whatever the events."""
+    """Raise the type error of a condition that cannot hold for any event."""
     for step in core.steps:
         for expr in (*(condition.expr for condition in step.choose), *step.must):
             returned_type(expr, core, types)
@@ -186,7 +186,7 @@ def conditions_checked(core: CorePattern, types: Mapping[str, t.Type]) -> None:
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """The name, or one like it that is not taken."""
+    """The name, with underscores appended until it is free."""
     while name in taken:
         name += "_"
     return name

@@ -1,7 +1,7 @@
-"""The search: depth first in order of preference, so that the first thread to be accepted is the one that counts.
+"""The search: depth first in order of preference, so that the first accepted thread is the preferred match.
 
-It finds what the oracle finds, with an index instead of scans. This module runs the phases; each is a function of its
-record (:mod:`perseid.engines.sequence.search_record`).
+It finds the same matches as the oracle, by an index instead of scans. This module runs the phases; each is a function
+of its record (:mod:`perseid.engines.sequence.search_record`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from perseid.runtime.jit import inlined
 
 @inlined
 def resume(M: Arrays, record: int, result: int) -> int:
-    """The next phase of a record whose call has returned."""
+    """The next phase of a record after its call has returned."""
     t, w = M.tables, M.space
     phase = w[record + R_PHASE]
     if phase == CANDIDATE:
@@ -61,7 +61,7 @@ def resume(M: Arrays, record: int, result: int) -> int:
 def search(M: Arrays, record: int) -> int:
     """Run the search of a record that was just pushed, and pop it; GOES_ON or DECIDED, or FULL.
 
-    FULL also if the record is FULL, and if the budget is used up: the caller compares the counters.
+    FULL also if ``record`` is FULL or the budget is exhausted: the caller compares the counters.
     """
     w = M.space
     if record < 0:
@@ -96,7 +96,7 @@ def search(M: Arrays, record: int) -> int:
 
 @compiled
 def violates_leading_negation(M: Arrays, thread: int, low: int, start: int, horizon: int) -> int:
-    """1 if something negated before the first event ``start`` occurs in its partition, which begins with ``low``; 0, or FULL."""
+    """1 if a leading negation matches before ``start`` in the partition that begins at ``low``; 0, or FULL."""
     t, e = M.tables, M.events
     for row in range(t[S_LEADS], t[S_LEADS] + 2 * t[S_LEADS_COUNT], 2):
         first = first_at(M, low, start, e[E_TIME, start] - t[row + 1])

@@ -1,8 +1,8 @@
 """The state of a search: a record of named slots on the stack of nodes, and the phases that work on it.
 
-A negated group is found by a search of its own, whose candidates are continued by further searches. Each of them pushes
-a record that names its caller. When it returns, its record is popped and the caller goes on in its own phase. (A function
-that calls itself takes Numba three times as long to compile.)
+A negated group is found by a separate search, which continues its candidates by further searches. Each of them pushes a
+record that names its caller. When it returns, its record is popped and the caller resumes in its own phase. (Numba
+takes three times as long to compile a recursive function.)
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays
 from perseid.runtime.jit import inlined
 
-# A phase returns the next one: CALL after it has pushed a record, RETURN + the result at the end of its search, or FULL.
+# A phase returns the next one: CALL after it pushed a record, RETURN + the result at the end of its search, or FULL.
 EXPAND, BOUND, SCAN, TRY, ACCEPTED, CALL_NEGATION, CANDIDATE, CALL, RETURN = range(9)
 
 RECORD_WIDTH = 22
 (
-    # of every record: its caller (-1: none), the phase in which it goes on, the first event it may take, the event
-    # before which it ends, the horizon
+    # of every record: its caller (-1: none), the phase to resume, the first event it may take, the event before which
+    # it ends, the horizon
     R_CALLER, R_PHASE, R_START, R_END, R_HORIZON,
-    # of a search that continues a thread: 1 inside a negation; 1 if threads that arrive nowhere can time out or wait;
-    # 1 if the first thread that can end decides; the tag of its points; the thread to expand and the place of its point
+    # of a search that continues a thread: 1 inside a negation; 1 if unaccepted threads can time out or stay open; 1 if
+    # the first thread that can end decides; the tag of its points; the thread to expand and the offset of its point's
+    # outcome
     R_NEGATED, R_TIMED, R_FIRST_DECIDES, R_TAG, R_THREAD, R_POINT,
-    # where it goes on after a search for a negated group: branch, watch, event; when the match ends
+    # resumption after a search for a negated group: branch, watch, event; the end of the match
     R_BRANCH, R_WATCH, R_POSITION, R_MATCH_END,
     # of a search for a negated group: the thread that depends on it, its program, the time after which it counts, its
-    # seed, how many branches the seed has (R_BRANCH is the next one), the events that they take, the totals in use
+    # seed, the number of the seed's branches (R_BRANCH is the next one), the events that they take, the totals in use
     R_AROUND, R_PROGRAM, R_SINCE, R_SEED, R_BRANCHES, R_WANTED, R_TOTALS,
 ) = range(22)  # fmt: skip
 
@@ -57,7 +58,7 @@ def combines(M: Arrays) -> bool:
 def push_search(M: Arrays, caller: int, thread: int, start: int, end: int, horizon: int) -> int:
     """Push a search that continues a thread, inside a negation if it has a caller; FULL if there is no capacity.
 
-    Without a caller it writes the matches it decides, and its result is DECIDED when nothing after it can count. Inside
+    Without a caller it writes the matches it decides, and its result is DECIDED when no later thread can match. Inside
     a negation the result is DECIDED when a thread is accepted.
     """
     t, w = M.tables, M.space
@@ -84,7 +85,7 @@ def push_search(M: Arrays, caller: int, thread: int, start: int, end: int, horiz
 def push_negation(
     M: Arrays, caller: int, thread: int, program: int, start: int, end: int, since: int, horizon: int
 ) -> int:
-    """Push a search for ``program``, beside what ``thread`` has bound, after the time ``since``; FULL if there is no capacity.
+    """Push a search for ``program`` after the time ``since``, with the bindings of ``thread``; FULL if out of capacity.
 
     Its result is DECIDED if the program matches.
     """

@@ -1,9 +1,8 @@
-"""A shard of a stream: what has come is searched as far as time is known, what is open is kept, the rest forgotten.
+"""A shard of a stream: matches up to the watermark, retains events of open windows, and evicts the rest.
 
-State is raw events, so a call is a search over what was kept and what came. An attempt that is decided is never made
-again; one that is open is, from its first event, until the horizon has passed all it may span. Partial matches that take
-events from one another cannot be made again, and are kept. Matches are told once: what was told before is known from
-where the horizon stood then.
+State is raw events, so a call searches the retained and the new events. A decided run is never searched again; an open
+one is, from its first event, until the horizon has passed its span. Partial matches that take events from one another
+cannot be rebuilt, and are stored. Matches are emitted once: those emitted before are derived from the previous horizon.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ if TYPE_CHECKING:
 
 _BEFORE_ALL = y.NONE
 Given: TypeAlias = "tuple[SequencePlan, SequenceState, EventBatch, Watermark, EventBatch | None]"
-"""What a :class:`Shard` is made of."""
+"""The arguments of a :class:`Shard`."""
 
 
 def advance(plan: SequencePlan, rows: EventBatch, state: bytes | None, clock: Watermark) -> StepResult:
-    """One call of a shard that lives on: rows in, matches that are decided now out, and what has to be kept."""
+    """Run one call of a shard of a stream: rows and state in, decided matches and the new state out."""
     return run(plan, rows, state, clock=clock, newest=newest_before(plan, clock)).step
 
 
 def newest_before(plan: SequencePlan, clock: Watermark) -> int | None:
-    """The newest time that any event may have had before this call."""
+    """The newest time that any event before this call may have; None without a watermark."""
     return None if clock.current is None else clock.current + plan.delay
 
 
@@ -68,11 +67,11 @@ class ShardResult:
 
     step: StepResult
     tables: Mapping[str, pa.Table]
-    """By pattern: its rows."""
+    """Output rows by pattern."""
     known: Mapping[str, int]
-    """By pattern: all its matches that end up to here have been told; nothing where none was searched."""
+    """By pattern: the time up to which all its matches have been emitted; no entry if it was not searched."""
     left: SequenceState | None
-    """What is kept."""
+    """The state after the call; None at the end of the input."""
 
 
 def run(
@@ -87,9 +86,9 @@ def run(
     make: Callable[..., Shard] | None = None,
     writes: bool = True,
 ) -> ShardResult:
-    """One call. ``fed`` are matches of others, which are never late; ``fresh`` patterns were not there before.
+    """Run one call. ``fed`` are matches of other patterns, never late; ``fresh`` patterns are new to the state.
 
-    A call that only looks ahead goes on from what another has ``left``, and writes nothing.
+    A speculative call continues from the ``left`` of another call, and writes nothing.
     """
     if isinstance(state, SequenceState):
         kept = state
@@ -102,12 +101,12 @@ def run(
                 kept, memories={one.pattern.pattern.semantic_hash: PatternProgress(newest) for one in plan.patterns}
             )
     if kept.horizon is not None and not clock.ended and (clock.current is None or clock.current < kept.horizon):
-        clock = replace(clock, current=kept.horizon)  # what has come has come
+        clock = replace(clock, current=kept.horizon)  # the horizon never moves back
     shard = (make or Shard)(plan, kept, rows, clock, fed)
     found = list(shard.search())
     told: dict[str, dict[tuple[int, int], int]] = {}
     for one in found:
-        # By name: two patterns of one meaning tell their matches each on its own.
+        # By name: two patterns with the same semantic hash emit their matches separately.
         told[one.pattern.name] = dict(shard.memory(one.pattern.semantic_hash).groups)
     tables, counters = match_tables(found, shard.rows, plan.schema, told)
     counters.update(shard.counters)
@@ -128,10 +127,10 @@ def run(
 
 
 def _written(plan: SequencePlan, left: SequenceState | None) -> tuple[bytes | None, SequenceState | None, int]:
-    """The state within its limit, and how many open attempts were dropped for that, the oldest first.
+    """Encode the state within its limit; returns also the remaining state and the number of dropped runs, oldest first.
 
-    A dropped attempt loses matches. Without an event that waits, or that an absence covers, there would be matches that are wrong:
-    such rows are never evicted, and a state that they fill is an error.
+    Dropping a run loses matches. Dropping an event that waits for the watermark, or that a negation checks, would make
+    matches wrong: such rows are never evicted, and a state that they fill is an error.
     """
     dropped = 0
     while True:
@@ -152,7 +151,7 @@ def _written(plan: SequencePlan, left: SequenceState | None) -> tuple[bytes | No
 
 
 def _state_limit_error(left: SequenceState, size: int, limit: int) -> LimitError:
-    """The error of a state that only events fill which must not be evicted."""
+    """The error for a state that exceeds its limit by events that must not be evicted."""
     waiting = int((~left.searched).sum())
     others = len(left.rows) - waiting
     covered = f" and {others:,} events that an absence or a later event is checked against" if others else ""
@@ -179,7 +178,7 @@ def _live(left: SequenceState | None) -> int:
 
 @dataclass(frozen=True)
 class PartitionView:
-    """Rows sorted by one partitioning, as far as they can be searched."""
+    """Rows that can be searched, sorted by one partitioning."""
 
     batch: Batch
     order: IntArray
@@ -187,18 +186,18 @@ class PartitionView:
     occurrence: IntArray
     duplicates: int
     horizons: IntArray | None
-    """What is known of each partition; None where all has come."""
+    """The horizon of each partition; None if the input is complete."""
     searched: BoolArray
-    """By place: searched before."""
+    """By position: True if an earlier call searched it."""
 
     @cached_property
     def partition(self) -> IntArray:
-        """By place: its partition."""
+        """By position: its partition."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
 class Shard:
-    """One call of a shard. What is searched when, and what is late, is what strategies for disorder say otherwise."""
+    """One call of a shard. Disorder strategies override which rows are searched, and which are late."""
 
     def __init__(
         self, plan: SequencePlan, kept: SequenceState, rows: EventBatch, clock: Watermark, fed: EventBatch | None = None
@@ -215,27 +214,27 @@ class Shard:
         self.searched = np.concatenate([kept.searched, np.zeros(new, bool)])
         self.counters: Counter[str] = Counter(events=len(accepted), late=len(self.late), duplicates=0, capped=0)
         self.opens: dict[str, BoolArray] = {}
-        """By pattern: rows whose attempts are open after this call."""
+        """By pattern: rows that start a run which is open after this call."""
         self.partials: dict[str, Partials] = {}
-        """By pattern: partial matches that are open after this call and cannot be made again."""
+        """By pattern: partial matches that are open after this call and cannot be rebuilt."""
         self.keep = np.zeros(len(self.rows), bool)
         self.required = np.zeros(len(self.rows), bool)
-        """Rows without which events to come would give matches that are wrong, or be accepted though they are late."""
+        """Rows without which later events would give wrong matches, or would be accepted although they are late."""
         self.occurrence = np.concatenate([kept.occurrence, np.zeros(new, np.int64)])
         self.memories: dict[str, PatternProgress] = {}
         self.wakes: list[int] = []
         self.known: dict[str, int] = {}
-        """By pattern: matches that end up to here are decided, and told."""
+        """By pattern: the time up to which its matches are decided and emitted."""
         self.arranged: IntArray | None = None
         """Rows in the order in which they were searched."""
         self.ready = np.ones(len(self.rows), bool) if clock.ended else self._ready()
-        """Rows that are searched now; others wait."""
+        """Rows to search in this call; the others wait for the watermark."""
         nothing_new = not (self.ready & ~self.searched).any() and kept.horizon == clock.current
         self.idle = nothing_new and not clock.ended and not kept.replays
-        """Nothing came and no time passed: what was open still is."""
+        """True if there are no new rows to search and the horizon is unchanged: open runs stay open."""
 
     def _behind(self, rows: EventBatch) -> Int8Array:
-        """By row: whether it came too late, and why."""
+        """The late reason of each row."""
         behind, now = np.zeros(len(rows), np.int8), self.clock.current
         if self.arrival and len(self.kept.rows):
             behind[_older(self.kept.rows, rows)] = LateReason.OUT_OF_ORDER
@@ -244,7 +243,7 @@ class Shard:
         return behind
 
     def _ready(self) -> BoolArray:
-        """True for rows whose time has come."""
+        """Mask of the rows that can be searched: up to the watermark, or all in arrival order."""
         if self.arrival:
             return np.ones(len(self.rows), bool)
         if self.clock.current is None:
@@ -257,7 +256,7 @@ class Shard:
     # searching
 
     def search(self) -> Iterator[PatternMatches]:
-        """What every pattern finds that was not found before."""
+        """Search every pattern and yield its new matches."""
         if self.idle:
             new = np.zeros(len(self.rows) - self.old, bool)
             self.opens = {name: np.concatenate([flags, new]) for name, flags in self.kept.opens.items()}
@@ -280,7 +279,7 @@ class Shard:
             yield self._found(bytecode, name, places[route, since])
 
     def _since(self, bytecode: CompiledPattern) -> int | None:
-        """From which time on a pattern counts, as long as events from before it are there."""
+        """The time after which a pattern takes events, while the state has earlier ones; None if it takes all."""
         facts, now = bytecode.pattern.facts, self.clock.current
         memory = self.memory(bytecode.pattern.pattern.semantic_hash)
         since = memory.since
@@ -291,7 +290,7 @@ class Shard:
                 self.counters["incomplete"] += 1
                 self.wakes.append(since + (facts.bound or 0) + facts.lookback + 1)
         self.memories[bytecode.pattern.pattern.semantic_hash] = memory
-        # It still counts in the call that passes it: events from before may have waited to be searched until now.
+        # It still applies in the call that passes it: earlier events may have waited until now to be searched.
         return since
 
     def _place(self, route: int, since: int | None) -> PartitionView:
@@ -304,7 +303,7 @@ class Shard:
             chosen = chosen & wanted
         order, offsets, occurrence, duplicates = arranged(self._ranked(), route, np.flatnonzero(chosen))
         if self.arranged is None or len(order) > len(self.arranged):
-            self.arranged = order  # a pattern that starts later sees fewer
+            self.arranged = order  # a pattern that starts later has fewer rows
         searched = self.searched[order]
         if occurrence is None:
             occurrence = np.zeros(len(order), np.int64)
@@ -315,7 +314,7 @@ class Shard:
         return PartitionView(batch, order, offsets, occurrence, duplicates, horizons, searched)
 
     def _ranked(self) -> EventBatch:
-        """The rows, where arrival decides among equal times with their place in it: those searched before come first."""
+        """The rows; in arrival order, with their arrival number as the first tie breaker, retained rows first."""
         if not self.arrival:
             return self.rows
         arrived = np.full(len(self.rows), self.old, np.int64)
@@ -323,7 +322,7 @@ class Shard:
         return replace(self.rows, tie_breakers=[pa.array(arrived), *self.rows.tie_breakers])
 
     def _horizons(self, order: IntArray, offsets: IntArray, *, before: bool = False) -> IntArray:
-        """Up to when each partition is known, or was ``before``: the watermark, or what came last where order is trusted."""
+        """The horizon of each partition, now or ``before``: the watermark, or in arrival order newest time - 1."""
         now = self.kept.horizon if before else self.clock.current
         known = np.full(len(offsets) - 1, _BEFORE_ALL if now is None else now, np.int64)
         if not self.arrival or not len(order):
@@ -331,7 +330,7 @@ class Shard:
         time = self.rows.time[order]
         some = np.diff(offsets) > 0
         last = np.where(some, time[np.maximum(offsets[1:] - 1, 0)], _BEFORE_ALL)
-        # Others of its time may follow; what must come later than it cannot have come before.
+        # Events of the same time may follow the newest one, but no earlier ones.
         return np.maximum(known, last - 1)
 
     def _found(self, bytecode: CompiledPattern, name: str, placed: PartitionView) -> PatternMatches:
@@ -342,7 +341,7 @@ class Shard:
             opens[placed.searched] = 0 if before is None else before[rows]
         carried = self._carried(bytecode, name, placed)
         if carried is not None:
-            opens[placed.searched] = 0  # what they started is taken up
+            opens[placed.searched] = 0  # their partial matches are restored
         asked = opens.copy()
         batch = replace(placed.batch)
         words = None if carried is None else carried_words(carried.open, placed.partition, len(placed.offsets) - 1)
@@ -379,7 +378,7 @@ class Shard:
         return min(now, int(raw.frontiers[:-1].min(initial=y.FOREVER)))
 
     def _carried(self, bytecode: CompiledPattern, name: str, placed: PartitionView) -> Partials | None:
-        """Partial matches of the calls before, by positions; None where they are made again."""
+        """Stored partial matches with positions as events; None if they are rebuilt."""
         if not carries(bytecode) or self.kept.replays:
             return None
         before = self.kept.partials.get(name, no_partials())
@@ -390,13 +389,13 @@ class Shard:
         return found
 
     def _new(self, bytecode: CompiledPattern, placed: PartitionView, raw: MatchBuffer, asked: IntArray) -> MatchBuffer:
-        """Without matches that were told before: an attempt that is still open may have some already."""
+        """Remove matches that were emitted before: an open run may have some already."""
         tables = bytecode.tables
         contextual, suppresses = tables[y.S_CONTEXT] >= 0, bytecode.pattern.pattern.suppress is not None
         if not contextual and not suppresses and (not tables[y.S_COMBINES] or tables[y.S_ONE]):
-            return raw  # one match a start, and told ones are over
+            return raw  # one match per start, after which its run is over
         if contextual and not self.kept.replays:
-            return raw  # a partial match has one, and is over with it
+            return raw  # one match per partial match, which ends with it
         if not (asked[placed.searched] == 1).any():
             return raw
         if tables[y.S_PLAIN] and not contextual and not suppresses and not self.arrival:
@@ -420,15 +419,15 @@ class Shard:
     def _tellable(
         self, bytecode: CompiledPattern, raw: MatchBuffer, opens: IntArray
     ) -> tuple[MatchBuffer, MatchBuffer]:
-        """What can be told in order of its end, and what not: an earlier match that is open may suppress a later one."""
+        """Split matches into those to emit in order of their end, and others that an earlier, open run may suppress."""
         due = _due(bytecode, raw)
         opens[raw.starts[~due]] = 1
         return chosen_of(raw, np.flatnonzero(due)), chosen_of(raw, np.flatnonzero(~due))
 
-    # keeping
+    # retention
 
     def _give_up(self, bytecode: CompiledPattern, placed: PartitionView, opens: IntArray) -> int:
-        """Where nothing bounds a pattern, the oldest open attempts beyond the cap of a key are given up."""
+        """Drop the oldest open runs beyond the cap of a key, if nothing bounds the pattern; returns their number."""
         cap = bytecode.pattern.retention.cap
         if cap is None or self.clock.ended:
             return 0
@@ -445,7 +444,7 @@ class Shard:
     def _keep(
         self, bytecode: CompiledPattern, placed: PartitionView, arrays: y.Arrays, opens: IntArray, name: str
     ) -> None:
-        """Mark the rows that the pattern may still ask for."""
+        """Mark the rows that the pattern may still need."""
         flags = np.zeros(len(self.rows), bool)
         flags[placed.order] = opens != 0
         self.opens[name] = flags
@@ -460,7 +459,7 @@ class Shard:
         back = bytecode.pattern.facts.lookback
         if back:
             assert placed.horizons is not None
-            # What is looked back at, from open attempts and from those to come.
+            # The lookback of open runs and of later ones.
             began = np.where(first < len(time), time[np.minimum(first, len(time) - 1)], y.FOREVER)
             asked |= time >= (np.minimum(began, placed.horizons + 1) - back)[partition]
             covered = time >= (placed.horizons + 1 - back)[partition]
@@ -472,7 +471,7 @@ class Shard:
         if back and asked.any():
             self.wakes.append(int(time[asked].min()) + back)
         if self.arrival:
-            # What came last says what may still come, until the watermark does.
+            # The newest event decides which later ones are out of order, until the watermark passes it.
             now = _BEFORE_ALL if self.clock.current is None else self.clock.current
             last = time == time[np.maximum(placed.offsets[1:] - 1, 0)][partition]
             newest = last & (time > now)
@@ -483,7 +482,7 @@ class Shard:
         self.keep[placed.order[asked]] = True
 
     def left(self, found: list[PatternMatches], told: dict[str, dict[tuple[int, int], int]]) -> SequenceState:
-        """What is kept after this call."""
+        """The state after this call."""
         memories = dict(self.memories)
         known = [self.known[one.pattern.name] for one in found if one.pattern.suppress is not None]
         for one in found:
@@ -497,19 +496,19 @@ class Shard:
         chosen = np.flatnonzero(self.keep | ~self.ready)
         if self.arrival and not self.idle:
             assert self.arranged is not None
-            chosen = self.arranged[self.keep[self.arranged]]  # in the order that was settled
+            chosen = self.arranged[self.keep[self.arranged]]  # in the order of the search
         after = self.opens, self.clock.current, memories, self.partials
         return SequenceState(self.rows, self.ready, self.occurrence, *after, required=self.required).take(chosen)
 
     def wake(self, left: SequenceState | None) -> int | None:
-        """When time alone can change something: a deadline, a window that closes, an event whose time comes."""
+        """The next timer: a deadline, the end of a window, or the time of a waiting event; None if none."""
         if left is None:
             return None
         waiting = left.rows.time[~left.searched]
         times = [*self.wakes, *([int(waiting.min())] if len(waiting) else [])]
         now = self.clock.current
         if self.idle:
-            # Nothing was searched, so nothing says when what was open before is decided: at the next time there is.
+            # Without a search the deadlines of open runs are unknown: the timer is the next possible time.
             ends = [end for memory in left.memories.values() for end in memory.groups.values()]
             starts = [memory.since for memory in left.memories.values() if memory.since is not None]
             some = [*left.rows.time[left.searched].tolist(), *ends, *starts]
@@ -518,7 +517,7 @@ class Shard:
 
 
 def negated_bits(bytecode: CompiledPattern) -> int:
-    """The mask bits of the steps that absences name, those before the first step included."""
+    """The mask bits of negated steps, including those of leading negations."""
     table, bits = int(bytecode.tables[y.S_STEP_TABLE]), 0
     for program in bytecode.pattern.programs[1:]:
         for one in program.instructions:
@@ -528,25 +527,25 @@ def negated_bits(bytecode: CompiledPattern) -> int:
 
 
 def next_wake(times: Sequence[int], now: int | None) -> int | None:
-    """The first of these times that is to come."""
+    """The earliest of these times after ``now``; ``now + 1`` if all have passed, None if there are none."""
     if not times or now is None:
         return min(times, default=None)
-    # What should be over by now is held by something that is open, and goes when that is decided.
+    # A deadline that has passed is held back by an open run, and ends with its decision.
     return min((time for time in times if time > now), default=now + 1)
 
 
 def _due(bytecode: CompiledPattern, raw: MatchBuffer) -> BoolArray:
-    """Matches of a pattern that suppresses some before which no other can end that they would have to give way to."""
+    """Mask of matches that can be emitted: no undecided match that may suppress them can end before them."""
     core = bytecode.pattern.pattern
     assert core.suppress is not None
     upto = raw.frontiers[raw.partition]
     if core.suppress.by and not {".".join(path.parts) for path in core.partition} <= set(core.suppress.by):
-        upto = raw.frontiers[:-1].min(initial=y.FOREVER)  # matches of one key give way to those of another
+        upto = raw.frontiers[:-1].min(initial=y.FOREVER)  # matches of one key can suppress those of another
     return raw.timed_out | (raw.end <= upto)
 
 
 def _older(kept: EventBatch, rows: EventBatch) -> BoolArray:
-    """Rows older than the newest that was kept of their key."""
+    """Mask of the rows older than the newest retained row of their key."""
     both = concat_batches(kept, rows)
     (keys,) = both.keys.values()
     arrangement = arrange(list(keys.values()), both.time, [], None)
@@ -560,7 +559,7 @@ def _older(kept: EventBatch, rows: EventBatch) -> BoolArray:
 
 
 def _names(raw: MatchBuffer, order: IntArray) -> NDArray[Any]:
-    """A name for each match, by the rows it takes."""
+    """An identifier of each match: a hash of its kind and rows."""
     rows = np.ascontiguousarray(order[raw.positions], np.int64)
     none = np.zeros((len(raw), 2), np.int64)
     zeros = np.zeros(len(rows), np.int64)
@@ -570,7 +569,7 @@ def _names(raw: MatchBuffer, order: IntArray) -> NDArray[Any]:
 
 
 def chosen_of(raw: MatchBuffer, chosen: IntArray) -> MatchBuffer:
-    """Some of the matches."""
+    """Select matches by index."""
     if len(chosen) == len(raw):
         return raw
     counts = np.diff(raw.offsets)[chosen]

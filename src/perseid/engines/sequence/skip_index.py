@@ -1,6 +1,6 @@
-"""Skip index: finds the next event by a tree of masks, by the values that an earlier event has, or by time.
+"""Skip index: finds the next event by a tree of masks, by the values of an earlier event, or by time.
 
-A search costs what it tries and not how long it waits.
+The cost of a search depends on the events it tries, not on the events in between.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from perseid.engines.sequence.layout import Arrays, compiled, entry
 
 @entry
 def index_blocks(M: Arrays) -> None:
-    """Build the tree: the masks of each 64 events, and of each 64 such blocks, which begin at the place in the first word."""
+    """Build the tree: the masks of each 64 events, and of each 64 such blocks, from the offset in the first word on."""
     e, b = M.events, M.blocks
     n = e.shape[1]
     above = b[0]
@@ -23,7 +23,7 @@ def index_blocks(M: Arrays) -> None:
 
 @compiled
 def bit_of(M: Arrays, step: int) -> int:
-    """The mask of events that are of a step's kind."""
+    """The mask with the bit of a step."""
     t = M.tables
     return 1 << t[t[S_STEP_TABLE] + step * STEP_WIDTH + ST_BIT]
 
@@ -53,7 +53,7 @@ def next_until(M: Arrays, position: int, end: int, wanted: int, closing: int) ->
 
 @compiled
 def next_event(M: Arrays, position: int, end: int, wanted: int) -> int:
-    """The first event from ``position`` to before ``end`` that fits one of the wanted steps; ``end`` where none does."""
+    """The first event from ``position`` to before ``end`` that fits one of the wanted steps; ``end`` if none does."""
     return next_until(M, position, end, wanted, FOREVER)
 
 
@@ -74,9 +74,9 @@ def last_event(M: Arrays, low: int, position: int, wanted: int) -> int:
 
 @compiled
 def first_at(M: Arrays, low: int, high: int, moment: int) -> int:
-    """The first position from ``low`` to ``high`` whose time is at least ``moment``."""
+    """The first position from ``low`` to before ``high`` with a time of at least ``moment``; ``high`` if none."""
     e = M.events
-    # Mostly it lies near: strides that double find it in less than halving all that comes after.
+    # It is usually near: galloping search is faster than binary search over all later events.
     stride = 1
     while low + stride < high and e[E_TIME, low + stride] < moment:
         low += stride
@@ -93,7 +93,7 @@ def first_at(M: Arrays, low: int, high: int, moment: int) -> int:
 
 @compiled
 def holder_of(M: Arrays, at: int, step: int) -> int:
-    """The event of the thread whose values the step's events have; -1 if there is none, and every event has to be tried."""
+    """The thread's event with the values that the step's events must equal; -1 if every event has to be tried."""
     t, w = M.tables, M.space
     row = t[S_STEP_TABLE] + step * STEP_WIDTH
     if t[row + ST_POSTING] < 0 or M.postings[0] == 0:
@@ -104,9 +104,9 @@ def holder_of(M: Arrays, at: int, step: int) -> int:
 
 @compiled
 def place_in(M: Arrays, step: int, holder: int, position: int, before: bool) -> int:
-    """The first event from ``position`` on that has the holder's values or, where ``before``, the last one before it.
+    """The first event from ``position`` on with the holder's values or, if ``before``, the last one before it.
 
-    -1 where there is none.
+    -1 if no event has them.
     """
     t, s = M.tables, M.postings
     posting = 1 + t[t[S_STEP_TABLE] + step * STEP_WIDTH + ST_POSTING] * POSTING_WIDTH

@@ -1,7 +1,7 @@
 """The state of a shard between calls: raw events of open windows, the runs over them, and the progress of each pattern.
 
-Everything in it is named by what it means (a column, a predicate's identity, a pattern's semantic hash) and never by a
-number of one plan, so that a changed set of patterns finds what is still its own.
+Its entries are named by their meaning (a column, a predicate's identity, a pattern's semantic hash) and never by a
+number of one plan, so that a changed set of patterns finds its own entries.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=np.generic)
 Group = tuple[int, int]
-"""The values that a suppressed match has in common with the one before it, by their hash."""
+"""Hash of the values by which matches suppress one another."""
 
 EVENTS = StateTable(
     "events",
@@ -67,7 +67,7 @@ EVENTS = StateTable(
 GROUPS = StateTable(
     "groups", (StateColumn("pattern", pa.string()), *columns_of(pa.int64(), "high", "low", "end")), optional=True
 )
-"""When the last match of each group ended, by pattern."""
+"""End of the last match of each group, by pattern."""
 
 
 def _check(content: StateContent) -> str | None:
@@ -82,7 +82,7 @@ def _check(content: StateContent) -> str | None:
 
 
 def _add_partials(facts: Facts, tables: Batches) -> tuple[Facts, Batches]:
-    """Version 1 had no partial matches of contexts: all events were marked as open from where none was."""
+    """Migrate version 1, which marked the rows of partial matches of contexts as open instead of storing them."""
     return {**facts, "partials": []}, tables
 
 
@@ -105,7 +105,7 @@ LAYOUT = StateLayout(
     _check,
 )
 LINKS = "links"
-"""The fact that a state is one of several parts, by the labels of the links that they are of."""
+"""Fact that a state has several parts: the labels of their stages."""
 LINKS_LAYOUT = StateLayout(
     LAYOUT.engine,
     LAYOUT.version,
@@ -117,12 +117,12 @@ LINKS_LAYOUT = StateLayout(
 
 @dataclass(frozen=True)
 class PatternProgress:
-    """The progress of one pattern, beside its events."""
+    """Progress of one pattern, in addition to its events."""
 
     since: int | None = None
     """The pattern starts after this time: it was added then, or read other columns before."""
     groups: Mapping[Group, int] = field(default_factory=dict)
-    """When the last match of each group that suppresses others ended."""
+    """End of the last match of each group that suppresses others."""
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,9 @@ class SequenceState:
     horizon: int | None = None
     memories: Mapping[str, PatternProgress] = field(default_factory=dict)
     partials: Mapping[str, Partials] = field(default_factory=dict)
-    """By pattern: partial matches that cannot be made again, by the numbers of the rows they took."""
+    """By pattern: partial matches that cannot be rebuilt, by the numbers of the rows they took."""
     replays: bool = False
-    """It has no partial matches of contexts: these go on from all rows that are marked as open."""
+    """True for a state without partial matches of contexts: they are rebuilt from all rows that are marked as open."""
     required: BoolArray | None = None
     """Rows that the state limit must not evict, or None; not written, since every search marks them again."""
 
@@ -159,7 +159,7 @@ class SequenceState:
         )
 
     def without_runs(self, begun: BoolArray) -> SequenceState:
-        """Remove the runs that these rows start; rows are given by truth values."""
+        """Remove the runs that these rows start; rows are given by a mask."""
         opens = {name: flags & ~begun for name, flags in self.opens.items()}
         partials = {name: some.chosen(~begun[some.starts]) for name, some in self.partials.items()}
         return replace(self, opens=opens, partials=partials)
@@ -217,7 +217,7 @@ def write_state(plan: Plan, kept: SequenceState, shards: int, order: str) -> byt
 
 
 def open_state(state: bytes, expected: Facts | None = None) -> StateContent | None:
-    """Decode a state, whatever its patterns are; None if all of it belongs to links that take matches of others."""
+    """Decode a state regardless of its patterns; None if all of it belongs to stages that consume matches."""
     found = decode_state(state)
     if LINKS in found.facts:
         part = _parts(found).get("")
@@ -228,16 +228,16 @@ def open_state(state: bytes, expected: Facts | None = None) -> StateContent | No
 
 
 def join_states(parts: Mapping[str, bytes | None]) -> bytes | None:
-    """Encode the states of links, by their labels, as one state."""
+    """Encode the states of stages, by their labels, as one state."""
     if all(part is None for part in parts.values()):
         return None
-    # Also those that have nothing: they were there, and their patterns are not new.
+    # Stages without state are included, so that their patterns do not count as new.
     bodies = pa.record_batch([pa.array(list(parts.values()), pa.large_binary())], names=["state"])
     return encode(LINKS_LAYOUT, {LINKS: list(parts)}, {"parts": bodies})
 
 
 def split_state(state: bytes | None) -> dict[str, bytes | None]:
-    """Decode the states of links by their labels; a state that was made without links is that of the first."""
+    """Decode the states of stages by their labels; a state without stages is that of the first."""
     if state is None:
         return {}
     found = decode_state(state)
@@ -258,9 +258,9 @@ def _mask(column: pa.Array) -> BoolArray:
 def read_state(
     plan: Plan, shape: EventBatch, state: bytes, shards: int, order: str, newest: int | None = None
 ) -> SequenceState:
-    """Decode a state for this plan: rows in the shape of ``shape``, patterns that are new marked as such.
+    """Decode a state for this plan: rows in the shape of ``shape``; new patterns start after the events before now.
 
-    ``newest`` is the newest time that any event may have had before now.
+    ``newest`` is the newest time that any event before now may have.
     """
     content = open_state(state, {"shards": shards, "order": order})
     if content is None:
@@ -283,8 +283,8 @@ def read_state(
             opens[name] = np.zeros(len(rows), bool) if flags is None else flags  # nothing was searched yet
             partials[name] = carried.get(name, no_partials())
         else:
-            # Of events that were searched before nothing can be started again; those that wait can, if all is there.
-            # Others may have been dropped unseen because nobody wanted them then: none of those is after the newest.
+            # Searched events cannot start runs again; waiting ones can, if no column is missing. Others may have been
+            # dropped because no step needed them then: none of those is after ``newest``.
             starts = [time for time in (last if lost else horizon, newest) if time is not None]
             memories[name] = PatternProgress(max(starts, default=None))
             opens[name] = np.zeros(len(rows), bool)
@@ -296,7 +296,7 @@ def read_state(
 
 
 def _read_groups(table: pa.RecordBatch | None) -> dict[str, dict[Group, int]]:
-    """When the last match of each group ended, by pattern."""
+    """End of the last match of each group, by pattern."""
     found: dict[str, dict[Group, int]] = {}
     if table is not None:
         columns = (table.column(name).to_pylist() for name in ("pattern", "high", "low", "end"))
@@ -306,7 +306,7 @@ def _read_groups(table: pa.RecordBatch | None) -> dict[str, dict[Group, int]]:
 
 
 def _texts(pattern: PatternPlan) -> set[str]:
-    """Every part of the expressions of a pattern, as the text that an event alone has for it."""
+    """The text of every part of a pattern's expressions, with references to the event's own columns."""
     core = pattern.pattern
     names = [None, *{step.name for step in core.steps if step.name is not None}]
     parts = [part for expr in expressions_of(core) for part in ex.walk(expr)]
@@ -314,19 +314,19 @@ def _texts(pattern: PatternPlan) -> set[str]:
 
 
 class _EventReader:
-    """Reads the events of a state into the shape of those that come now."""
+    """Reads the events of a state into the shape of the current input."""
 
     def __init__(self, content: StateContent, plan: Plan, shape: EventBatch) -> None:
         table = self.table = content.tables["events"]
         self.facts, self.plan, self.shape, self.size = content.facts, plan, shape, table.num_rows
         self.columns: dict[str, pa.Array] = dict(zip(table.schema.names, table.columns, strict=True))
         self.missing: set[tuple[str, int | str]] = set()
-        """What the plan needs and the state lacks: (family of columns, which)."""
+        """Columns that the plan needs and the state lacks: (family of columns, name or number)."""
         self.mine: IntArray | None = None
         """Rows of the routes that the plan still has; None for all."""
 
     def lost(self, pattern: PatternPlan) -> bool:
-        """Check whether something is missing that this pattern needs."""
+        """True if the state lacks a column that this pattern needs."""
         if not self.missing:
             return False
         needed = {n for step in pattern.steps for n in (*(k for k, _ in step.choose), *step.must)} | {*pattern.guards}
@@ -375,12 +375,12 @@ class _EventReader:
         return rows
 
     def routes(self) -> Int32Array | None:
-        """Routes by the numbers that they have now; rows of routes that are gone are left behind."""
+        """Routes by their current ids; rows of removed routes are dropped."""
         if self.shape.route is None and "route" not in self.columns:
             return None
         before = {int(n): tuple(columns) for n, columns in self.facts["routes"].items()}
         now = {route.columns: route.id for route in self.plan.routes}
-        # Events that wait have no rows for routes that are new.
+        # Waiting events have no rows for new routes.
         self.missing |= {("route", route.id) for route in self.plan.routes if route.columns not in before.values()}
         if "route" in self.columns:
             codes = np.asarray(self.columns["route"])

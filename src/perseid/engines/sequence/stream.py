@@ -1,4 +1,4 @@
-"""A declared stream of events: rows, and which of their columns mean what."""
+"""Declaration of a stream of events: its rows, and the roles of their columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BY_TYPE = ("time", "key", "id", "order_by")
 
 @dataclass(frozen=True, slots=True)
 class Events(StreamDeclaration[Matches]):
-    """A stream of events and what it is like; make one with :func:`perseid.events`."""
+    """A declared stream of events; make one with :func:`perseid.events`."""
 
     stream_kind: ClassVar[str] = "events"
     data: Any
@@ -35,37 +35,37 @@ class Events(StreamDeclaration[Matches]):
     type: str = "type"
     """The column with the event's type."""
     id: tuple[str, ...] = ()
-    """The columns that make an event this event and no other; without any, all it has."""
+    """The columns that identify an event; without any, all its columns."""
     order_by: tuple[str, ...] = ()
-    """Columns that decide the order of events with equal times."""
+    """Columns that order events with equal times."""
     strictly_later: bool = False
-    """Demand that a later step has a later time, not only a later place in the order."""
+    """Require a later time for a later step, not only a later position in the order."""
     key: tuple[str, ...] | Mapping[str, tuple[str, ...]] = ()
-    """Columns that partition the events for patterns that do not say ``partition by``; by event type in a dict."""
+    """Columns that partition the events for patterns without ``partition by``; by event type in a dict."""
     dedupe: bool = False
     """Events with equal time, key and identity are one event."""
     order: str = WATERMARK
-    """What a stream goes by: its watermark, or the order in which the events of a key arrive."""
+    """Event order of a stream: by watermark, or by arrival within a key."""
     idle: int | None = None
-    """Microseconds of a silent stream after which time goes on by the clock."""
+    """Idle timeout in microseconds, after which time advances by the clock."""
     shards: int = 16
-    """How many states a stream has; keys share them."""
+    """Number of shards, each with its own state; keys are distributed among them."""
     max_state: int = 1 << 28
-    """How many bytes one of them may have."""
+    """State limit of one shard, in bytes."""
     max_steps: int = MAX_STEPS
-    """Steps that the search of one key may take in one call, beside those for each of its events."""
+    """Steps that the search of one key may take in one call, in addition to those for each of its events."""
     max_matches: int = MAX_MATCHES
-    """Matches that one key may have in one call, beside those for each of its events."""
+    """Matches that one key may have in one call, in addition to those for each of its events."""
     disorder: Strategy = BUFFER
-    """What is told of events that may still be joined by earlier ones."""
+    """The strategy for out-of-order events."""
     wrong: str | None = None
-    """The column that says what is wrong with a row that is no event."""
+    """The column with the error of a row that is not an event."""
     position: str | None = None
-    """The text column that says where a row stood in its source; it is what is told of a late one where little is asked for."""
+    """The string column with a row's position in its source; late rows show it if only bad ones show columns."""
     lateness: int | None = None
-    """Microseconds that the watermark is behind the newest time, where it is set here and not by the caller."""
+    """Watermark delay behind the newest time, in microseconds, if it is set here and not by the caller."""
     max_ahead: int | None = None
-    """Microseconds that a time may lie beyond its arrival; rows beyond that are rejected below the watermark."""
+    """Maximum lead of a time over its arrival, in microseconds; rows beyond it are rejected before the watermark."""
 
     @property
     def parts(self) -> tuple[()]:
@@ -83,19 +83,19 @@ class Events(StreamDeclaration[Matches]):
         return SearchBudget(self.max_steps, self.max_matches)
 
     def columns(self, role: str, event_type: str | None = None) -> tuple[str, ...]:
-        """The columns named for a role, for one of several inputs where each has its own."""
+        """The columns with a role, or those of one of several inputs if they differ."""
         named = getattr(self, role)
         if isinstance(named, Mapping):
             named = named.get(event_type, ())
         return (named,) if isinstance(named, str) else tuple(named)
 
     def key_names(self) -> tuple[str, ...]:
-        """What key columns are called in patterns and matches: as the first input calls them."""
+        """The names of key columns in patterns and matches, which are those of the first input."""
         first = next(iter(self.key), None) if isinstance(self.key, Mapping) else None
         return self.columns("key", first)
 
     def inputs(self) -> list[tuple[str | None, Events]]:
-        """Every input as a stream of its own, with the columns named for it; of several, by the type of their events."""
+        """Every input as a stream with its own columns; several inputs have the type of their events."""
         several = isinstance(self.data, Mapping)
         there = list(self.data) if several else []
         if several and isinstance(self.time, str) and _is_moment(self.data.get(self.time)):
@@ -164,13 +164,13 @@ def _no_such_input(role: str, name: object, there: Sequence[str]) -> EventDataEr
 
 
 def read_events(stream: Events) -> list[Event]:
-    """Every row as an event; what cannot be read is an error that names the row."""
+    """Read every row as an event; raise an error with the row number if one is invalid."""
     return [event for kind, one in stream.inputs() for event in _events(one, kind, stream.key_names())]
 
 
 def _events(stream: Events, event_type: str | None, key_names: Sequence[str]) -> list[Event]:
     rows = list(rows_of(stream.data))
-    # A dict may leave out what is null; as in Spark the table has every column, and so has every row's identity.
+    # A dict may omit nulls; as in Spark the table has every column, and every row's identity covers all of them.
     names = sorted({str(name) for row in rows for name in row}) if not stream.id else []
     events = [_event(stream, event_type, row, names, number) for number, row in enumerate(rows, 1)]
     renamed = [(there, here) for there, here in zip(key_names, stream.columns("key"), strict=True) if there != here]
@@ -196,7 +196,7 @@ def _event(
     else:
         identity = int(content_id(attributes, names))
     if event_type is not None:
-        identity = hash_values([identity, event_type])  # each of several inputs numbers its own events
+        identity = hash_values([identity, event_type])  # ids are unique within one input only
     return Event(kind if isinstance(kind, str) else None, time, attributes, str(identity), 0, (0, *ranks, identity))
 
 

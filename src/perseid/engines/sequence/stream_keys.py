@@ -1,4 +1,4 @@
-"""The columns that partition a stream: what a key's name leads to, and the column at the end of the way."""
+"""Key columns of a stream: the path of each key's name, and the column at its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perseid.tables.columns import Column, Table, column_names
 
 
 def key_paths(stream: Events) -> tuple[tuple[str, ...], ...]:
-    """Where each key of a stream lies: a name with dots is the column of that name, or leads into a struct."""
+    """The path of each key: a name with dots is the column of that name if there is one, else a path into a struct."""
     names, inputs = stream.key_names(), stream.inputs()
     if not any("." in name for _, one in inputs for name in one.columns("key")):
         return tuple((name,) for name in names)
@@ -32,13 +32,13 @@ def key_paths(stream: Events) -> tuple[tuple[str, ...], ...]:
 
 
 def key_column(table: Table, path: Sequence[str]) -> Column:
-    """A key column; one that no row has is null for all, and one with values of several kinds stays a list."""
+    """A key column; one that no row has is all null, and one with values of mixed types stays a list."""
     column = table.columns.get(path[0])
     return pa.nulls(table.rows) if column is None else field_inside(column, path[1:])
 
 
 def field_inside(column: Column, path: Sequence[str]) -> Column:
-    """The field that a way through structs leads to; null where there is none."""
+    """The field at the end of a path through structs; null if it does not exist."""
     rows = len(column)
     for part in path:
         if isinstance(column, list):

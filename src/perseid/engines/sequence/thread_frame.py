@@ -1,6 +1,6 @@
-"""Threads as frames of words: which events fit them, what they take, and what bounds them.
+"""Threads as frames: events that fit them, events they take, and their bounds.
 
-One source, compiled by Numba or run as plain Python. The arrays and their words are named in
+One source, compiled by Numba or run as plain Python. The layout of the arrays is defined in
 :mod:`perseid.engines.sequence.layout`.
 """
 
@@ -21,7 +21,7 @@ def copy_words(M: Arrays, source: int, target: int, width: int) -> None:
 
 @compiled
 def clear_frame(M: Arrays, at: int) -> None:
-    """Write a thread before its first event."""
+    """Initialize the frame of a thread without events."""
     t, w = M.tables, M.space
     for k in range(t[S_FRAME]):
         w[at + k] = 0
@@ -48,11 +48,11 @@ def all_hold(M: Arrays, first: int, count: int, at: int, own: int) -> bool:
 
 @compiled
 def is_mine(M: Arrays, at: int, position: int) -> bool:
-    """True if the thread, or one around it, has taken this event."""
+    """True if the thread or an enclosing one has taken this event."""
     w = M.space
     high = w[at + COUNT]
     while high > 0:
-        # What one thread takes ascends; below it on the stack lies what the thread around it has taken.
+        # The events of one thread ascend; below them on the stack are those of the enclosing thread.
         low = w[at + BEGUN]
         first = low
         while low < high:
@@ -71,7 +71,7 @@ def is_mine(M: Arrays, at: int, position: int) -> bool:
 
 @compiled
 def equal_values(M: Arrays, a: int, p: int, b: int, q: int) -> bool:
-    """True if two unified values are equal; values of different kinds are not."""
+    """True if two unified values are equal; only numbers, or dates and timestamps, are compared across families."""
     t, e = M.tables, M.events
     x, y = t[t[S_FAMILIES] + a], t[t[S_FAMILIES] + b]
     if x == DOUBLE or y == DOUBLE:
@@ -110,7 +110,7 @@ def unify(M: Arrays, at: int, step: int, position: int) -> bool:
 
 @compiled
 def bind(M: Arrays, at: int, step: int, position: int) -> None:
-    """Add the event to the frame; its totals must have a place of their own."""
+    """Add the event to the frame, which must have its own slot for totals."""
     t, w = M.tables, M.space
     count = w[at + COUNT]
     w[w[A_TAKEN] + TAKEN_WIDTH * count + K_STEP] = step
@@ -133,9 +133,9 @@ def copy_totals(M: Arrays, source: int, target: int) -> None:
 
 @compiled
 def fits(M: Arrays, at: int, step: int, position: int) -> bool:
-    """True if the event is of the step's kind and the conditions that choose it hold.
+    """True if the event has the step's bit and the conditions that choose it hold.
 
-    Conditions on a step that is not bound yet are left out.
+    Conditions on a step that is not bound yet are skipped.
     """
     t, e, w = M.tables, M.events, M.space
     row = t[S_STEP_TABLE] + step * STEP_WIDTH
@@ -150,7 +150,7 @@ def fits(M: Arrays, at: int, step: int, position: int) -> bool:
         if not unify(M, bound, step, position):
             return False
         if t[row + ST_TOTALS_COUNT]:
-            copy_totals(M, w[at + TOTALS], 0)  # place 0 is for trying
+            copy_totals(M, w[at + TOTALS], 0)  # slot 0 is scratch
             w[bound + TOTALS] = 0
         # The stack of taken events is free above the thread.
         bind(M, bound, step, position)
@@ -239,7 +239,7 @@ def window_end(M: Arrays, start: int) -> int:
 
 @compiled
 def high_of(M: Arrays, at: int, start: int, end: int, inner: bool) -> int:
-    """The position before which windows by count let a branch take an event."""
+    """The position before which count windows allow a branch to take an event."""
     t, w = M.tables, M.space
     high = end
     if not inner and t[S_WITHIN_COUNT] >= 0:
@@ -253,7 +253,7 @@ def high_of(M: Arrays, at: int, start: int, end: int, inner: bool) -> int:
 
 @compiled
 def bounds(M: Arrays, at: int, start: int, end: int, inner: bool) -> None:
-    """Write the bounds of a branch to its frame: the last time, and the position before which it may take an event."""
+    """Write the bounds of a branch to its frame: latest time (CLOSING) and exclusive upper position (HIGH)."""
     t, e, w = M.tables, M.events, M.space
     closing = FOREVER if inner else window_end(M, start)
     if w[at + WITHIN] >= 0 and w[at + CLOCK] + w[at + WITHIN] < closing:
@@ -285,7 +285,7 @@ def in_time(M: Arrays, at: int, moment: int) -> bool:
 
 @compiled
 def lone_must(M: Arrays, at: int, step: int, position: int) -> bool:
-    """True if ``must`` lets a negated step take this event."""
+    """True if ``must`` of a step accepts this event; the thread does not take it."""
     t, e, w = M.tables, M.events, M.space
     row = t[S_STEP_TABLE] + step * STEP_WIDTH
     if t[row + ST_MUST_BIT] >= 0 and not (e[E_MUST, position] >> t[row + ST_MUST_BIT]) & 1:
