@@ -1,4 +1,4 @@
-"""The decimal numbers that, read as doubles, equal a constant: all between two bounds."""
+"""Decimal bounds of the numbers that equal a constant when read as doubles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Bound:
 
 
 def bounds_of(value: int | Decimal) -> tuple[Bound, Bound, bool]:
-    """The least and the greatest number that rounds to a constant, and whether they do so themselves: ties go to even."""
+    """Return the bounds of the numbers that read as a constant, and whether the bounds do (ties go to even)."""
     number = float(value)
     low, high = _between(math.nextafter(number, -math.inf), number), _between(number, math.nextafter(number, math.inf))
     return low, high, _is_even(number)
@@ -33,7 +33,7 @@ def _between(lower: float, upper: float) -> Bound:
 
 
 def _fraction(number: float) -> Fraction:
-    """Where doubles end, the next one would be."""
+    """Return the exact value of a double; infinity counts as the double that would follow the largest one."""
     return Fraction(2**1024 if number > 0 else -(2**1024)) if math.isinf(number) else Fraction(number)
 
 
@@ -48,7 +48,7 @@ def _decimal(number: Fraction) -> Bound:
 
 
 def _is_even(number: float) -> bool:
-    """Is the last bit of its mantissa 0? Beyond all numbers is even: half the way to it is rounded up."""
+    """Return whether the last bit of the mantissa is 0. Infinity counts as even: a tie rounds up to it."""
     if math.isinf(number):
         return True
     exponent = max(math.frexp(number)[1] - 53, -1074)

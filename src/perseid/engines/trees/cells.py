@@ -1,7 +1,7 @@
-"""Cells: what candidates have found, joined without copying, and how it is told.
+"""Cells: results of candidates, concatenated without copying, and their output.
 
-A rope is two ropes or results, one after the other; the same result may be in many. Nothing is taken out of a rope: what is
-in it more than once, or out of order, is put right when it is told.
+A rope concatenates two ropes or results; a result may be in many ropes. Ropes are immutable: duplicates and document
+order are resolved on output.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from perseid.engines.trees.match_layout import Space, compiled
 
 @compiled
 def rope(M: Space, left: int, right: int) -> int:
-    """Both, one after the other."""
+    """Concatenate two ropes; 0 is the empty rope."""
     if left == 0 or left == right:
         return right
     if right == 0:
@@ -30,7 +30,7 @@ def rope(M: Space, left: int, right: int) -> int:
 
 @compiled
 def result(M: Space, ordinal: int, step: int, name: int, begin: int, end: int, inner: int) -> int:
-    """A node that is returned, or a run."""
+    """Allocate a result: a returned node, or a run of siblings."""
     A, C = M.head, M.cells
     at = A[X_CELLS]
     C[at + CELL_KIND] = RESULT_CELL
@@ -48,7 +48,7 @@ def result(M: Space, ordinal: int, step: int, name: int, begin: int, end: int, i
 
 @compiled
 def tell_later(M: Space, what: int) -> None:
-    """A rope of results, or below zero a pattern that returns nothing and holds."""
+    """Queue for output a rope of results or, as -1 - pattern, the match of a pattern that returns nothing."""
     A = M.head
     M.scratch[A[X_QUEUED] + A[X_QUEUE]] = what
     A[X_QUEUE] += 1
@@ -56,7 +56,7 @@ def tell_later(M: Space, what: int) -> None:
 
 @compiled
 def comes_before(C: Ints, one: int, other: int, word: int) -> bool:
-    """By a word of two results and, where that is the same, by their steps."""
+    """Compare two results by a field (``word``), then by their steps."""
     if C[one + word] != C[other + word]:
         return bool(C[one + word] < C[other + word])
     return bool(C[one + V_STEP] < C[other + V_STEP])
@@ -64,7 +64,7 @@ def comes_before(C: Ints, one: int, other: int, word: int) -> bool:
 
 @compiled
 def sink(C: Ints, G: Ints, begin: int, at: int, count: int, word: int) -> None:
-    """Part of sorting by heap: what stands at a place goes down to where it belongs."""
+    """Sift the entry at ``at`` down the heap (part of heapsort)."""
     while True:
         child = 2 * at + 1
         if child >= count:
@@ -81,7 +81,7 @@ def sink(C: Ints, G: Ints, begin: int, at: int, count: int, word: int) -> None:
 
 @compiled
 def sort(C: Ints, G: Ints, begin: int, count: int, word: int) -> None:
-    """Results into the order of a word; most are in it already."""
+    """Sort results by a field; input that is sorted already, as most is, takes one pass."""
     ordered = True
     for k in range(begin, begin + count - 1):
         if comes_before(C, G[k + 1], G[k], word):
@@ -100,12 +100,12 @@ def sort(C: Ints, G: Ints, begin: int, count: int, word: int) -> None:
 
 @compiled
 def gather(M: Space, what: int, begin: int) -> int:
-    """The results in a rope, each once and in order, from a place in the scratch on: how many."""
+    """Write a rope's results to the scratch from ``begin``, distinct and in document order; return their number."""
     A, C, G = M.head, M.cells, M.scratch
     A[X_STAMP] += 1
     stamp = A[X_STAMP]
     count = 0
-    # Ropes still to be looked at lie behind the results, from the end of the scratch downwards.
+    # Ropes still to be traversed form a stack at the end of the scratch; it grows downwards.
     bottom = A[X_SCRATCH_END]
     top = bottom
     at = what
@@ -136,7 +136,7 @@ def note_full(M: Space) -> None:
 
 @compiled
 def write_row(M: Space, cell: int, level: int) -> bool:
-    """One node or run, at a level; False where there is no room for it."""
+    """Write a row for a node or run; return False if the output arrays are full."""
     A, C, P, rows = M.head, M.cells, M.plan, M.rows
     step = P[P_STEPS] + C[cell + V_STEP] * STEP_WIDTH
     begin, end = C[cell + V_FROM], C[cell + V_TO]
@@ -162,10 +162,10 @@ def write_row(M: Space, cell: int, level: int) -> bool:
 
 @compiled
 def tell(M: Space, cell: int, free: int) -> bool:
-    """A result with all that is in it, in rows; the scratch is free from a place on. False, and no row, without room."""
+    """Write a result and all results inside it as rows, or none and return False; scratch is unused from ``free``."""
     A, C, G = M.head, M.cells, M.scratch
     rows, told = A[X_ROWS], A[X_TOLD]
-    # What is told at each level lies behind that of the level above: where it was, its end, and where its own note lies.
+    # The results of each level follow those of the level above, after three words with its cursor, end and base.
     base, cursor, end, level = free, free + 3, free + 3, 0
     there_is_room = write_row(M, cell, 0)
     inner = C[cell + V_INNER]
@@ -195,7 +195,7 @@ def tell(M: Space, cell: int, free: int) -> bool:
 
 @compiled
 def tell_queued(M: Space) -> bool:
-    """All results that wait to be told, each once; False where there is no room for the next."""
+    """Write all queued results, each once; return False if the next one does not fit."""
     A, C, G, rows = M.head, M.cells, M.scratch, M.rows
     while A[X_QUEUE_DONE] < A[X_QUEUE]:
         what = G[A[X_QUEUED] + A[X_QUEUE_DONE]]

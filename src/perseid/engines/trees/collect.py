@@ -1,7 +1,7 @@
-"""Room that nobody needs any more is used again: cells and text that no open candidate has found.
+"""Compacting garbage collection of cells and text that no open candidate refers to.
 
-Where nobody holds anything all room is free at once (see ``forget``). Somebody may hold something all the time, though: of
-``/a->x:/b`` over a long list of a's, the last one. So before room is made larger, what is held is moved together.
+If nothing refers to any of them, the kernel frees all at once. Some candidate may always hold a few, though:
+of ``/a->x:/b`` over a long list of a's, the last one. So live data is compacted before arrays are enlarged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from perseid.engines.trees.match_layout import Space, compiled, entry
 
 @compiled
 def push(M: Space, top: int, cell: int, stamp: int) -> int:
-    """A cell to be looked at, if it was not yet."""
+    """Push a cell to be traversed, unless it was visited; return the new top."""
     if cell == 0 or M.cells[cell + CELL_STAMP] == stamp:
         return top
     M.cells[cell + CELL_STAMP] = stamp
@@ -33,7 +33,7 @@ def size_of(C: Ints, cell: int) -> int:
 
 @compiled
 def refer(M: Space, first: int, count: int, top: int, stamp: int) -> int:
-    """Words of the stack that name cells: to be looked at or, with no stamp, changed to where these have moved."""
+    """Push the cells that stack words refer to or, with no stamp, update these words to where the cells moved."""
     S, C = M.stack, M.cells
     for at in range(first, first + count):
         if stamp:
@@ -45,7 +45,7 @@ def refer(M: Space, first: int, count: int, top: int, stamp: int) -> int:
 
 @compiled
 def roots(M: Space, top: int, stamp: int) -> int:
-    """All that candidates hold: to be looked at or, with no stamp, changed to where it has moved."""
+    """Push all cells that candidates refer to or, with no stamp, update these references to where the cells moved."""
     S, P, A, C = M.stack, M.plan, M.head, M.cells
     candidate = A[X_LAST]
     while candidate != 0:
@@ -74,7 +74,7 @@ def roots(M: Space, top: int, stamp: int) -> int:
 
 @compiled
 def mark_cells(M: Space) -> int:
-    """Put a stamp on every cell that somebody holds: which one."""
+    """Stamp every reachable cell; return the stamp."""
     A, C, G = M.head, M.cells, M.scratch
     A[X_STAMP] += 1
     stamp = A[X_STAMP]
@@ -97,14 +97,14 @@ def mark_cells(M: Space) -> int:
 
 @compiled
 def moved(C: Ints, at: int) -> None:
-    """A word of a cell that names another: where that has moved."""
+    """Update a reference in a cell to where its target moved."""
     if C[at] != 0:
         C[at] = -C[C[at] + CELL_STAMP]
 
 
 @compiled
 def move_cells(M: Space, stamp: int) -> None:
-    """Held cells one behind the other. A cell's stamp is, below zero, where it moves to."""
+    """Compact the stamped cells. In between, the stamp of a cell is its new offset, negated."""
     A, C = M.head, M.cells
     at, to = 1, 1
     while at < A[X_CELLS]:
@@ -143,7 +143,7 @@ def move_cells(M: Space, stamp: int) -> None:
 
 @compiled
 def results_by_text(M: Space, kind: int) -> int:
-    """Results of steps of a kind, in the scratch and in the order of their texts: how many."""
+    """Write the results of steps of a kind to the scratch, in the order of their texts; return their number."""
     A, C, G, P = M.head, M.cells, M.scratch, M.plan
     begin, count, at = A[X_GATHERED], 0, 1
     while at < A[X_CELLS]:
@@ -157,10 +157,10 @@ def results_by_text(M: Space, kind: int) -> int:
 
 @compiled
 def move_text(M: Space, R: Room, kind: int, open_from: int, end: int) -> int:
-    """Texts of results one behind the other, then what is open: where that ends. Texts inside each other stay so."""
+    """Compact the texts of results, then the open text; return its new end. Texts inside each other stay so."""
     A, C, G = M.head, M.cells, M.scratch
     count, begin = results_by_text(M, kind), A[X_GATHERED]
-    # What is behind ``done`` lies in its new place, which is ``shift`` before its old one.
+    # Text before ``done`` is in its new place; the current block moves down by ``shift`` bytes.
     done, shift = 0, 0
     for k in range(count + 1):
         first = C[G[begin + k] + V_FROM] if k < count else open_from
@@ -182,7 +182,7 @@ def move_text(M: Space, R: Room, kind: int, open_from: int, end: int) -> int:
 
 @entry
 def collect(M: Space) -> None:
-    """Keep what candidates hold, and nothing else."""
+    """Free all cells, values and text except those that candidates refer to."""
     S, P, A = M.stack, M.plan, M.head
     move_cells(M, mark_cells(M))
     A[X_VALUES] = move_text(M, M.values, ATTRIBUTE_STEP, A[X_VALUES], A[X_VALUES])
@@ -197,6 +197,6 @@ def collect(M: Space) -> None:
     A[X_TEXT] = end
     candidate = A[X_LAST]
     while candidate != 0:
-        # All that is open lies in one piece at the end.
+        # All open text is contiguous, at the end.
         S[candidate + C_TEXT] = max(0, S[candidate + C_TEXT] - moved_by)
         candidate = S[candidate + C_BELOW]

@@ -1,7 +1,8 @@
-"""What candidates tell the candidates above them: that a demand is met, and what was found.
+"""Propagation to the candidates above: marks for met requirements, and results.
 
-A mark goes to every candidate it is for at once. Results go to the innermost of them; what those around it find as well,
-they get from it when it closes. Where nothing above gathers results, they pass through as soon as the demands are met.
+A mark goes at once to every candidate that it applies to. Results go to the innermost of them; enclosing candidates get
+those that they share from it when it closes. If nothing above collects results, they pass through as soon as the
+requirements are met.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from perseid.engines.trees.match_layout import Space, compiled
 
 @compiled
 def nearest(M: Space, step: int, limit: int) -> int:
-    """The innermost candidate of a step that is not deeper than a limit; 0 where there is none."""
+    """Return the innermost candidate of a step that is not deeper than a limit, or 0."""
     S = M.stack
     found = M.head[M.head[X_TOPS] + step]
     while found != 0 and S[found + C_DEPTH] > limit:
@@ -23,7 +24,7 @@ def nearest(M: Space, step: int, limit: int) -> int:
 
 @compiled
 def hold(M: Space, candidate: int) -> None:
-    """A candidate has cells or text: they must stay."""
+    """Flag a candidate that refers to cells or text, so that these are retained."""
     if M.stack[candidate + C_FLAGS] & HOLDS == 0:
         M.stack[candidate + C_FLAGS] |= HOLDS
         M.head[X_HOLDERS] += 1
@@ -38,7 +39,7 @@ def let_go(M: Space, candidate: int) -> None:
 
 @compiled
 def give(M: Space, candidate: int, what: int, by: int) -> None:
-    """Results of a step to a candidate above it, or to one of the same step around its own."""
+    """Add results of a step to a candidate of the step above it, or of the same step."""
     S, P = M.stack, M.plan
     while True:
         number = S[candidate + C_STEP]
@@ -70,7 +71,7 @@ def give(M: Space, candidate: int, what: int, by: int) -> None:
 
 @compiled
 def set_mark(M: Space, candidate: int, bit: int) -> None:
-    """A demand of a candidate is met; if it was the last one, others have to be told."""
+    """Mark a requirement of a candidate as met; if all are met, queue the candidate for ``settle``."""
     S, P, A = M.stack, M.plan, M.head
     S[candidate + C_MARKS] |= bit
     step = P[P_STEPS] + S[candidate + C_STEP] * STEP_WIDTH
@@ -81,7 +82,7 @@ def set_mark(M: Space, candidate: int, bit: int) -> None:
 
 @compiled
 def mark(M: Space, number: int, limit: int) -> None:
-    """A step holds: for the candidates above it that are not deeper than a limit, a demand is met."""
+    """Mark a match of a step in the candidates above it that are not deeper than a limit, or in its pattern."""
     S, P, A = M.stack, M.plan, M.head
     step = P[P_STEPS] + number * STEP_WIDTH
     above = P[step + SP_PARENT]
@@ -93,7 +94,7 @@ def mark(M: Space, number: int, limit: int) -> None:
                 tell_later(M, -1 - pattern)
         return
     if P[step + SP_BIT] < 0:
-        return  # it holds whatever there is, and nobody waits for it
+        return  # the expression matches without siblings: nothing requires it
     bit = 1 << P[step + SP_BIT]
     candidate = nearest(M, above, limit)
     if P[step + SP_AXIS] != DESCENDANT:
@@ -106,14 +107,14 @@ def mark(M: Space, number: int, limit: int) -> None:
             candidate = S[candidate + C_PREVIOUS]
             continue
         if S[candidate + C_MARKS] & bit:
-            return  # whoever is around it was told with it
+            return  # enclosing candidates are marked already
         set_mark(M, candidate, bit)
         candidate = S[candidate + C_PREVIOUS]
 
 
 @compiled
 def settle(M: Space) -> None:
-    """Candidates whose demands were met lately: tell those above them, and let through what they found."""
+    """Propagate the candidates with newly met requirements: mark those above them, and pass on their results."""
     S, P, A = M.stack, M.plan, M.head
     done = 0
     while done < A[X_WORK]:

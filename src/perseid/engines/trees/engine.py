@@ -1,6 +1,6 @@
-"""The tree engine as drivers know it: documents become events before the shuffle, one for each result of a tree pattern.
+"""The tree engine on the driver: documents become events before the shuffle, one for each result of a tree pattern.
 
-It has no state and no ``step``: what it makes are events like others. A driver only plans: what is compiled is imported where
+It has no state and no ``step``: its output is events like others. A driver only plans: compiled code is imported where
 it runs.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trees:
-    """Compiled tree patterns and how documents are read for them; plain data that travels to executors."""
+    """Compiled tree patterns and options for reading documents; plain data, serialized to executors."""
 
     program: TreePlan = field(compare=False)
     digest: str
@@ -47,7 +47,7 @@ def compile_trees(
     trusted: bool = False,
     format: str = XML,
 ) -> Trees:
-    """Tree patterns that share namespaces, compiled for documents of a format."""
+    """Compile tree patterns with the same namespaces for documents of a format."""
     from perseid.engines.trees.plan import tree_plan
 
     given, spaces = tuple(patterns), tuple(namespaces)
@@ -62,32 +62,32 @@ def compile_trees(
 
 @dataclass(frozen=True)
 class TreesPlan:
-    """What becomes of documents."""
+    """Plan of the stage that converts documents to events or rows."""
 
     trees: Trees
     types: tuple[str, ...]
-    """By pattern: the type that its results have as events."""
+    """By pattern: the type of its results as events."""
     streams: tuple[str, ...]
-    """By pattern: the stream it asks, where documents say of which they are."""
+    """By pattern: the stream that it matches, if documents have a stream."""
     variables: tuple[str, ...]
-    """Names that nodes are returned under: columns of the events."""
+    """The return names of nodes: columns of the events."""
     is_path: bool = False
     whole: str | None = None
-    """Documents are events themselves, of their stream as a type or, where they say none, of this one."""
+    """If set, documents are events themselves, with their stream as type or, if they have none, this one."""
     names: tuple[str, ...] | None = None
-    """Results are rows and no events, with these names of the patterns; so is a document that cannot be read."""
+    """If set, results are rows instead of events, with these pattern names; so are documents that cannot be read."""
 
 
 @lru_cache(maxsize=4)
 def reader_of(trees: Trees) -> Reader:
-    """One reader a process: it knows the names of the documents before."""
+    """Return the reader of this process for a program; it retains the names of earlier documents."""
     from perseid.engines.trees.reader import Reader
 
     return Reader(trees.program, trees.trusted)
 
 
 def readings(trees: Trees, bodies: pa.Array, is_path: bool) -> Iterator[tuple[int, Reader, Findings]]:
-    """What is found in a column of documents, piece by piece, each with the number of the document it begins with."""
+    """Match a column of documents in pieces; yield results with the number that their document numbers start from."""
     reader = reader_of(trees)
     if is_path:
         for number, path in enumerate(bodies.to_pylist()):
@@ -99,7 +99,7 @@ def readings(trees: Trees, bodies: pa.Array, is_path: bool) -> Iterator[tuple[in
 
 
 def prepare(plan: TreesPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepared]:
-    """Documents to events; the types that documents say they are of choose among the patterns."""
+    """Convert documents to events; if documents have a stream, only its patterns apply."""
     if plan.names is not None:
         yield from _prepare_results(plan, plan.names, columns[BODY])
         return
@@ -118,7 +118,7 @@ def prepare(plan: TreesPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepar
 
 
 def _prepare_results(plan: TreesPlan, names: Sequence[str], bodies: pa.Array) -> Iterator[Prepared]:
-    """A row for each result of a tree pattern, and one for each document that cannot be read."""
+    """Yield a row for each result of a tree pattern, and one for each document that cannot be read."""
     from perseid.engines.trees.results import ERROR, error_column, result_columns
 
     for first, reader, findings in readings(plan.trees, bodies, plan.is_path):
@@ -131,7 +131,7 @@ def _prepare_results(plan: TreesPlan, names: Sequence[str], bodies: pa.Array) ->
 def _events(
     plan: TreesPlan, reader: Reader, findings: Findings, streams: Sequence[str | None] | None
 ) -> tuple[IntArray, dict[str, pa.Array]]:
-    """Results as events: which documents they are of, and the columns that results have and documents have not."""
+    """Return results as events: the numbers of their documents, and the columns that documents do not have."""
     from perseid.engines.trees.match_layout import O_ORDINAL, O_PATTERN
 
     firsts = findings.firsts

@@ -1,7 +1,7 @@
-"""Named characters that documents use and a DTD far away declares: those of HTML 4, as DBLP and others have them.
+"""Named entities that external DTDs declare and documents use: those of HTML 4, as in DBLP.
 
-The table is built in, so nothing is loaded to read them. It is laid out for kernels: names one after the other in the
-order of their bytes, where each begins, and the characters they stand for.
+The table is built in, so nothing is loaded. Its layout is for kernels: concatenated names in the order of their bytes,
+the offset of each, and the characters that they refer to.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import numpy as np
 
 from perseid.engines.trees.layout import Bytes, Ints, compiled
 
-# ``apos`` is one of XML's own five, and the only one that HTML 4 lacks.
+# ``apos`` is one of the five predefined entities, and the only one that HTML 4 lacks.
 _KNOWN = sorted((name.encode(), code) for name, code in {**name2codepoint, "apos": 39}.items())
 
 ENTITIES = len(_KNOWN)
 ENTITY_NAMES: Bytes = np.frombuffer(b"".join(name for name, _ in _KNOWN), np.uint8)
 ENTITY_AT: Ints = np.cumsum([0] + [len(name) for name, _ in _KNOWN], dtype=np.int64)
-"""One more than there are names: where the last one ends."""
+"""One more than there are names: the end of the last one."""
 ENTITY_CODES: Ints = np.array([code for _, code in _KNOWN], np.int64)
 
 
 @compiled
 def compared(D: Bytes, begin: int, end: int, number: int) -> int:
-    """Below zero where some bytes come before a name of the table, above where after it, 0 where they are that name."""
+    """Compare bytes with a name of the table: negative if they sort before it, positive if after it, 0 if equal."""
     at = ENTITY_AT[number]
     shared = min(end - begin, ENTITY_AT[number + 1] - at)
     for k in range(shared):
@@ -36,7 +36,7 @@ def compared(D: Bytes, begin: int, end: int, number: int) -> int:
 
 @compiled
 def entity(D: Bytes, begin: int, end: int) -> int:
-    """The character that a name stands for, without ``&`` and ``;``; -1 where the table does not have it."""
+    """Return the character of an entity name, without ``&`` and ``;``; -1 if the table does not have it."""
     low, high = 0, ENTITIES
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""What a tree pattern does with a document, in words and as the rules of a transducer."""
+"""Explanation of a tree pattern, in words and as the rules of a transducer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from perseid.lang.tree_patterns import (
 
 
 def explain_tree(title: str, pattern: TreePattern, *, rules: bool = False) -> str:
-    """What it asks for and returns, when that is told, what is kept until then, and on request its rules."""
+    """Describe the nodes that a pattern matches and returns, its output policy and state, and on request its rules."""
     names = return_names(pattern)
     told = (
         f"a result is told as soon as it is decided; it returns {', '.join(names)}"
@@ -49,7 +49,7 @@ def _asked(expr: SiblingExpr) -> str:
 
 
 def _below(node: TreeNode) -> str:
-    """A step from the node before it, and the rest of its path."""
+    """Describe a step relative to the one before it, and the rest of its path."""
     if node.is_attribute:
         where = "" if node.axis is Axis.CHILD else " (its own, or of any element below)"
         return _with_demands(f"an attribute{_named(node)}{where}", node)
@@ -85,7 +85,7 @@ def _demand(predicate: TreePredicate) -> str:
 
 
 def _has(expr: SiblingExpr) -> str:
-    """A single step in words; what is longer is clearer as it is written."""
+    """Describe a single step in words; a longer expression is clearer as written."""
     if not isinstance(expr, TreeNode):
         return f"children as {_printed(expr)}"
     is_single = not expr.predicates and expr.siblings is None and expr.next is None

@@ -1,4 +1,4 @@
-"""What a result looks like as columns."""
+"""Arrow fields of the nodes in a result."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ NODE = (
     pa.field("name", pa.string()),
     pa.field("text", pa.string()),
 )
-"""A node of a result: its return name (null for a run), how deep in the result, its name, and its text."""
+"""A node of a result: return name (null for a sibling run), nesting level, namespace, local name, and text."""

@@ -1,4 +1,4 @@
-"""What documents may be beside XML, and the one place where the others become XML: before any of them is read."""
+"""Formats of documents other than XML, and their conversion to XML before they are read."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 XML, JSON, ROW = "xml", "json", "row"
 FORMATS = (XML, JSON, ROW)
 PIECE = 1 << 24
-"""Bytes of documents that are read before what was found in them goes on."""
+"""Bytes of documents to read before their results are yielded."""
 _ROWS = 1 << 13
-"""Rows that are written as XML together."""
+"""Rows to convert to XML together."""
 
 
 @dataclass(frozen=True)
 class Lot:
-    """Some documents of a column, as XML."""
+    """A chunk of a column of documents, as XML."""
 
     first: int
-    """The number of the first of them."""
+    """The number of its first document."""
     bodies: pa.Array
     made: bool = False
-    """They were something else, and places in them are not places in what people have."""
+    """True if converted from another format: positions in the XML are not positions in the source."""
     refused: Mapping[int, BadRecord] = field(default_factory=dict)
-    """By number in the lot: those that are not what they should be; their bodies are null."""
+    """By number in the chunk: malformed documents; their bodies are null."""
 
     def explained(self, unread: Sequence[BadRecord]) -> tuple[BadRecord, ...]:
-        """What cannot be read, with reasons and places that are those of the documents as they were."""
+        """Return errors with the reasons and positions of the source documents."""
         if not self.made:
             return tuple(unread)
         return tuple(self.refused.get(one.row) or replace(one, line=None, column=None) for one in unread)
@@ -49,7 +49,7 @@ class Lot:
 
 
 def lots(bodies: pa.Array, format: str) -> Iterator[Lot]:
-    """Documents in lots of some bytes: there may be any number of them, of any size."""
+    """Yield documents as XML in chunks, so that any number of them, of any size, can be read."""
     if format == JSON:
         yield from _json_lots(bodies)
     elif format == ROW:
@@ -61,9 +61,9 @@ def lots(bodies: pa.Array, format: str) -> Iterator[Lot]:
 
 
 def together(columns: Iterable[pa.Array], format: str) -> Lot:
-    """All documents of some columns in one lot."""
+    """Return all documents of some columns in one chunk."""
     columns = list(columns)
-    # A text is no bytes: the encoding that a document names is not that of a text.
+    # Texts remain texts: the encoding that a document declares does not apply to them.
     texts = format == XML and all(pa.types.is_string(one.type) or pa.types.is_large_string(one.type) for one in columns)
     kind = pa.large_string() if texts else pa.large_binary()
     bodies, refused, count = [pa.nulls(0, kind)], {}, 0
@@ -89,7 +89,7 @@ def _xml_lots(bodies: pa.Array) -> Iterator[Lot]:
 
 
 def _json_lots(bodies: pa.Array) -> Iterator[Lot]:
-    """How large JSON is as XML is known when it is written, and a lot is over when it is large enough."""
+    """Yield JSON as XML in chunks. The size as XML is known only after conversion, so a chunk may exceed PIECE."""
     made: list[bytes | None] = []
     refused: dict[int, BadRecord] = {}
     first = size = 0

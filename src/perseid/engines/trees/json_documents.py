@@ -1,9 +1,9 @@
-"""JSON as XML, so that what reads documents reads it as well.
+"""JSON converted to XML, to be read like any document.
 
 The root element is ``json``. A member of an object is an element of its name; an array is as many elements of the member's
 name as it has items, and one in an array, or at the top, has its items as elements named ``item``. Strings are their text,
-numbers and truth values what is written. A null is nothing: it has no element. Nothing here recurses and numbers stay
-text, so that neither depth nor digits do harm.
+numbers and booleans their literal. A null has no element, except as the root. Nothing here recurses and numbers stay
+text, so that depth and number of digits are no problem.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STRING = r'"((?:[^"\\\x00-\x1f]++|\\.)*+)"'
 _LITERAL = r"(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+|true|false)"
 _VALUE = rf"{_S}(?:{_STRING}|{_LITERAL}|(null)|(\{{)|(\[))"
 _TEXT, _LITERALLY, _NULL, _OBJECT, _ARRAY, _END = range(2, 8)
-"""The groups of what comes next; the first is the name of a member."""
+"""Groups of the next token; the first group is the name of a member."""
 _TOP = re.compile(rf"(){_VALUE}")
 _NEXT = {
     (is_object, is_first): re.compile(
@@ -42,7 +42,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def json_to_xml(body: str | bytes) -> bytes:
-    """The XML of a JSON document; a :class:`DocumentError` with line and column where it is none."""
+    """Convert a JSON document to XML; raise a :class:`DocumentError` with line and column if it is malformed."""
     text = (body if isinstance(body, str) else _decoded(body)).removeprefix("\ufeff")
     if half := _HALF.search(text):
         _refuse(text, half.start(), "Half of a surrogate pair is no character")
@@ -51,8 +51,8 @@ def json_to_xml(body: str | bytes) -> bytes:
 
 def _written(text: str, most: int) -> str:
     out: list[str] = []
-    ends: list[str] = []  # by bracket that is open: what is written at its end
-    items: list[str | None] = []  # by bracket that is open: the name of items; members of an object have their own
+    ends: list[str] = []  # by open bracket: the text to write at its end
+    items: list[str | None] = []  # by open bracket: the name of items; members of an object have their own
     is_plain = "\\" not in text and xml_text(text) is text
     at = depth = size = 0
     name: str | None = ROOT
@@ -69,7 +69,7 @@ def _written(text: str, most: int) -> str:
         else:
             is_member = name is None
             tag = xml_name(found[1] if is_plain else _unescaped(text, found, 1)) if name is None else name
-            is_list = kind == _ARRAY and is_member  # each of its items is an element, and it is none
+            is_list = kind == _ARRAY and is_member  # each of its items is an element, but the array is not
             if depth >= DEEPEST and kind != _NULL and not is_list:
                 _refuse(text, at, f"Elements lie deeper in one another than {DEEPEST:,}")
             if kind == _TEXT:
@@ -102,7 +102,7 @@ def _written(text: str, most: int) -> str:
 
 
 def _unescaped(text: str, found: re.Match[str], group: int) -> str:
-    """The string that a match has as one of its groups."""
+    """Return the string in a group of a match, with escapes decoded."""
     given = found[group]
     if "\\" not in given:
         return given
@@ -130,7 +130,7 @@ def _after(text: str, at: int) -> int:
 
 
 def _refuse_next(text: str, at: int, expected: re.Pattern[str]) -> NoReturn:
-    """What of that which was expected is not there, and where."""
+    """Raise an error for the first part of the expected token that is missing."""
     is_object, is_first = next((key for key, one in _NEXT.items() if one is expected), (False, True))
     at = _after(text, at)
     if not is_first:
@@ -149,7 +149,7 @@ def _refuse_next(text: str, at: int, expected: re.Pattern[str]) -> NoReturn:
 
 
 def _refuse(text: str, at: int, what: str) -> NoReturn:
-    """Say what is wrong, or what is known better of what stands there."""
+    """Raise an error at a position, with a more specific message for a known mistake."""
     at = _after(text, at)
     if at >= len(text):
         what = "The document ends before it is over" if text.strip() else "There is nothing in the document"

@@ -1,4 +1,4 @@
-"""The judge of documents that the scanner cannot prove well formed: expat, told to load and expand nothing."""
+"""Validation, by expat, of documents that the scanner cannot prove well formed; nothing is loaded or expanded."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from perseid.engines.trees.limits import LONGEST_JUDGED
 from perseid.errors import DocumentError
 
 PIECE = 1 << 16
-"""Bytes that expat gets at once: what it keeps for them, at most forty times as much, is small before limits are asked."""
+"""Bytes that expat gets at once. It buffers at most forty times as many, which bounds memory between limit checks."""
 
 
 SEPARATOR = "\x1f"
-"""Between a namespace and a name. Expat refuses namespaces that have it in them; this one no document can have."""
+"""Between a namespace and a name. Expat rejects namespaces that contain it; no document can contain this one."""
 
 
 def safe_parser(encoding: str | None = None) -> expat.XMLParserType:
-    """An expat that loads and expands nothing: it raises :class:`RefusedError` where a document wants it to."""
+    """Create an expat parser that raises :class:`RefusedError` instead of loading or expanding anything."""
     parser = expat.ParserCreate(encoding, namespace_separator=SEPARATOR)
     parser.StartDoctypeDeclHandler = _refuse_subset
     parser.EntityDeclHandler = _refuse_entities
@@ -25,13 +25,13 @@ def safe_parser(encoding: str | None = None) -> expat.XMLParserType:
 
 
 def judge(chunks: Iterable[bytes], encoding: str | None = None) -> None:
-    """Say nothing, or raise a :class:`DocumentError` with the place of what is wrong."""
+    """Validate a document; raise a :class:`DocumentError` with the position of an error."""
     for _ in judged(chunks, encoding):
         pass
 
 
 def judged(chunks: Iterable[bytes], encoding: str | None = None) -> Iterator[bytes]:
-    """The same bytes, each after expat has seen it; a :class:`DocumentError` where it finds something wrong."""
+    """Yield the same bytes, each after expat has parsed it; raise a :class:`DocumentError` if it finds an error."""
     parser = safe_parser(encoding)
     seen, held, size, wait = 0, [], 0, 0
     try:
@@ -43,7 +43,7 @@ def judged(chunks: Iterable[bytes], encoding: str | None = None) -> Iterator[byt
             data = b"".join(held) if len(held) > 1 else piece
             seen, held, size = seen + size, [], 0
             parser.Parse(data, False)
-            # Expat reads a token that is not over from its beginning again: it gets twice as much of it each time.
+            # Expat parses an incomplete token again from its start: it gets twice as much of it each time.
             pending = seen - parser.CurrentByteIndex
             wait = min(pending, LONGEST_JUDGED - pending)
             if pending > LONGEST_JUDGED:
@@ -57,7 +57,7 @@ def judged(chunks: Iterable[bytes], encoding: str | None = None) -> Iterator[byt
         raise DocumentError(_said(error), line=error.lineno, column=error.offset + 1) from None
     except RefusedError as error:
         raise _at(parser, str(error)) from None
-    except (LookupError, ValueError):  # what Python says of an encoding that expat asks it for
+    except (LookupError, ValueError):  # raised by Python for an encoding that expat looks up
         raise _at(parser, "The encoding is not read: UTF-8, UTF-16 and those of one byte a character are") from None
 
 
@@ -71,7 +71,7 @@ def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class RefusedError(Exception):
-    """Raised through expat, which cannot raise ours: where it stands is known outside."""
+    """Rejection of a document while expat parses it; the caller adds the position in a DocumentError."""
 
 
 def _at(parser: expat.XMLParserType, message: str) -> DocumentError:

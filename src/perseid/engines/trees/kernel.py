@@ -1,9 +1,9 @@
-"""Tree patterns over tokens, in one pass: elements become candidates of steps, and candidates become results.
+"""Tree pattern matching over tokens, in one pass: elements become candidates of steps, and candidates become results.
 
-At a start tag an element becomes a candidate of every step whose name it has and whose step above has a candidate in the
-right place. When the demands of a candidate are met it tells those above it (see ``delivery``); when its element ends, what
-it returns goes up, and the children of an element feed the expressions over them (see ``runs``). Results that nothing above
-gathers are told as soon as they are known.
+At a start tag an element becomes a candidate of every step with its name, if the step above has a candidate in the
+right place. A candidate with all requirements met marks those above it (``delivery``); when its element ends, its
+results go up, and the children of an element drive the sibling automata (``runs``). Results that no step above
+collects are emitted as soon as they are decided.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from perseid.engines.trees.signs import CARRIAGE_RETURN
 from perseid.engines.trees.strings import read_cdata, read_escaped, tested
 
 SPARE_CELLS = 6
-"""Words of cells that each word of a candidate may need when its element ends, and more."""
+"""Upper bound of the words of cells that each word of a candidate needs when its element ends."""
 
 
 @compiled
 def next_element(ordinal: int) -> int:
-    """The place of the element after a place."""
+    """Return the position of the element after a position."""
     return ((ordinal >> ELEMENT_BITS) + 1) << ELEMENT_BITS
 
 
 @compiled
 def place(M: Space, number: int, depth: int, ordinal: int, name: int) -> int:
-    """A new candidate on top of the stack."""
+    """Push a new candidate on the stack."""
     S, P, A = M.stack, M.plan, M.head
     step = P[P_STEPS] + number * STEP_WIDTH
     at = A[X_TOP]
@@ -66,7 +66,7 @@ def place(M: Space, number: int, depth: int, ordinal: int, name: int) -> int:
 
 @compiled
 def is_vain(M: Space, step: int, above: int, candidate: int) -> bool:
-    """Would nobody learn anything from another candidate of a step that returns nothing?"""
+    """Return whether a match of a step that returns nothing is redundant: its pattern or its requirement is decided."""
     S, P, A = M.stack, M.plan, M.head
     if above == 0:
         return bool(A[A[X_DECIDED] + P[step + SP_PATTERN]])
@@ -80,7 +80,7 @@ def is_vain(M: Space, step: int, above: int, candidate: int) -> bool:
 
 @compiled
 def counted(M: Space, step: int, depth: int) -> int:
-    """The position of an element among its siblings that pass the test of a step."""
+    """Count an element among its siblings that pass the test of a step; return its position."""
     A, P = M.head, M.plan
     at = P[step + SP_COUNTER] * DEPTHS + depth
     parent = A[A[X_ORDINALS] + depth - 1]
@@ -93,13 +93,13 @@ def counted(M: Space, step: int, depth: int) -> int:
 
 @compiled
 def meet(M: Space, number: int, depth: int, name: int) -> None:
-    """An element has the name of a step: it becomes its candidate, if it is where one can be."""
+    """Match an element with the name of a step: if it is in the right place, mark the step or push a candidate."""
     S, P, A = M.stack, M.plan, M.head
     step = P[P_STEPS] + number * STEP_WIDTH
     if P[step + SP_LAST] >= 0:
         parked = A[X_PARKS] + P[step + SP_LAST] * DEPTHS + depth
         if A[parked] != 0:
-            A[parked] = 0  # there is another after it
+            A[parked] = 0  # a later sibling passes the test
             A[X_PARKED] -= 1
     if P[step + SP_PLACE] != 0 and counted(M, step, depth) != P[step + SP_PLACE]:
         return
@@ -123,7 +123,7 @@ def meet(M: Space, number: int, depth: int, name: int) -> None:
 
 @compiled
 def meet_leaves(M: Space, at: int, depth: int, name: int) -> None:
-    """An element has the name of leaves: its text is needed, if any of them is where one can be."""
+    """Match an element with the name of leaves: push their candidate if a step above any of them has one."""
     P, A = M.plan, M.head
     leaves = at
     while P[at]:
@@ -136,7 +136,7 @@ def meet_leaves(M: Space, at: int, depth: int, name: int) -> None:
 
 @compiled
 def close_leaves(M: Space, candidate: int) -> None:
-    """The text of an element is whole: which of its leaves hold?"""
+    """Evaluate the leaves of an element after its text is complete."""
     S, P, A = M.stack, M.plan, M.head
     at, depth = S[candidate + C_OWN], S[candidate + C_DEPTH]
     while P[at]:
@@ -155,7 +155,7 @@ def close_leaves(M: Space, candidate: int) -> None:
 
 @compiled
 def meet_attribute(M: Space, number: int, name: int, begin: int, end: int) -> None:
-    """An attribute has the name of a step; its value lies among the values."""
+    """Match an attribute with the name of a step; begin and end are offsets of its value in the values."""
     S, P, A = M.stack, M.plan, M.head
     step = P[P_STEPS] + number * STEP_WIDTH
     above, depth = P[step + SP_PARENT], A[X_DEPTH]
@@ -173,7 +173,7 @@ def meet_attribute(M: Space, number: int, name: int, begin: int, end: int) -> No
 
 @compiled
 def pop(M: Space, candidate: int) -> None:
-    """A candidate, the last on the stack, goes; what it shares with those around it, they get."""
+    """Pop the last candidate; its shared results go to the enclosing candidate of its step."""
     S, P, A = M.stack, M.plan, M.head
     number = S[candidate + C_STEP]
     step = P[P_STEPS] + number * STEP_WIDTH
@@ -203,7 +203,7 @@ def pop(M: Space, candidate: int) -> None:
 
 @compiled
 def close(M: Space, candidate: int) -> None:
-    """The element of a candidate, the last on the stack, ends."""
+    """End the element of the last candidate on the stack."""
     S, P, A = M.stack, M.plan, M.head
     number, depth = S[candidate + C_STEP], S[candidate + C_DEPTH]
     step = P[P_STEPS] + number * STEP_WIDTH
@@ -236,7 +236,7 @@ def close(M: Space, candidate: int) -> None:
     if marks != needed:
         return
     if waits:
-        # Until another of its siblings passes the test, or their parent ends.
+        # Wait until another of its siblings passes the test, or their parent ends.
         A[A[X_PARKS] + P[step + SP_LAST] * DEPTHS + depth] = found + 1
         A[X_PARKED] += 1
         return
@@ -248,7 +248,7 @@ def close(M: Space, candidate: int) -> None:
 
 @compiled
 def unpark(M: Space, depth: int) -> None:
-    """The parent of elements at a depth ends: those that wait to be the last are."""
+    """End the parent of elements at a depth: candidates that wait for ``[last()]`` are the last."""
     P, A = M.plan, M.head
     for number in range(1, P[P_STEP_COUNT]):
         step = P[P_STEPS] + number * STEP_WIDTH
@@ -266,7 +266,7 @@ def unpark(M: Space, depth: int) -> None:
 
 @compiled
 def end_element(M: Space, depth: int) -> None:
-    """The element at a depth ends, or at depth 0 the document."""
+    """End the element at a depth; depth 0 is the document."""
     S, A = M.stack, M.head
     if A[X_PARKED]:
         unpark(M, depth + 1)
@@ -288,7 +288,7 @@ def end_element(M: Space, depth: int) -> None:
 
 @compiled
 def forget(M: Space) -> None:
-    """Where nobody holds cells or text, there need be none."""
+    """Reset cells, text and values if no candidate and no queued result refers to them."""
     A = M.head
     if A[X_HOLDERS] == 0 and A[X_PARKED] == 0 and A[X_QUEUE] == 0:
         A[X_CELLS] = 1
@@ -298,7 +298,7 @@ def forget(M: Space) -> None:
 
 @compiled
 def has_room(M: Space, text: int) -> bool:
-    """Is there room for whatever a token may need?"""
+    """Return whether the arrays have the capacity for any token with ``text`` bytes of text."""
     P, A = M.plan, M.head
     words = A[X_TOP] + P[P_PUSHED]
     return bool(
@@ -311,7 +311,7 @@ def has_room(M: Space, text: int) -> bool:
 
 @compiled
 def meet_all(M: Space, at: int, depth: int, name: int) -> None:
-    """An element meets the steps of a list, those below others first, so that it is not below itself; then its leaves."""
+    """Match an element with the steps of a list, steps below first, so that it is not its own parent; then leaves."""
     P = M.plan
     while P[at]:
         meet(M, P[at], depth, name)
@@ -322,7 +322,7 @@ def meet_all(M: Space, at: int, depth: int, name: int) -> None:
 
 @compiled
 def element(M: Space, name: int) -> bool:
-    """A start tag; False, and nothing done, where the steps of its name have to be looked up."""
+    """Process a start tag; return False, with nothing changed, if the steps of its name have to be looked up."""
     P, A = M.plan, M.head
     at = A[A[X_ELEMENTS] + name]
     if at < 0:
@@ -335,7 +335,7 @@ def element(M: Space, name: int) -> bool:
         meet_all(M, at, depth, name)
     wild = A[X_WILD]
     while wild != 0 and M.stack[wild + C_DEPTH] >= depth:
-        wild = M.stack[wild + C_WILD]  # of this element: its children come later
+        wild = M.stack[wild + C_WILD]  # a candidate of this element; its children follow
     while wild != 0 and M.stack[wild + C_DEPTH] == depth - 1:
         meet_all(M, P[P[P_STEPS] + M.stack[wild + C_STEP] * STEP_WIDTH + SP_WILDS], depth, name)
         wild = M.stack[wild + C_WILD]
@@ -346,7 +346,7 @@ def element(M: Space, name: int) -> bool:
 
 @compiled
 def attribute(M: Space, D: Bytes, kind: int, name: int, begin: int, end: int) -> int:
-    """An attribute: what the matcher answers."""
+    """Process an attribute; return a status."""
     P, A, V = M.plan, M.head, M.values
     at = A[A[X_ATTRIBUTES] + name]
     if at < 0:
@@ -374,7 +374,7 @@ def attribute(M: Space, D: Bytes, kind: int, name: int, begin: int, end: int) ->
 
 @compiled
 def characters(M: Space, D: Bytes, kind: int, begin: int, end: int, cut: int) -> int:
-    """Text that a candidate needs: what the matcher answers."""
+    """Append text that a candidate needs; return a status."""
     A, R = M.head, M.text
     to = A[X_TEXT]
     after_return = A[X_RETURN]
@@ -389,7 +389,7 @@ def characters(M: Space, D: Bytes, kind: int, begin: int, end: int, cut: int) ->
             return ENTITY
     else:
         to = read_cdata(D, begin, end, R, to, bool(after_return))
-        # A piece that was cut: a line feed may follow that belongs to its last line end.
+        # The input ends in this piece: a line feed that follows would belong to its last line end.
         A[X_RETURN] = 1 if end == cut and D[end - 1] == CARRIAGE_RETURN else 0
     A[X_TEXT] = to
     return READ
@@ -397,7 +397,7 @@ def characters(M: Space, D: Bytes, kind: int, begin: int, end: int, cut: int) ->
 
 @compiled
 def match_token(M: Space, D: Bytes, K: Tokens, at: int, cut: int) -> int:
-    """One token: what the matcher answers; nothing is done where that is not READ."""
+    """Process one token; return a status. ROOM and NAMES leave the state unchanged."""
     A = M.head
     kind, name, begin, end = K[T_KIND, at], K[T_NAME, at], K[T_BEGIN, at], K[T_END, at]
     if kind == END:
@@ -428,7 +428,7 @@ def match_token(M: Space, D: Bytes, K: Tokens, at: int, cut: int) -> int:
 
 @compiled
 def match_on(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
-    """Go on with the tokens of a batch: what the matcher answers, and in its head how far it came."""
+    """Process the tokens of a batch from X_AT, where it also stops; return a status."""
     A = M.head
     if not tell_queued(M):
         return ROWS
@@ -445,14 +445,13 @@ def match_on(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
 
 @compiled
 def begin(M: Space) -> None:
-    """A new document: nothing is open but the document itself."""
+    """Begin a document: nothing is open but the document itself."""
     P, A = M.plan, M.head
-    if A[X_PARKED]:  # of a document that was left in the middle
+    if A[X_PARKED]:  # left by an unfinished document
         for k in range(P[P_LASTS] * DEPTHS):
             A[A[X_PARKS] + k] = 0
-    ordinal = next_element(
-        A[X_ORDINAL]
-    )  # goes on, so that what was counted in another document is not taken for this one's
+    # Ordinals continue, so that position counters of other documents do not apply to this one.
+    ordinal = next_element(A[X_ORDINAL])
     for word in range(X_BEGUN):
         A[word] = 0
     A[X_ORDINAL] = ordinal
@@ -473,7 +472,7 @@ def begin(M: Space) -> None:
 
 @compiled
 def end_all(M: Space) -> int:
-    """The document is over: what the matcher answers."""
+    """End the document; return a status."""
     if M.head[X_DEPTH] == 0:
         if not has_room(M, 0):
             return ROOM

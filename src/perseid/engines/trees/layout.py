@@ -1,6 +1,6 @@
-"""Where everything lies in the arrays of the scanner: its head, its tables of names, its tokens.
+"""Layout of the scanner's arrays: its head, its name tables, its tokens.
 
-As in the sequence engine, kernels see nothing but arrays of numbers, and the names below are compile-time constants.
+As in the sequence engine, kernels take arrays of numbers only, and the names below are compile-time constants.
 """
 
 from __future__ import annotations
@@ -14,66 +14,68 @@ from perseid.runtime.jit import typed, words
 Ints: TypeAlias = IntArray
 """A flat array of int64."""
 Tokens: TypeAlias = Int32Array
-"""Rows of int32, one for each word of a token."""
+"""Rows of int32, one per field of a token."""
 Bytes: TypeAlias = ByteArray
 """A flat array of uint8."""
 
-# tokens: what it is, its name, and where in the bytes that were given its text begins and ends
+# tokens: kind, name number, and begin and end offset of the text in the input bytes
 T_KIND, T_NAME, T_BEGIN, T_END = range(4)
 TOKEN_WIDTH = 4
 START, END, ATTRIBUTE, TEXT, ESCAPED, CDATA = range(6)
-"""ESCAPED is text, and an attribute below zero a value, with references or line ends that have to be read."""
+"""Token kinds. ESCAPED is text with references or line ends to decode."""
 ESCAPED_VALUE = -1
-"""The kind of an attribute whose value has to be read."""
+"""The kind of an attribute value with references or white space to decode."""
 
-# the head of the scanner's space: where it stands, what it was told, and where the parts begin
+# head of the scanner's space: state and options, then offsets of the parts
 (
     H_AT, H_MODE, H_DEPTH, H_ROOTS, H_TOKENS, H_SERIAL, H_EPOCH, H_NAMES, H_BYTES, H_PAIRS, H_SCOPES, H_STRICT, H_TEXTS,
     H_ATTRIBUTES, H_DEEPEST, H_MOST, H_STACK, H_RECORDS, H_RECORDS_END, H_TABLE, H_TABLE_SIZE, H_BYTES_END, H_PAIR,
     H_PAIR_SIZE, H_PAIRS_END, H_SCOPE, H_SCOPE_END, H_WHY, H_ROOM, H_LONGEST, H_SALT, H_FACTOR, H_SEEN,
 ) = range(33)  # fmt: skip
 SCAN_HEAD = 33
-"""The next byte; what it is in the middle of; how many elements are open; whether there was a root (1: open, 2: closed);
-tokens; the number of the tag; that of the last change of namespaces; names, their bytes, names in namespaces, and
-declarations in scope; whether only what is proved passes; whether texts and attributes are wanted; how deep elements and
-how many attributes may be; then where the parts lie, why a document is in doubt, room for how many tokens there is, how many
-bytes a tag may have, two numbers that nobody who writes a document knows, for the hash of names, and names seen lately."""
+"""Next byte; mode; number of open elements; root element (0: none yet, 1: open, 2: closed); token count; serial number
+of the tag; epoch of namespace declarations; counts of names, their bytes, names in namespaces, and declarations in
+scope; strict mode; whether texts and attributes are needed; limits of depth and attributes; then offsets and sizes of
+the parts, the reason for DOUBT, token capacity, limit of tag bytes, two secret numbers for the hash of names, and the
+offset of the cache of recent names."""
 
-# modes: what the scanner is in the middle of
+# modes: the construct that contains the next byte
 OUTSIDE, IN_COMMENT, IN_INSTRUCTION, IN_CDATA = range(4)
 
-# a name, as it was written
+# a name as written in the document
 RECORD_WIDTH = 9
 R_AT, R_LENGTH, R_HASH, R_PREFIX, R_LOCAL, R_EPOCH, R_EXPANDED, R_STAMP, R_BOUND = range(9)
-"""Where its bytes are; its prefix (-1: none) and local name (-1: its colons are wrong, -2: nobody looked yet); up to which epoch the name in a namespace is
-known; the tag in which it was an attribute last; and, of a prefix, the namespace it stands for now (-1: none)."""
+"""Offset, length and hash of its bytes; its prefix (-1: none) and local name (-1: malformed colons, -2: not parsed
+yet); the epoch in which its name in a namespace is valid, and that name; serial number of the last tag with it as an
+attribute; and, of a prefix, its current namespace (-1: none)."""
 PAIR_WIDTH = 3
 P_URI, P_LOCAL, P_STAMP = range(3)
-"""A name in a namespace: both by their number among the names, and the tag in which it was an attribute last."""
+"""A name in a namespace: both as name numbers, and the serial number of the last tag with it as an attribute."""
 SEEN_WIDTH, SEEN_NAMES = 2, 1 << 10
 Q_KEY, Q_RECORD = range(2)
-"""A name that was seen lately, by a number made of its letters: of those that share a place, the last."""
+"""Entry of the cache of recent names: a key computed from the letters, and the record. A collision replaces it."""
 SCOPE_WIDTH = 3
 S_PREFIX, S_BEFORE, S_DEPTH = range(3)
 
-# names that are always there
+# predefined names
 EMPTY, XML_PREFIX, XMLNS_PREFIX, XML_URI, XMLNS_URI = range(5)
 ALWAYS = (b"", b"xml", b"xmlns", b"http://www.w3.org/XML/1998/namespace", b"http://www.w3.org/2000/xmlns/")
 
-# what a scan answers
+# scan status
 DONE, MORE, FULL, DOUBT = range(4)
-"""All bytes were read; the last token is not whole; there is no room for more tokens; somebody else has to judge."""
-# why there is doubt, or a limit
+"""All bytes are read; the last token is incomplete; the token array is full; the document cannot be proved well formed,
+or exceeds a limit."""
+# reasons for DOUBT
 (
     UNSURE, TOO_DEEP, TOO_MANY_ATTRIBUTES, TOO_MANY_NAMES, TOO_LONG,
 ) = range(5)  # fmt: skip
 
 Room: TypeAlias = ByteArray
-"""A flat array of uint8 that is written to."""
+"""A writable flat array of uint8."""
 
 
 def kinds(numba: ModuleType) -> dict[str, object]:
-    """The arrays of these kernels, by the words for them."""
+    """Return the Numba types of these kernels' arrays by annotation."""
     return {
         "Ints": numba.int64[::1],
         "Tokens": numba.int32[:, ::1],

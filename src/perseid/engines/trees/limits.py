@@ -1,23 +1,26 @@
-"""How much of everything a document may have: what is beyond is refused, so that hostile documents stay harmless."""
+"""Limits of documents and their results. Whatever exceeds them is rejected, so adversarial documents are harmless."""
 
 from __future__ import annotations
 
 DEEPEST = 10_000
-"""Elements inside each other."""
+"""Nesting depth of elements."""
 MOST_ATTRIBUTES = 10_000
-"""Of one tag."""
+"""Per tag."""
 MOST_NAMES = 1 << 16
 NAME_BYTES = 1 << 22
 LONGEST_TAG = 1 << 24
-"""Bytes that a tag may have."""
+"""Bytes per tag."""
 LONGEST_JUDGED = 1 << 24
-"""Bytes that a tag, a comment or an instruction may have where expat judges, which keeps it whole."""
+"""Bytes of a tag, a comment or an instruction that expat validates, because expat buffers it whole."""
 LARGEST_PIECE = 1 << 26
-"""Bytes that are looked at together: places of tokens are numbers of 32 bits."""
+"""Bytes per input piece of the scanner: token offsets are int32."""
 LONGEST_DECLARATION = 4096
 MOST_LARGER = 8
-"""Times its length, and MOST_BYTES more, that a JSON document may have as XML; nor may it have MOST_TIMES its length."""
+"""The XML of a JSON document has at most MOST_LARGER times its length plus MOST_BYTES, and at most MOST_TIMES its
+length, in characters."""
 MOST_TIMES, MOST_BYTES = 256, 1 << 26
-"""All results of a document may have so many times its bytes, and so many more: the bytes of their texts and 56 for each node.
+"""All results of a document have at most MOST_TIMES times its bytes plus MOST_BYTES: the bytes of their texts, and 56
+for each output row.
 
-Nodes inside each other repeat the text and the nodes that they share."""
+Nested nodes repeat the text and the nodes that they share.
+"""

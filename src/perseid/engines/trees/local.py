@@ -1,4 +1,4 @@
-"""Documents read: what tree patterns find in them as columns, for this process and for executors."""
+"""Local execution of tree patterns: results of documents in tables of this process, as rows or as events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEAVE_OUT = "Leave the row out. ps.trees(…).match(…) lists all that cannot 
 
 
 def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> pa.Table:
-    """What tree patterns find in documents of this process, as an Arrow table; also what cannot be read."""
+    """Match tree patterns with local documents; return results, and errors of unreadable documents, as a table."""
     fields, pieces, bodies = result_fields(trees.patterns), [], []
     for event_type, data in documents.inputs():
         table = read_documents(documents, data)
@@ -54,7 +54,7 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> pa.Ta
 
 
 def read_documents(documents: Documents, data: object) -> Table:
-    """The table that documents lie in; a list without rows, which names no columns, has those that are declared."""
+    """Return the table of documents; an empty list, which names no columns, gets those that are declared."""
     table = read_table(data, None)
     if table.rows or table.columns:
         return table
@@ -63,12 +63,12 @@ def read_documents(documents: Documents, data: object) -> Table:
 
 
 def bodies_of(documents: Documents, table: Table) -> pa.Array:
-    """The column that documents are read from; where rows are documents, one of all columns."""
+    """Return the column that documents are read from; if rows are documents, a struct of all columns."""
     if documents.column is None:
         return _rows_of(table)
     given: Column = table.columns[documents.column]
     if hasattr(given, "type") and given.null_count == len(given):
-        return pa.nulls(len(given), pa.string())  # the column has no type of its own, or that of its missing values
+        return pa.nulls(len(given), pa.string())  # all null: the column's type, if any, does not matter
     if documents.body is not None and (not hasattr(given, "type") or not _is_readable(given.type)):
         raise EventDataError(
             f"The column {documents.body!r}, which is to be the body of documents, has neither text nor bytes."
@@ -91,7 +91,7 @@ def _is_readable(kind: pa.DataType) -> bool:
 
 
 def read_here(documents: Documents, asked: Asked) -> Events:
-    """Documents that lie in tables of this process, as events; one that cannot be read is an error that names its row."""
+    """Return local documents as events; raise an error with the row of one that cannot be read."""
     tables, bodies = [], []
     for event_type, data in documents.inputs():
         table = read_documents(documents, data)
@@ -132,13 +132,13 @@ def _events_here(
 
 
 def _no_rows(kept: Mapping[str, pa.Array], ours: Mapping[str, pa.DataType]) -> pa.Table:
-    """The columns of what is found, for tables without a document."""
+    """Return an empty table with the columns of results, for tables without documents."""
     of_documents = {name: column.slice(0, 0) for name, column in kept.items()}
     return pa.table({**of_documents, **{name: pa.nulls(0, kind) for name, kind in ours.items()}})
 
 
 def whole_array(column: Column) -> pa.Array:
-    """A column as one Arrow array."""
+    """Return a column as one Arrow array."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(whole, pa.Array):
         return whole

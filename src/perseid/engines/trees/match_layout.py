@@ -1,8 +1,8 @@
-"""Where everything lies in the arrays of the matcher: steps of the plan, candidates, cells of results, what is told.
+"""Layout of the matcher's arrays: steps of the plan, candidates, cells of results, output rows.
 
-A *candidate* is an element that passed a step's test and whose demands are not all met yet, or that waits for its end.
-Candidates lie on a stack, those of the innermost element on top. What they have found so far lies in *cells*: results,
-and ropes that join two of them without copying. See ``kernel`` for what happens to them.
+A *candidate* is an element that passed a step's test and has unmet requirements, or has not ended yet. Candidates form
+a stack with those of the innermost element on top. Their results so far are in *cells*: results, and ropes that
+concatenate two cells without copying. ``kernel`` processes them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from perseid.engines.trees.layout import DONE, DOUBT, Bytes, Ints, Room, kinds
 from perseid.engines.trees.limits import DEEPEST
 from perseid.runtime.jit import typed, words
 
-# the head of the plan, then where its parts lie
+# head of the plan, then offsets of its parts
 P_STEPS, P_STEP_COUNT, P_PATTERNS, P_PATTERN_COUNT, P_PUSHED, P_LASTS, P_RUN_ROOM, P_CHILD_ROOM, P_LEAVES = range(9)
 PLAN_HEAD = 9
-"""Steps, and how many; what is known of each pattern (GIVES, HOLDS_ALWAYS), and how many; words that candidates of one element may
-need; how many steps ask for the last one; cells that runs may need in one call, and more for each child that is kept; and the
-step that stands for all leaves."""
+"""Steps and their number; flags of each pattern (GIVES, HOLDS_ALWAYS) and their number; words for all candidates of one
+element; number of steps with ``[last()]``; cells that runs may need in one call, and more per buffered child; and the
+step that represents all leaves."""
 GIVES, HOLDS_ALWAYS = 1, 2
-"""A pattern returns nodes; it holds of every document."""
+"""The pattern returns nodes; the pattern matches every document."""
 
 # a step; step 0 is the document
 (
@@ -28,38 +28,38 @@ GIVES, HOLDS_ALWAYS = 1, 2
     SP_LAST_BIT, SP_GIVES, SP_FREE, SP_PATTERN, SP_MACHINES, SP_MACHINE_COUNT, SP_FA, SP_SIZE, SP_ROPE, SP_ROPES, SP_WILDS,
 ) = range(23)  # fmt: skip
 STEP_WIDTH = 23
-"""The step above, how it is reached, what it is; its bit in the marks of the candidate above and the bits it needs itself;
-whether it is returned, whether its text is needed, comparisons with it; the position it must have (0: any) and where it is
-counted, where it waits to be the last (-1: need not) and the bit of that; whether it or anything below it is returned;
-whether nothing above it, nor itself, gathers results, so that they pass at once; its pattern; expressions over its
-children; of such an expression its automaton; words of a candidate; the rope of its results in an expression above (-1:
-none); of an expression, how many such ropes; and steps below it that any child passes (0: none)."""
+"""Step above, axis, kind; its bit in the marks of the candidate above, and the mask of its own requirements; whether it
+is returned, whether its text is needed, its comparisons; its required position (0: any) and the counter for it, the
+slot of ``[last()]`` (-1: none) and its bit; whether it or a step below is returned; whether neither it nor a step above
+collects results, so that they pass through at once; its pattern; sibling expressions over its children; of a sibling
+expression the automaton; words of a candidate; the rope of its results in an expression above (-1: none); of an
+expression, the number of such ropes; and the list of steps below that any child passes (0: none)."""
 CHILD, DESCENDANT, SELF = range(3)
 ELEMENT_STEP, ATTRIBUTE_STEP, RUN_STEP, DOCUMENT_STEP, LEAF_STEP = range(5)
-"""A leaf is a step of which nothing is asked but what its text is: all leaves of an element are one candidate, whose C_OWN says
-where they are listed."""
+"""A leaf is a step that requires nothing but comparisons of its text: all leaves of an element share one candidate,
+with the offset of their list in C_OWN."""
 
-# a comparison: the bit it sets; with a text: its bytes; with a number: the least and the greatest that equal it, and
-# whether they do so themselves
+# a comparison: its bit; with a text, the bytes; with a number, the least and the greatest that equal it, and whether
+# these two equal it themselves
 TE_BIT, TE_OP, TE_NUMERIC, TE_FROM, TE_TO, TE_CLOSED, TE_LOW = range(7)
 TE_HIGH = 10
 TEST_WIDTH = 14
 B_SIGN, B_POINT, B_FROM, B_TO = range(4)
-"""Of a bound: its sign (2 and -2: beyond all numbers), where its point is counted from the first digit, and its digits."""
+"""A bound: its sign (2 and -2: beyond all numbers), the position of its point from the first digit, and its digits."""
 EQUAL, UNEQUAL, LESS_THAN, AT_MOST, MORE_THAN, AT_LEAST = range(6)
 NOT_A_NUMBER = 9
 
-# an automaton over siblings
+# a sibling automaton
 F_STATES, F_FIRST, F_OFFSETS, F_EDGES, F_MOST, F_OVER = range(6)
 FA_HEAD = 6
-"""How many states; the bits that a first member can have; where the edges of each state begin, (item, state) pairs; how many
-members each may still take; whether a run may be over in it."""
+"""Number of states; mask of the items that can begin a run; offsets of each state's edges, (item, state) pairs; by
+state, how many more members a run may take, and whether a run may end there."""
 OVER, PASS = -1, -2
 
 PATIENCE, GRACE = 4, 64
-"""How often each child that is kept, and how many children in all, may be read again in one call."""
+"""Limit of child reads in one call: PATIENCE per buffered child, plus GRACE."""
 
-# the head of the matcher's space
+# head of the matcher's space
 (
     X_AT, X_DEPTH, X_ORDINAL, X_TOP, X_LAST, X_CELLS, X_TEXT, X_VALUES, X_TEXTERS, X_HOLDERS, X_WORK, X_QUEUE, X_QUEUE_DONE,
     X_OWNER, X_WILD, X_PARKED, X_BUFFERED, X_RETURN, X_UNKNOWN,
@@ -69,39 +69,42 @@ PATIENCE, GRACE = 4, 64
 ) = range(46)  # fmt: skip
 MATCH_HEAD = 46
 X_BEGUN = X_ROWS
-"""The next token; how deep it is; elements and attributes so far; the end of the stack and its last candidate; the ends of
-cells, text and values; candidates that need text, and that hold cells or text; candidates whose demands are newly met, and
-results to tell; the innermost candidate for runs, and with steps that any child passes; candidates that wait to be the last; children that are kept; whether a piece
-of CDATA ended in a carriage return; the name that is new: all these begin anew with a document, as far as X_BEGUN. Then rows
-and bytes told, and a number for each look at cells. Then where parts lie: places of the open elements by depth, counts of positions and whose, what waits to be the last, the innermost
-candidate of each step, whether a pattern is decided, lists of steps by name, room for threads and how much; in the scratch
-the queue and what is gathered; where everything ends; which
-of how many documents is read; and the rows and bytes that were written when the output arrays were last full."""
+"""Next token; its depth; number of the last element or attribute; end of the stack and its last candidate; ends of
+cells, text and values; counts of candidates that need text, and that refer to cells or text; length of the work list of
+candidates with newly met requirements; length of the output queue and how much of it is written; innermost candidate of
+a sibling expression, and innermost with steps that any child passes; count of candidates that wait for ``[last()]``;
+count of buffered children; whether a piece of CDATA ended in a carriage return; the unresolved name. All these, up to
+X_BEGUN, are reset for each document, except that ordinals continue. Then output rows and bytes, and the stamp of the
+last traversal of cells. Then offsets: ordinals of the open elements by depth, position counters and the parents that
+they count for, candidates that wait for ``[last()]``, innermost candidate by step, decided patterns, lists of steps by
+element and attribute name, buffer for threads, and its sizes; in the scratch, the queue and gathered results; ends of
+all arrays. Last, the current document and the number of documents, and the rows and bytes that were written when the
+output arrays were last full."""
 
 ELEMENT_BITS = 14
-"""A place in a document is the number of an element and, in so many bits below it, that of one of its attributes."""
+"""A position in a document: the number of an element, shifted by these bits, plus that of one of its attributes."""
 DEPTHS = DEEPEST + 2
-"""Depths that something is kept for: of elements, of the document above them, and of what would be below the deepest."""
+"""Length of arrays by depth: elements, the document above them, and one level below the deepest."""
 
 # a candidate
 C_STEP, C_DEPTH, C_MARKS, C_OWN, C_INHERITED, C_TEXT, C_ORDINAL, C_PREVIOUS, C_BELOW, C_FLAGS, C_NAME, C_WILD = range(
     12
 )
 CANDIDATE_WIDTH = 12
-"""Its step and depth, demands met, what it found (its own, and what candidates of its step around it find as well), where its
-text begins, its place in the document, the candidate of the same step around it, the one below it on the stack, its flags, the
-name of its element, and the next candidate outside that has steps below it which any child passes."""
+"""Its step and depth, requirements met, ropes of results (its own, and those shared with enclosing candidates of its
+step), offset of its text, its position in the document, the enclosing candidate of its step, the candidate below it on
+the stack, its flags, the name of its element, and the next outer candidate with steps below that any child passes."""
 HOLDS, DELIVERED = 1, 2
-# a candidate for runs: also the next such candidate outside, children kept when
-# work began to be counted, work done, and what is known of runs
+# a candidate of a sibling expression has also: the next such candidate outside, buffered children when work began to be
+# counted, work done, and the state of runs
 (
     M_OWNER, M_LOT, M_SPENT, M_WAITS, M_FIRST, M_LAST, M_LENGTH, M_THREADS, M_BEST, M_BEST_LENGTH, M_BEST_ROPE, M_DONE,
     M_BUFFERED,
 ) = range(12, 25)  # fmt: skip
 RUN_CANDIDATE_WIDTH = 25
-"""Then the ropes of the current child by item, those that candidates around it share, and threads of the automaton."""
+"""Then ropes of the current child by item, ropes shared with enclosing candidates, and threads of the automaton."""
 
-# cells: what each is, and a stamp of who saw it last
+# cells: kind, and stamp of the last traversal that visited it
 CELL_KIND, CELL_STAMP = range(2)
 ROPE_CELL, RESULT_CELL, CHILD_CELL = range(3)
 L_LEFT, L_RIGHT = 2, 3
@@ -111,19 +114,19 @@ RESULT_WIDTH = 9
 K_NEXT, K_BITS, K_ORDINAL, K_COUNT, K_ROPES = range(2, 7)
 CHILD_WIDTH = 6
 
-# what is told: one row for each node, and for each run, of a result, those inside it after it
+# output: one row for each node, and for each run, of a result, followed by those inside it
 O_PATTERN, O_LEVEL, O_STEP, O_NAME, O_FROM, O_TO, O_ORDINAL = range(7)
 ROW_WIDTH = 7
 
-# what the matcher answers
+# status of the matcher
 READ = DONE
 ROOM, NAMES, ROWS, ENTITY, ODD = range(DOUBT + 1, DOUBT + 6)
-"""Beside what the scanner answers: all tokens were read; some array is too small; a name is new; rows have to be taken; an entity nobody knows; a document is
-not so simple that it can be read with others."""
+"""Additional to the scan status: all tokens are read; an array is too small; a name is new; output rows have to be
+taken; an entity is unknown; a document is not simple enough for the batch path."""
 
 
 class Space(NamedTuple):
-    """Everything the matcher sees."""
+    """All arrays of the matcher."""
 
     plan: Ints
     constants: Bytes

@@ -1,6 +1,6 @@
-"""Documents through a plan: the scanner's tokens to the kernel, and what it tells, as results.
+"""Matching of documents with a plan: tokens of the scanner to the kernel, and its output as results.
 
-A document is read in pieces, in memory that does not grow with it: what is kept is what open candidates have found.
+A document is read in pieces, in memory that does not grow with it: only data of open candidates is retained.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from perseid.semantics.documents import Name
 T = TypeVar("T", bound=np.generic)
 
 STACK, CELLS, TEXT, ROWS = 1 << 12, 1 << 14, 1 << 16, 1 << 12
-"""Words and bytes to begin with; whatever is too small is made larger."""
+"""Initial capacity in words, bytes and rows; arrays that are too small are enlarged."""
 LARGEST_CELLS = 1 << 22
-"""Words and bytes for small documents: one that needs more is read on its own, where limits are asked."""
+"""Words and bytes for small documents: one that needs more is read on its own, where limits apply."""
 LARGEST_ROWS = 1 << 18
 """Output rows of a small document: one that has more is read on its own, where the limit on output applies."""
 READ_AGAIN = 1 << 22
-"""Bytes of a document that are read again, once for each name that is new: with more of them it is read on its own."""
+"""Bytes of a document to read again, once for each new name: with more of them it is read on its own."""
 
 TOO_MUCH_OUTPUT = (
     f"Results have more than {MOST_TIMES} times the bytes of the document plus {MOST_BYTES >> 20} MB (MOST_TIMES, MOST_BYTES): "
@@ -45,16 +45,16 @@ STALLED = "The tree matcher made no progress in this document, which is a bug in
 
 @dataclass(frozen=True)
 class Told:
-    """Rows that the kernel told, of results in the order they were decided in."""
+    """Output rows of the kernel, of results in the order in which they were decided."""
 
     rows: IntArray
-    """By word: pattern, level, step (-1: the pattern returns nothing, and holds), name, text from and to, place."""
+    """By field: pattern, level, step (-1: match of a pattern without returns), name, text begin and end, position."""
     text: bytes
     names: Callable[[int], Name]
 
 
 class Matcher:
-    """Reads one document after the other."""
+    """Matches documents in sequence."""
 
     def __init__(self, plan: TreePlan) -> None:
         self.plan = plan
@@ -92,15 +92,15 @@ class Matcher:
         self.taken = self.resolved = 0
         """Output rows taken, and names resolved, in all documents so far."""
         self.interrupted: tuple[int, ...] = ()
-        """The place in the document where the output arrays were full before."""
+        """The position in the document where the output arrays were last full."""
         self._fit()
 
     def _fit(self) -> None:
-        """Say where things end, after something was made larger."""
+        """Update the ends in the head, and the scratch, after an array was enlarged."""
         head = self.head
         candidates = len(self.stack) // y.CANDIDATE_WIDTH + 1
         queued = self.scratch[head[y.X_QUEUED] :][: head[y.X_QUEUE]].copy()
-        # First whose demands were met, then what is to be told, then room to gather results.
+        # Layout of the scratch: candidates with newly met requirements, the output queue, gathered results.
         head[y.X_QUEUED], head[y.X_GATHERED] = candidates, 5 * candidates + 64
         self.scratch = np.zeros(int(head[y.X_GATHERED]) + len(self.cells) + 64, np.int64)
         self.scratch[head[y.X_QUEUED] :][: len(queued)] = queued
@@ -114,17 +114,17 @@ class Matcher:
         )  # fmt: skip
 
     def _grow(self, needed: int) -> None:
-        """More room, for a token of so many bytes: what nobody holds any more, or a larger array."""
+        """Free capacity for a token of ``needed`` bytes by garbage collection, or enlarge an array."""
         head, plan = self.head, self.plan.ints
         if head[y.X_TOP] + plan[y.P_PUSHED] <= len(self.stack):
             collect(self.space)
             parts = ((y.X_CELLS, self.cells, 0), (y.X_TEXT, self.text, needed), (y.X_VALUES, self.values, needed))
             if has_room_for(self.space, needed) and all(2 * head[top] + more <= len(part) for top, part, more in parts):
-                return  # more than half of it was of no use to anybody
+                return  # at most half of each array is in use
         self._enlarge(needed)
 
     def _enlarge(self, needed: int) -> None:
-        """Larger arrays, of those that are too small for so many bytes of text."""
+        """Enlarge the array that is too small for ``needed`` bytes of text."""
         head, plan = self.head, self.plan.ints
         if head[y.X_TOP] + plan[y.P_PUSHED] > len(self.stack):
             self.stack = _larger(self.stack)
@@ -139,9 +139,9 @@ class Matcher:
     def read(
         self, chunks: Callable[[], Iterable[bytes]], *, trusted: bool = False, is_text: bool = False
     ) -> Iterator[Told | None]:
-        """What is found in a document, as soon as it is decided; None where it begins, or begins anew.
+        """Yield the results of a document as they are decided; None when it begins, and when it restarts.
 
-        Where it begins anew, the same is told again from the start. A :class:`DocumentError` where it is not well formed.
+        A restart repeats all results. Raises a :class:`DocumentError` if the document is malformed or exceeds a limit.
         """
         for batch in self.scanner.read(chunks, trusted=trusted, is_text=is_text):
             if batch is None:
@@ -154,10 +154,10 @@ class Matcher:
     def read_all(
         self, data: ByteArray, offsets: IntArray, *, trusted: bool = False
     ) -> Iterator[tuple[int, Told | None, IntArray]]:
-        """Many small documents that lie one after the other in memory, most of them without a word of Python.
+        """Match many small documents that are contiguous in memory, most of them without any Python code.
 
-        Gives, again and again: how many documents are done, what was told of those since the last time, and by document
-        how many rows had been told at its end. None: the next document is odd, and has to be read on its own.
+        Yields, repeatedly: the number of completed documents, their output rows since the last time, and by document
+        the row count at its end. None instead of rows: the next document is too complex, and has to be read on its own.
         """
         head, scanner = self.head, self.scanner
         count = len(offsets) - 1
@@ -188,7 +188,7 @@ class Matcher:
                 and max(len(self.cells), len(self.text), len(self.values)) < LARGEST_CELLS
                 and not stalled
             ):
-                # It is read from its beginning again: to collect what it does not hold would help nobody.
+                # The document is read again from its start: garbage collection would gain nothing.
                 self._enlarge(int(offsets[done + 1] - offsets[done]))
             elif answer == y.ROWS and not head[y.X_ROWS] and self._has_small_output() and not stalled:
                 self._more_rows()
@@ -210,7 +210,7 @@ class Matcher:
         begin_document(self.space)
 
     def _renumber(self) -> None:
-        """Names may have other numbers than before."""
+        """Invalidate the lists of steps by name after names were renumbered."""
         if self.numbered != self.scanner.made:
             self.numbered = self.scanner.made
             for word in (y.X_ELEMENTS, y.X_ATTRIBUTES):
@@ -284,7 +284,7 @@ class Matcher:
         self.said += len(taken.text) + taken.rows.nbytes
         self._limit_output(0)
         if head[y.X_QUEUE]:
-            # The kernel gathers what is left of a list of results again for each call. Larger arrays keep the calls few.
+            # Each call gathers the remaining results of a list again. Larger arrays reduce the number of calls.
             place = tuple(int(head[word]) for word in (y.X_ORDINAL, y.X_DEPTH, y.X_QUEUE, y.X_QUEUE_DONE))
             if place == self.interrupted and max(self.rows.nbytes, self.told.nbytes) < MOST_BYTES:
                 self._more_rows()
@@ -292,16 +292,16 @@ class Matcher:
         yield taken
 
     def _most_output(self) -> int:
-        """The bytes that results of the document may have so far."""
+        """Return the limit of output bytes for the part of the document that was read."""
         return MOST_TIMES * (self.scanner.behind + self.scanner.given) + MOST_BYTES
 
     def _limit_output(self, more: int) -> None:
-        """Reject the document if the bytes of its results, and so many more, are beyond the limit."""
+        """Reject the document if the bytes of its results, plus ``more``, exceed the limit."""
         if self.said + more > self._most_output():
             raise self.scanner.refuse(TOO_MUCH_OUTPUT, 0)
 
     def _take(self) -> Told:
-        """The rows that were told, which make room for others."""
+        """Take the output rows, so that the output arrays are empty."""
         head = self.head
         count, size = int(head[y.X_ROWS]), int(head[y.X_TOLD])
         self.taken += count

@@ -1,4 +1,4 @@
-"""Names of a document by number, as they are written and in their namespaces; and which namespaces are declared."""
+"""Names of a document by number, as written and in their namespaces, and the declared namespaces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from perseid.engines.trees.signs import *
 from perseid.engines.trees.vectors import REACH, WORD, WORD_BITS, name_bytes, same_bytes, word
 
 MOST_PROBES = 256
-"""How far a name may lie from its place in a table that is at most half full: only a document made for that is worse."""
+"""Limit of probes in a hash table that is at most half full: only adversarial documents reach it."""
 FOLD = 0x5851F42D
 
 
@@ -22,14 +22,14 @@ def same_name(D: Bytes, begin: int, length: int, N: Room, at: int) -> bool:
 
 @compiled
 def mixed(found: int) -> int:
-    """A hash whose last bits tell names apart that differ in their last letters, as numbered ones do."""
+    """Mix a hash so that its low bits differ for names that differ in their last letters only, as numbered ones do."""
     found = ((found & 0xFFFFFF) * 0x9E3779B1 + (found >> 24) * 0x85EBCA6B) & 0xFFFFFFFFFFFF
     return int(found ^ (found >> 23))
 
 
 @compiled
 def hash_of(A: Ints, D: Bytes, begin: int, end: int) -> int:
-    """A number for some bytes, from 0 on; salted, so that nobody can write names that share one."""
+    """Hash bytes to a number from 0 on; salted, so that documents cannot be written to collide."""
     found, factor = A[H_SALT], A[H_FACTOR]
     for k in range(begin, end):
         found = (found * factor + int(D[k])) & 0xFFFFFFFFFFFF
@@ -38,7 +38,7 @@ def hash_of(A: Ints, D: Bytes, begin: int, end: int) -> int:
 
 @compiled
 def name_of(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
-    """The number of a name; -1 where there is no room for another."""
+    """Return the number of a name, which is added if it is new; -1 if there is no capacity."""
     hashed = hash_of(A, D, begin, end)
     mask = A[H_TABLE_SIZE] - 1
     slot = hashed & mask
@@ -80,12 +80,12 @@ def name_of(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
 
 @compiled
 def read_name(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
-    """The number of a name that may have a prefix; -1 for no room, -2 where its colons are not as they should be."""
+    """Return the number of a name, with or without prefix; -1 for no capacity, -2 for malformed colons."""
     number = name_of(A, N, D, begin, end)
     if number < 0:
         return -1
     record = A[H_RECORDS] + number * RECORD_WIDTH
-    if A[record + R_LOCAL] != -2:  # else it is new, or was a namespace
+    if A[record + R_LOCAL] != -2:  # else it is new, or was only a part of a name or a namespace
         return int(number if A[record + R_LOCAL] >= 0 else -2)
     colon = begin
     while colon < end and D[colon] != COLON:
@@ -93,7 +93,7 @@ def read_name(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
     if colon == end:
         A[record + R_LOCAL] = number
         return int(number)
-    A[record + R_LOCAL] = -1  # until it is shown to be right
+    A[record + R_LOCAL] = -1  # until its colons are validated
     if colon == begin or colon + 1 == end or IN_NAME[D[colon + 1]] == 2:
         return -2
     for k in range(colon + 1, end):
@@ -110,7 +110,7 @@ def read_name(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
 
 @compiled
 def key_of(D: Bytes, begin: int, length: int) -> int:
-    """A number for a name by which it is looked for among those seen lately: its letters, if there are few."""
+    """Return the key of a name in the cache of recent names: its letters, if there are few, otherwise a hash."""
     if length < WORD:
         return (word(D, begin) & ((1 << 8 * length) - 1)) | (length << 8 * (WORD - 1))
     key = word(D, begin) * FOLD + word(D, begin + length - WORD)
@@ -119,7 +119,7 @@ def key_of(D: Bytes, begin: int, length: int) -> int:
 
 @compiled
 def name_length(D: Bytes, begin: int, end: int) -> int:
-    """The length of what may be a name; 0 where it is none, or too near to the end, or so long that it has to be looked at."""
+    """Return the length of what may be a name; 0 if it is empty, too near to the end, or too long for the cache."""
     if begin + 2 * REACH > end:
         return 0
     length = name_bytes(D, begin)
@@ -132,9 +132,9 @@ def name_length(D: Bytes, begin: int, end: int) -> int:
 
 @compiled
 def seen_name(A: Ints, N: Room, D: Bytes, begin: int, length: int) -> int:
-    """The record of a name that was seen lately; 0 where it has to be looked at.
+    """Return the record of a name in the cache of recent names; 0 if it is not there.
 
-    Most names are seen again and again: nothing has to be asked of their letters but that they are the same.
+    Most names recur: they need no validation but that the bytes are equal.
     """
     key = key_of(D, begin, length)
     place = A[H_SEEN] + SEEN_WIDTH * (mixed(key) & (SEEN_NAMES - 1))
@@ -148,7 +148,7 @@ def seen_name(A: Ints, N: Room, D: Bytes, begin: int, length: int) -> int:
 
 @compiled
 def remember(A: Ints, D: Bytes, begin: int, end: int, name: int, close: int) -> None:
-    """A name has been looked at, and is right whoever asks: it need not be the next time."""
+    """Add a valid name to the cache of recent names, unless it is long, or not ASCII, which strict mode rejects."""
     if end - begin >= 2 * REACH or begin + REACH > close:
         return
     for k in range(begin, end):
@@ -162,7 +162,7 @@ def remember(A: Ints, D: Bytes, begin: int, end: int, name: int, close: int) -> 
 
 @compiled
 def pair_of(A: Ints, uri: int, local: int) -> int:
-    """The number of a name in a namespace; -1 where there is no room for another."""
+    """Return the number of a name in a namespace, which is added if it is new; -1 if there is no capacity."""
     mask = A[H_PAIR_SIZE] - 1
     slot = ((int(uri) * 0x9E3779B1 + int(local) * 0x85EBCA6B) >> 16) & mask
     last = (slot + MOST_PROBES) & mask
@@ -191,9 +191,9 @@ def pair_of(A: Ints, uri: int, local: int) -> int:
 
 @compiled
 def expanded(A: Ints, name: int, attribute: bool) -> int:
-    """The number of a name in its namespace; -1 for no room, -2 where its prefix stands for nothing.
+    """Return the number of a name in its namespace; -1 if there is no capacity, -2 if its prefix is not declared.
 
-    An attribute without a prefix is in no namespace, so it has a place of its own beside what is remembered.
+    An attribute without a prefix is in no namespace, so it does not use the number stored in its record.
     """
     record = A[H_RECORDS] + name * RECORD_WIDTH
     prefix = A[record + R_PREFIX]
@@ -214,7 +214,7 @@ def expanded(A: Ints, name: int, attribute: bool) -> int:
 
 @compiled
 def declare(A: Ints, prefix: int, uri: int) -> bool:
-    """Let a prefix stand for a namespace in the element that is being opened; False where there is no room."""
+    """Bind a prefix to a namespace in the element that is being opened; return False if there is no capacity."""
     scope = A[H_SCOPE] + A[H_SCOPES] * SCOPE_WIDTH
     if scope + SCOPE_WIDTH > A[H_SCOPE_END]:
         return False
@@ -229,7 +229,7 @@ def declare(A: Ints, prefix: int, uri: int) -> bool:
 
 @compiled
 def leave_scope(A: Ints) -> None:
-    """Take back what the element declared that is closed."""
+    """Undo the declarations of the element that is closed."""
     changed = False
     while A[H_SCOPES] > 0:
         scope = A[H_SCOPE] + (A[H_SCOPES] - 1) * SCOPE_WIDTH
@@ -244,9 +244,10 @@ def leave_scope(A: Ints) -> None:
 
 @compiled
 def read_uri(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
-    """The number of a namespace whose references and white space have to be read; -1 for no room.
+    """Return the number of a namespace with references and white space to decode; -1 if there is no capacity.
 
-    What it says is never longer than what is written, and is put where new names go: there it becomes one, or is left.
+    The decoded namespace is never longer than its source. It is written where new names go: there it becomes one, or is
+    overwritten.
     """
     first = A[H_BYTES]
     if first + end - begin + 4 > A[H_BYTES_END]:
@@ -273,11 +274,11 @@ def read_uri(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
 
 @entry
 def number_name(A: Ints, N: Room, D: Bytes, length: int) -> int:
-    """The number of a name, for those that are known before any document."""
+    """Return the number of a name that is defined before any document."""
     return name_of(A, N, D, 0, length)
 
 
 @entry
 def number_pair(A: Ints, uri: int, local: int) -> int:
-    """The number of a name in a namespace, both by their own."""
+    """Return the number of a name in a namespace, from the numbers of both."""
     return pair_of(A, uri, local)

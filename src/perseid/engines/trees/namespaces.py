@@ -1,4 +1,4 @@
-"""Names that are asked for in no namespace and that documents have in one: why nothing is found in most feeds."""
+"""Warning about names that patterns have in no namespace and documents in one, a frequent cause of empty results."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from perseid.lang.tree_patterns import TreeNode, TreePattern, walk
 from perseid.semantics.documents import Name
 
 BEGINNING = 1 << 16
-"""Bytes of a document that are looked at: expat repeats a namespace with every name, and it may be long."""
+"""Bytes of a document to parse: expat repeats the namespace with every name, and it may be long."""
 LOOKED_AT = 1 << 18
-"""Bytes of all documents that are looked at: it is only for a warning."""
+"""Bytes of all documents to parse: it is only for a warning."""
 _LONG_URI = 200
 
 
 def warn_of_namespaces(documents: Documents, bodies: Iterable[pa.Array], patterns: Iterable[TreePattern]) -> None:
-    """Say that a name is in a namespace in documents, where patterns found nothing and ask for it in none."""
+    """Warn if a name without a namespace in the patterns has one in these documents; for patterns without matches."""
     if "" in dict(documents.namespaces):
         return
     seen = _names(_sample(bodies, documents.is_path))
@@ -38,7 +38,7 @@ def warn_of_namespaces(documents: Documents, bodies: Iterable[pa.Array], pattern
 
 
 def _asked(patterns: Iterable[TreePattern]) -> Iterator[str]:
-    """Names of elements without a prefix."""
+    """Yield the names of elements without a prefix."""
     for pattern in patterns:
         for part, _ in walk(pattern):
             if isinstance(part, TreeNode) and not part.is_attribute and part.test.prefix is None:
@@ -46,7 +46,7 @@ def _asked(patterns: Iterable[TreePattern]) -> Iterator[str]:
 
 
 def _sample(columns: Iterable[pa.Array], is_path: bool) -> Iterator[tuple[bytes, str | None]]:
-    """The beginnings of the first documents, each with its encoding if that is known."""
+    """Yield the beginnings of the first documents, each with its encoding if that is known."""
     left = LOOKED_AT
     for column in columns:
         is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
@@ -67,11 +67,11 @@ def _first_chunk(path: str) -> bytes:
     try:
         return b"".join(islice(file_chunks(path), 1))
     except (OSError, PerseidError, ValueError):
-        return b""  # a row of its own says what is wrong with it
+        return b""  # an error row reports the reason
 
 
 def _names(sample: Iterable[tuple[bytes, str | None]]) -> dict[Name, None]:
-    """The names of elements, each once, in the order in which they come; of what is broken those before that."""
+    """Return the distinct names of elements in document order; of malformed documents those before the error."""
     seen: dict[Name, None] = {}
 
     def element(name: str, _: object) -> None:

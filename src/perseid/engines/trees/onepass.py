@@ -1,7 +1,7 @@
-"""Scanner and matcher in one pass: what a document is for the most part is matched as it is scanned.
+"""Scanner and matcher in one pass: most of a document is matched as it is scanned.
 
-Tags of known names without attributes, and plain texts, are never written down as tokens. Most of them nobody asks for: no
-candidate and no step has a word to say, and they are passed over. Whatever is not as simple goes the long way, token by token.
+Tags of known names without attributes, and plain texts, are never written as tokens. Most of them concern no candidate
+and no step, and are skipped. Everything else is processed token by token.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from perseid.engines.trees.vectors import REACH, WORD, plain_bytes, same_bytes
 
 @compiled
 def is_wanted(M: Space, at: int, depth: int) -> bool:
-    """Can an element below one of this depth be a candidate of any step in a list? At least where others cannot say no."""
+    """Return whether an element below this depth may be a candidate of a listed step; False only if it cannot."""
     S, P, A = M.stack, M.plan, M.head
     for _ in range(2):  # steps, then leaves
         while P[at]:
             step = P[P_STEPS] + P[at] * STEP_WIDTH
             candidate = A[A[X_TOPS] + P[step + SP_PARENT]]
-            # Nothing open is deeper: the innermost candidate is the one to ask.
+            # No open candidate is deeper: the innermost one decides.
             if candidate != 0 and (P[step + SP_AXIS] != CHILD or S[candidate + C_DEPTH] == depth):
                 return True
             if P[step + SP_PLACE] != 0 or P[step + SP_LAST] >= 0:
-                return True  # it is counted wherever it is
+                return True  # positions are counted everywhere
             at += 1
         at += 1
     return False
@@ -38,7 +38,7 @@ def is_wanted(M: Space, at: int, depth: int) -> bool:
 
 @compiled
 def after_text(D: Bytes, at: int, end: int, strict: bool) -> int:
-    """Where text ends that may be taken as it is; a place before the next tag where something in it has to be looked at."""
+    """Return the end of text that needs no processing; it is before the next tag if something in the text needs it."""
     while True:
         at = after_plain(D, at, end)
         if at >= end or IN_TEXT[D[at]] != WIDE:
@@ -51,29 +51,29 @@ def after_text(D: Bytes, at: int, end: int, strict: bool) -> int:
 
 @compiled
 def after_short_text(D: Bytes, at: int, end: int, strict: bool) -> int:
-    """The same, for a text that is most likely short: at least REACH bytes are there."""
+    """As ``after_text``, for a text that is most likely short; at least REACH bytes follow."""
     plain = plain_bytes(D, at)
     return at + plain if plain < REACH and D[at + plain] == LESS else after_text(D, at, end, strict)
 
 
 @compiled
 def read_plain(M: Space, A: Ints, N: Room, D: Bytes, at: int, end: int) -> int:
-    """Read what is plain, from inside an element: where something comes that is not, or that there is no room for.
+    """Read plain content inside an element; return the offset of the first byte that is not plain or needs capacity.
 
-    It only has to be right about what it takes.
+    It may stop at any tag or text, but must be right about those that it reads.
     """
     S, X = M.stack, M.head
     depth, ordinal, strict = A[H_DEPTH], X[X_ORDINAL], A[H_STRICT] != 0
     deepest, stack, epoch = A[H_DEEPEST], A[H_STACK], A[H_EPOCH]
     elements, ordinals = X[X_ELEMENTS], X[X_ORDINALS]
-    # Tags that end what declared namespaces are left to the others.
+    # End tags of elements that declare namespaces are left to the scanner.
     floor = 1
     if A[H_SCOPES]:
         floor = max(1, A[A[H_SCOPE] + (A[H_SCOPES] - 1) * SCOPE_WIDTH + S_DEPTH])
     own, above, wild, touched = 0, -1, -1, True
     while at + 2 * REACH <= end:
         if touched:
-            # At these depths the end of an element says something to somebody, and below that of wild every element does.
+            # Depths where an end tag affects a candidate or a run, and below which every start tag does.
             own = S[X[X_LAST] + C_DEPTH]
             above = S[X[X_OWNER] + C_DEPTH] + 1 if X[X_OWNER] != 0 else -1
             wild = S[X[X_WILD] + C_DEPTH] if X[X_WILD] != 0 else -1
@@ -132,7 +132,7 @@ def read_plain(M: Space, A: Ints, N: Room, D: Bytes, at: int, end: int) -> int:
             else:
                 ordinal = next_element(ordinal)
                 if X[X_TEXTERS] == 0 and depth + 1 != above and X[X_PARKED] == 0:
-                    # Most elements have text and no more: nothing has to be remembered of them.
+                    # Most elements have text and no more: they need no state.
                     over = after_short_text(D, close + 1, end, strict)
                     if over + length + 2 * REACH <= end and D[over] == LESS:
                         if (
@@ -161,7 +161,7 @@ def read_plain(M: Space, A: Ints, N: Room, D: Bytes, at: int, end: int) -> int:
 
 @compiled
 def read_on(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
-    """Go on from where both stand: what the scanner answers, or before it the matcher, of tokens that are left."""
+    """Scan and match from the current offsets; return the scan status, or the matcher's status with tokens left."""
     X, answer = M.head, DONE
     while True:
         said = match_on(M, D, K, A[H_TOKENS], end)
@@ -176,7 +176,7 @@ def read_on(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
                 continue
         answer = scan_next(A, N, D, K, end)
         if answer == DOUBT:
-            A[H_TOKENS] = 0  # of what is in doubt
+            A[H_TOKENS] = 0  # those of the construct in doubt
             return DOUBT
 
 
@@ -187,7 +187,7 @@ def read_bytes(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int
 
 @compiled
 def match_document(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int, strict: bool) -> int:
-    """A small document, whole: what the matcher answers; ODD where others have to look at it."""
+    """Match a small document as a whole; return a status, which is ODD if the batch path cannot read it."""
     at = after_declaration(D, at, end)
     if at < 0:
         return ODD
@@ -204,9 +204,10 @@ def match_document(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end
 
 @entry
 def match_documents(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, offsets: Ints, told: Ints, strict: bool) -> int:
-    """Small documents, one after the other, from that named in the head on: what the matcher answers.
+    """Match small documents in sequence, from X_DOCUMENT on; return a status.
 
-    It stops at the first that it cannot read so; nothing is told of that. By document: how many rows were told before its end.
+    It stops at the first one with another status than READ, and drops its rows. ``told``: by document, the row count at
+    its end.
     """
     H = M.head
     while H[X_DOCUMENT] < H[X_DOCUMENTS]:

@@ -1,4 +1,4 @@
-"""Names and texts of other formats as XML has them, for documents that are no XML and are read as some."""
+"""Names and texts of other formats, converted to XML."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from xml.parsers import expat
 
 _SPECIAL = re.compile("[&<>\r\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _WRITTEN = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
-"""A carriage return that stands there as it is would be read as the end of a line."""
+"""A literal carriage return would be read as the end of a line."""
 _REPLACEMENT = "\ufffd"
 _DOUBTFUL = re.compile(r"[^A-Za-z0-9_.-]")
 _BEGINS = re.compile(r"[A-Za-z_]")
 _SHORT = 100
-"""Letters of names that are remembered."""
+"""Length up to which names are cached."""
 
 
 def xml_text(text: str) -> str:
-    """A text as the content of an element; what XML cannot hold in any way becomes U+FFFD."""
+    """Escape a text as the content of an element; characters that XML does not allow become U+FFFD."""
     return _SPECIAL.sub(lambda found: _WRITTEN.get(found[0], _REPLACEMENT), text)
 
 
 def xml_name(name: str) -> str:
-    """A name as that of an element: what a name cannot have becomes ``_``; ``_`` comes before what it cannot begin with."""
+    """Convert a name to that of an element: other characters become ``_``, and ``_`` precedes a wrong first one."""
     return _short_name(name) if len(name) <= _SHORT else _name(name)
 
 
@@ -37,7 +37,7 @@ _short_name = lru_cache(maxsize=4096)(_name)
 
 @lru_cache(maxsize=1 << 16)
 def _is_of_names(sign: str) -> bool:
-    """May a sign be in a name? Beyond ASCII expat is asked, which has the last word on documents."""
+    """Return whether a character beyond ASCII may be in a name, according to expat, which validates documents."""
     return sign >= "\x80" and _is_name(f"_{sign}")
 
 

@@ -1,7 +1,8 @@
-"""What the compiler hands the matcher: the steps of a set of tree patterns, as numbers.
+"""Compiler of a set of tree patterns to the matcher's plan: steps as integers.
 
-Steps are numbered as patterns are read: a step, its predicates, the expression over its children, the rest of its path. An
-expression over siblings is a step of its own, at the same element as the step it belongs to; its items are the steps below it.
+Steps are numbered in the order of the pattern: a step, its predicates, the expression over its children, the rest of
+its path. A sibling expression is a step of its own, at the same element as its parent step; its items are the steps
+below it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _OPS = {"=": y.EQUAL, "!=": y.UNEQUAL, "<": y.LESS_THAN, "<=": y.AT_MOST, ">": y
 
 @dataclass
 class Step:
-    """One step, before it is numbers."""
+    """One step, before it is encoded as integers."""
 
     kind: int
     parent: int
@@ -34,11 +35,11 @@ class Step:
     axis: int = y.CHILD
     test: tp.NameTest | None = None
     uri: str | None = None
-    """The namespace that its name is in; None for any."""
+    """The namespace of its name; None matches any."""
     returns: str | None = None
     bit: int = -1
     demands: int = 0
-    """How many bits its candidates have."""
+    """Number of requirement bits of its candidates."""
     comparisons: list[tuple[int, tp.Comparison]] = field(default_factory=list)
     place: int = 0
     last_bit: int = -1
@@ -46,13 +47,13 @@ class Step:
     machines: list[int] = field(default_factory=list)
     gives: bool = False
     told: bool = False
-    """It is returned with its text."""
+    """True if it is returned with its text."""
     ropes: list[int] = field(default_factory=list)
-    """Of an expression: by item, the number of its rope, or -1."""
+    """Of a sibling expression: by item, the number of its rope, or -1."""
 
     @property
     def is_leaf(self) -> bool:
-        """Is nothing asked of it but what its text is?"""
+        """True for an element that returns nothing and requires nothing but comparisons of its text."""
         only_text = bool(self.comparisons) and self.demands == len(self.comparisons) and not self.machines
         plain = self.kind == y.ELEMENT_STEP and self.returns is None and not self.place
         return plain and only_text
@@ -62,7 +63,7 @@ class Step:
         return (1 << self.demands) - 1 if self.kind != y.RUN_STEP else 0
 
     def demand(self) -> int:
-        """Another bit that has to be set."""
+        """Allocate another requirement bit."""
         if self.demands == MOST_DEMANDS:
             raise LimitError(f"a step of a tree pattern has at most {MOST_DEMANDS} demands")
         self.demands += 1
@@ -71,23 +72,23 @@ class Step:
 
 @dataclass(frozen=True)
 class TreePlan:
-    """A set of tree patterns, compiled."""
+    """A compiled set of tree patterns."""
 
     patterns: tuple[tp.TreePattern, ...]
     steps: tuple[Step, ...]
     names: tuple[Name, ...]
-    """Names that steps ask for: the scanner gives them the first numbers."""
+    """Names that steps test: the scanner gives them the first numbers."""
     ints: IntArray
     constants: bytes
-    """Texts and digits to compare with. Bytes, as an array would be writable once it has traveled, and kernels take another one."""
+    """Texts and digits to compare with. Bytes, because kernels take a read-only array, and unpickled ones are not."""
     lists: Mapping[tuple[bool, Name], int]
-    """By whether it is an attribute's, and name: where the steps are that ask for it."""
+    """Offset of the list of steps that test a name, by (is an attribute, name)."""
     others: Mapping[tuple[bool, str | None], int]
-    """The same for names that no step has, by their namespace; None is any other."""
+    """Offset of the list for names in no step, by (is an attribute, namespace); None is any other namespace."""
 
     @property
     def texts(self) -> bool:
-        """Is any text needed?"""
+        """True if the text of any element is needed."""
         return any(step.kind == y.ELEMENT_STEP and _needs_text(step) for step in self.steps)
 
     @property
@@ -95,7 +96,7 @@ class TreePlan:
         return any(step.kind == y.ATTRIBUTE_STEP for step in self.steps)
 
     def steps_of(self, name: Name, *, attribute: bool) -> int:
-        """Where the steps are that ask for a name; 0 where there are none."""
+        """Return the offset of the list of steps that test a name; 0 if there are none."""
         found = self.lists.get((attribute, name))
         if found is None:
             found = self.others.get((attribute, name[0]), self.others[attribute, None])
@@ -103,7 +104,7 @@ class TreePlan:
 
 
 def _is_wild(step: Step) -> bool:
-    """Does every child pass its test?"""
+    """Return whether every child element passes the step's test."""
     any_name = step.test is not None and step.test.is_wildcard and step.uri is None
     return any_name and step.kind == y.ELEMENT_STEP and step.axis == y.CHILD
 
@@ -115,9 +116,9 @@ def _needs_text(step: Step) -> bool:
 def tree_plan(
     patterns: Iterable[tp.TreePattern], namespaces: Mapping[str, str] | None = None, inner_texts: bool = True
 ) -> TreePlan:
-    """The plan of a set of patterns, all with the same prefixes.
+    """Compile a set of patterns with the same namespace prefixes.
 
-    Without ``inner_texts`` nodes that have returned nodes below them are told with empty texts: nobody asks for them.
+    Without ``inner_texts``, returned nodes that contain returned nodes have empty texts.
     """
     given = tuple(patterns)
     numbering = _Numbering()
@@ -128,7 +129,7 @@ def tree_plan(
 
 
 class _Numbering:
-    """Patterns to steps."""
+    """Numbers the steps of patterns."""
 
     def __init__(self) -> None:
         self.steps = [Step(y.DOCUMENT_STEP, -1, -1)]
@@ -138,7 +139,7 @@ class _Numbering:
         self.expression(pattern.root, 0)
 
     def expression(self, expr: tp.SiblingExpr, parent: int) -> None:
-        """A demand of a step: a path, or an expression over siblings."""
+        """Add a requirement of a step: a path, or a sibling expression."""
         if isinstance(expr, tp.TreeNode):
             self.path(expr, parent, self._demand(parent))
         else:
@@ -148,7 +149,7 @@ class _Numbering:
         return self.steps[parent].demand() if parent else -1
 
     def path(self, first: tp.TreeNode, parent: int, bit: int, judge: tp.Comparison | None = None) -> None:
-        """The steps of a path, each the parent of the next; a comparison is with what its last one finds."""
+        """Add the steps of a path, each the parent of the next; a comparison applies to the last one."""
         step: tp.TreeNode | None = first
         while step is not None:
             parent = self.step(step, parent, bit, judge)
@@ -207,7 +208,7 @@ class _Numbering:
 
 
 def _refuse_last(node: tp.TreeNode) -> None:
-    """Whether a sibling is the last is known too late for what follows it in a run."""
+    """Reject ``[last()]`` in a run of siblings: it is decided only after the siblings that follow in the run."""
     if any(isinstance(one, tp.LastPosition) for one in node.predicates):
         raise UnsupportedError(
             f"{tp.print_name(node.test)}[last()] cannot be a member of a run of siblings",
@@ -216,7 +217,7 @@ def _refuse_last(node: tp.TreeNode) -> None:
 
 
 class _Writing:
-    """Steps to numbers."""
+    """Encodes steps as integers."""
 
     def __init__(self, patterns: Sequence[tp.TreePattern], steps: list[Step]) -> None:
         self.patterns, self.steps = tuple(patterns), steps
@@ -271,7 +272,7 @@ class _Writing:
         self.ints[y.P_PUSHED] = sum(self.ints[self._address(n) + y.SP_SIZE] for n in range(len(self.steps)))
         self.ints[y.P_LASTS], self.ints[y.P_LEAVES] = lasts, len(self.steps) - 1
         self.ints[y.P_RUN_ROOM] = 2 * y.ROPE_WIDTH * edges * y.GRACE * len(runs) + 64 * len(self.steps)
-        # Ropes and, where every child is a run of its own, a result and a rope for each.
+        # Ropes, and a result and a rope for each child if each is a run of its own.
         self.ints[y.P_CHILD_ROOM] = y.ROPE_WIDTH * edges * (y.PATIENCE + 2) + 16
 
     def _address(self, number: int) -> int:
@@ -357,7 +358,7 @@ class _Writing:
         return at
 
     def _lists(self) -> tuple[dict[tuple[bool, Name], int], dict[tuple[bool, str | None], int]]:
-        """Steps by name, those below others first."""
+        """Build the lists of steps by name, steps below before those above."""
         named = [(n, step) for n, step in enumerate(self.steps) if step.test is not None]
         lists: dict[tuple[bool, Name], int] = {}
         others: dict[tuple[bool, str | None], int] = {}
@@ -367,7 +368,7 @@ class _Writing:
             assert step.test is not None
             attribute = step.kind == y.ATTRIBUTE_STEP
             if _is_wild(step):
-                continue  # asked for by the candidates above it
+                continue  # listed in SP_WILDS of the step above
             if step.test.is_wildcard:
                 wild.append((attribute, step.uri, n))
             else:
@@ -381,7 +382,7 @@ class _Writing:
         return lists, others
 
     def _list(self, numbers: Iterable[int]) -> int:
-        """Steps that ask for something, then leaves."""
+        """Encode a list of steps: those that are not leaves, 0, the leaves, 0; return its offset, or 0 if empty."""
         found = sorted(numbers, reverse=True)
         if not found:
             return 0

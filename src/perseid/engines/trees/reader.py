@@ -1,6 +1,6 @@
-"""Columns of documents through a matcher: what is found in them, as columns, and what cannot be read.
+"""Columns of documents through a matcher: results as columns, and errors of documents that cannot be read.
 
-This is what runs before the shuffle: bodies come in, and only what patterns return goes on.
+This runs before the shuffle: bodies come in, and only returned nodes go out.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from perseid.runtime.contract import BadRecord
 from perseid.semantics.documents import Name
 
 CHUNK = 1 << 18
-"""Bytes of a file that are read at once: as many as stay near the processor."""
+"""Bytes to read of a file at once: as many as stay in the processor's cache."""
 ROWS = 1 << 15
-"""Rows told of one file after which they go on."""
+"""Output rows of one file to buffer before they are yielded."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found in some documents: rows as the kernel tells them, those of one result after the other."""
+    """Results of some documents: output rows of the kernel, those of one result next to each other."""
 
     document: IntArray
     """By row: the number of its document."""
     rows: IntArray
     names: Sequence[Name]
-    """What the names in the rows stand for."""
+    """Names by their number in the rows."""
     texts: pa.LargeStringArray
     """By row, as an Arrow array."""
     refused: tuple[BadRecord, ...] = ()
     done: Sequence[int] = ()
-    """Documents that were read to their end, or refused."""
+    """Documents that were read to their end, or rejected."""
 
     def refused_from(self, first: int) -> tuple[BadRecord, ...]:
-        """The same documents, counted from another number on."""
+        """Return the rejected documents, with numbers from ``first`` on."""
         return tuple(one.shifted(first) for one in self.refused)
 
     @cached_property
     def firsts(self) -> IntArray:
-        """Rows with which results begin."""
+        """The first row of each result."""
         return np.flatnonzero(self.rows[:, y.O_LEVEL] == 0)
 
     @cached_property
@@ -59,7 +59,7 @@ class Findings:
         return np.cumsum(self.rows[:, y.O_LEVEL] == 0) - 1
 
     def first_texts(self, steps: Sequence[int]) -> pa.StringArray:
-        """By result: the text of the first node that one of some steps returned in it, or null."""
+        """By result: the text of the first node that any of ``steps`` returned in it, or null."""
         at = np.flatnonzero(np.isin(self.rows[:, y.O_STEP], steps))
         results, first = np.unique(self.result[at], return_index=True)
         found = np.full(len(self.firsts), -1)
@@ -67,12 +67,12 @@ class Findings:
         return self.texts.take(pa.array(found, mask=found < 0)).cast(pa.string())
 
     def all_texts(self, steps: Sequence[int]) -> pa.ListArray:
-        """By result: the texts of all nodes that some steps returned in it."""
+        """By result: the texts of all nodes that ``steps`` returned in it."""
         at = np.flatnonzero(np.isin(self.rows[:, y.O_STEP], steps))
         return self._lists(self.result[at], self.texts.take(pa.array(at)).cast(pa.string()))
 
     def nodes(self, variables: Sequence[str | None]) -> pa.ListArray:
-        """By result: all its nodes and runs, those in others after them and one level deeper."""
+        """By result: all its nodes and runs, each followed by those inside it, one level deeper."""
         rows = self.rows
         uris, locals_ = (pa.array([name[k] for name in self.names], pa.string()) for k in (0, 1))
         numbers = rows[:, y.O_NAME]
@@ -98,7 +98,7 @@ class Findings:
 
 
 class Reader:
-    """Reads documents for a set of tree patterns, one after the other."""
+    """Reads documents for a set of tree patterns, in sequence."""
 
     def __init__(self, plan: TreePlan, trusted: bool = False) -> None:
         self.plan, self.trusted = plan, trusted
@@ -109,7 +109,7 @@ class Reader:
         self._made = -1
 
     def read(self, bodies: pa.Array | pa.ChunkedArray | Sequence[bytes | str | None]) -> Findings:
-        """A column of documents, text or binary: nothing is told of one that cannot be read."""
+        """Match a column of documents, text or binary; a document that cannot be read has an error and no results."""
         column = bodies.combine_chunks() if isinstance(bodies, pa.ChunkedArray) else bodies
         if not isinstance(column, pa.Array):
             column = pa.array(column)
@@ -118,7 +118,7 @@ class Reader:
         if column.null_count == 0 and column.offset == 0:
             data, offsets = column.buffers()[2], column.buffers()[1]
         else:
-            # What is null is empty here, and odd as such.
+            # A null becomes an empty document, which is not simple and is read on its own.
             filled = pa.concat_arrays([column.fill_null(b"")])
             data, offsets = filled.buffers()[2], filled.buffers()[1]
         given = np.frombuffer(data or b"", np.uint8)
@@ -137,7 +137,7 @@ class Reader:
         return gathered.findings(self.names, refused, range(len(column)))
 
     def _read_odd(self, number: int, body: bytes | None, is_text: bool, gathered: _Gathered) -> list[BadRecord]:
-        """A document that is not so simple that it can be read with others."""
+        """Match a document that is too complex for the batch path."""
         if body is None:
             return [BadRecord(number, "There is no document")]
         held: list[Told] = []
@@ -154,9 +154,9 @@ class Reader:
         return []
 
     def read_file(self, number: int, path: str | None) -> Iterator[Findings]:
-        """A document that lies in a file and may be larger than memory: what is found is told as it is found.
+        """Match a document in a file, which may be larger than memory; yield results as they are decided.
 
-        If it turns out to be no document, what was told stands, and the refusal follows.
+        If it turns out to be malformed, results before the error are not retracted, and the error follows.
         """
         gathered, said, again = _Gathered(), 0, 0
         if path is None:
@@ -165,7 +165,7 @@ class Reader:
         try:
             for told in self._told(lambda: file_chunks(path), False):
                 if told is None:
-                    # What was told before is told again.
+                    # The matcher repeats all results: skip those that were yielded.
                     again, gathered = said, _Gathered()
                     continue
                 new, again = _without(told, again)
@@ -188,7 +188,7 @@ class Reader:
             yield told
 
     def _name(self, told: Told) -> None:
-        """Numbers of names that stay the same from document to document."""
+        """Replace the scanner's name numbers by numbers that are the same for all documents."""
         if self._made != self.matcher.scanner.made:
             self._made = self.matcher.scanner.made
             self._codes[:] = -1
@@ -203,7 +203,7 @@ class Reader:
 
 
 def file_chunks(path: str) -> Iterator[bytes]:
-    """A file in pieces, wherever pyarrow can reach it: a path of this machine, or a URI."""
+    """Yield the chunks of a file from any place that pyarrow can read: a local path, or a URI."""
     system, here = fs.FileSystem.from_uri(path) if "://" in path or path.startswith("file:") else (None, path)
     system = system or fs.LocalFileSystem()
     with system.open_input_stream(here, compression=None) as stream:
@@ -212,7 +212,7 @@ def file_chunks(path: str) -> Iterator[bytes]:
 
 
 class _Gathered:
-    """What was told, until there is enough of it."""
+    """Buffer of output rows."""
 
     def __init__(self) -> None:
         self.told: list[Told] = []
@@ -223,7 +223,7 @@ class _Gathered:
         self.add_all(document, [len(told.rows)], told)
 
     def add_all(self, first: int, counts: IntArray | Sequence[int], told: Told) -> None:
-        """What was told of several documents, from one on: so many rows of each."""
+        """Add the output rows of consecutive documents from ``first``; ``counts`` has the rows of each."""
         self.told.append(told)
         self.documents.append(np.repeat(np.arange(first, first + len(counts)), counts))
         self.rows += len(told.rows)
@@ -236,7 +236,7 @@ class _Gathered:
         empty = np.zeros((0, y.ROW_WIDTH), np.int64)
         rows = np.concatenate([empty, *(told.rows for told in self.told)])
         lengths = rows[:, y.O_TO] - rows[:, y.O_FROM]
-        # Rows are told with their texts one after the other.
+        # The texts are concatenated in the order of the rows.
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         body = b"".join(told.text for told in self.told)
         texts = pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(body))
@@ -246,7 +246,7 @@ class _Gathered:
 
 
 def _without(told: Told, results: int) -> tuple[Told | None, int]:
-    """What was told without its first results, and how many of these are still to come."""
+    """Drop the first results; also return how many are still to be dropped."""
     if not results:
         return told, 0
     firsts = np.flatnonzero(told.rows[:, y.O_LEVEL] == 0)

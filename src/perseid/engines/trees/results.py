@@ -1,4 +1,4 @@
-"""Results of tree patterns as columns: a row for each result, and one for each document that cannot be read."""
+"""Results of tree patterns as columns: one row per result, and one per document that cannot be read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ERROR_TYPE = pa.struct([("what", pa.string()), ("line", pa.int64()), ("column",
 
 
 def result_fields(patterns: Sequence[TreePattern]) -> list[pa.Field]:
-    """The columns of results as they are: which pattern, where, its nodes, and by return name the texts of its nodes."""
+    """Return the result columns: pattern, number of the element, texts of nodes by return name, nodes, and error."""
     variables = dict.fromkeys(name for pattern in patterns for name in return_names(pattern))
     return [
         pa.field(PATTERN, pa.string()),
@@ -32,7 +32,7 @@ def result_fields(patterns: Sequence[TreePattern]) -> list[pa.Field]:
 
 
 def result_columns(names: Sequence[str], reader: Reader, findings: Findings) -> dict[str, pa.Array]:
-    """Results as they are, a row each."""
+    """Return the columns of results, one row per result."""
     steps = reader.plan.steps
     columns = {
         PATTERN: pa.array(names, pa.string()).take(pa.array(findings.rows[findings.firsts, O_PATTERN])),
@@ -45,5 +45,5 @@ def result_columns(names: Sequence[str], reader: Reader, findings: Findings) -> 
 
 
 def error_column(refused: Sequence[BadRecord]) -> pa.Array:
-    """What is wrong with documents."""
+    """Return the errors of unreadable documents as a column."""
     return pa.array([{"what": one.reason, "line": one.line, "column": one.column} for one in refused], _ERROR_TYPE)

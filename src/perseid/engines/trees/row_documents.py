@@ -1,7 +1,7 @@
 """Rows as XML: the root element is ``row``, and its children are the columns.
 
-As JSON has them: a field of a struct and an entry of a map is an element of its name, a list is as many elements as it
-has items, and a null is nothing. Whole columns are written at once, here and on executors alike.
+As in JSON, a field of a struct and an entry of a map is an element of its name, a list is as many elements as it has
+items, and a null has no element. Whole columns are converted at once, locally and on executors.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from perseid.semantics import values as v
 ROOT = "row"
 _TEXT = pa.large_string()
 _NAMELESS = "\x01"
-"""Stands for a name that only the value has, the key of a map; no text has it."""
+"""Placeholder for an element name that depends on the value, the key of a map; no text contains it."""
 _DAY = 86_400_000_000
 
 
 def rows_to_xml(rows: pa.StructArray) -> pa.LargeBinaryArray:
-    """A struct array, whose fields are columns, as a document each."""
+    """Convert a struct array with columns as fields to one document per row."""
     written = _element(ROOT, _contents(rows), None)
     return written.cast(pa.large_binary())
 
 
 def has_text(kind: pa.DataType) -> bool:
-    """Is something of this type written?"""
+    """Return whether values of this type can be converted to text."""
     is_ = pa.types
     if is_.is_struct(kind):
         return all(has_text(field.type) for field in kind)
@@ -42,7 +42,7 @@ def has_text(kind: pa.DataType) -> bool:
 
 
 def textless(name: str, kind: str) -> EventDataError:
-    """That rows are documents, and that nothing says what the text of a column is."""
+    """Return an error for rows as documents with a column that cannot be converted to text."""
     return EventDataError(
         f"Rows are read as documents, and nothing says how the column {name!r}, which is {kind}, is written.",
         hint="Leave it out, or make text of it.",
@@ -64,7 +64,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _element(name: str, contents: pa.Array, nulls: pa.BooleanArray | None) -> pa.LargeStringArray:
-    """By row: an element with a content, or nothing where there is a null."""
+    """By row: an element with a content, or an empty text for a null."""
     written = pc.binary_join_element_wise(
         pa.scalar(f"<{name}>", _TEXT), contents, pa.scalar(f"</{name}>", _TEXT), pa.scalar("", _TEXT)
     )
@@ -72,7 +72,7 @@ def _element(name: str, contents: pa.Array, nulls: pa.BooleanArray | None) -> pa
 
 
 def _elements(name: str, column: pa.Array, is_item: bool = False) -> pa.LargeStringArray:
-    """By row: the elements of a value with a name."""
+    """By row: the elements of a named value."""
     column = _within_years(column)
     kind = column.type
     nulls = column.is_null() if column.null_count or pa.types.is_null(kind) else None
@@ -96,10 +96,10 @@ def _same(text: str, count: int) -> pa.LargeStringArray:
 
 
 def _joined(lists: pa.Array, write: Callable[[pa.Array], pa.LargeStringArray]) -> pa.LargeStringArray:
-    """By row: what is written of all items of a list, one after the other; nothing for a null."""
+    """By row: the concatenated elements of all items of a list; an empty text for a null."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0)
     offsets = np.concatenate([[0], np.cumsum(np.asarray(lengths, np.int64))])
-    # What a null list covers is not among the items.
+    # Values under a null list are not among the items.
     written = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), write(pc.list_flatten(lists)))
     return pc.binary_join(written, pa.scalar("", _TEXT))
 
@@ -117,7 +117,7 @@ def _entries(maps: pa.MapArray) -> pa.LargeStringArray:
 
 
 def _texts(column: pa.Array) -> pa.LargeStringArray:
-    """By row: a value as text that may stand in XML; of nulls any."""
+    """By row: a value as text, escaped for XML; arbitrary for nulls."""
     raw = _raw_texts(column)
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -152,14 +152,14 @@ def _raw_texts(column: pa.Array) -> pa.LargeStringArray:
 
 
 def _number(value: np.floating) -> str:
-    """As XPath writes a number: no exponent, which comparisons would not read, and no point that nothing follows."""
+    """Format a number as XPath does: without an exponent, which comparisons would not read, and no point at the end."""
     if not np.isfinite(value):
         return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return np.format_float_positional(value, trim="-") if value else "0"
 
 
 def _within_years(column: pa.Array) -> pa.Array:
-    """Moments and days outside the years 1 to 9999 are null, as everywhere."""
+    """Replace timestamps and dates outside the years 1 to 9999 by nulls, as everywhere."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us"), safe=False)
         numbers, size = column.cast(pa.int64()), 1

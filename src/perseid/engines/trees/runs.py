@@ -1,11 +1,11 @@
-"""Runs of siblings: an automaton that is fed with the children of an element, one after the other.
+"""Runs of siblings: an automaton over the children of an element, in document order.
 
-Threads of the automaton all begin at the first child that is not decided yet, and lie in order of preference; of two in the
-same state the one that took more children stays. A run is chosen when no thread can take more than the best that was over.
-Then the search goes on behind it, over children that are kept for that.
+All threads of the automaton begin at the first child that is not decided yet, in order of preference; of two in the
+same state, the one that took more children survives. A run is chosen when no thread can take more than the best
+complete run. Then the search resumes after it, over buffered children.
 
-Going on anew from every child may take the square of their number. Where it begins to, children are only kept, and when
-the element ends all runs are found from the last child backwards, in time that grows with their number.
+Resuming after every child may take time quadratic in their number. Beyond a limit, children are only buffered, and when
+the element ends all runs are found from the last child backwards, in time linear in their number.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from perseid.engines.trees.match_layout import Space, compiled
 
 @compiled
 def threads_of(M: Space, candidate: int) -> int:
-    """Where the threads of a candidate begin: state, children taken, and rope of each."""
+    """Return the offset of a candidate's threads: state, children taken, and rope of each."""
     step = M.plan[P_STEPS] + M.stack[candidate + C_STEP] * STEP_WIDTH
     return int(candidate + RUN_CANDIDATE_WIDTH + 2 * M.plan[step + SP_ROPES])
 
 
 @compiled
 def begin_run(M: Space, candidate: int) -> None:
-    """No child is taken yet."""
+    """Reset a candidate to one thread that has taken no child."""
     S = M.stack
     S[candidate + M_LENGTH] = 0
     S[candidate + M_THREADS] = 1
@@ -39,14 +39,14 @@ def begin_run(M: Space, candidate: int) -> None:
 
 @compiled
 def advance(M: Space, candidate: int, child: int) -> None:
-    """Every thread reads a child."""
+    """Advance every thread by one child."""
     S, P, A, C = M.stack, M.plan, M.head, M.cells
     step = P[P_STEPS] + S[candidate + C_STEP] * STEP_WIDTH
     fa = P[step + SP_FA]
-    items = fa + FA_HEAD  # by item: which of the ropes is its own
+    items = fa + FA_HEAD  # by item: the number of its rope
     offsets, edges, bits = P[fa + F_OFFSETS], P[fa + F_EDGES], C[child + K_BITS]
     threads = threads_of(M, candidate)
-    # In the room for threads: by state where its thread stands, counted from 1; then the threads.
+    # Buffer for threads: by state the number of its thread, counted from 1; then the threads.
     where = A[X_THREADS]
     fresh = where + A[X_STATES]
     count = 0
@@ -88,7 +88,7 @@ def advance(M: Space, candidate: int, child: int) -> None:
 
 @compiled
 def decided(M: Space, candidate: int) -> bool:
-    """Can no thread take more children than the best that was over?"""
+    """Return whether no thread can take more children than the best complete run."""
     S, P = M.stack, M.plan
     best = S[candidate + M_BEST]
     if S[candidate + M_THREADS] == 0:
@@ -106,7 +106,7 @@ def decided(M: Space, candidate: int) -> bool:
 
 @compiled
 def drop(M: Space, candidate: int, count: int) -> None:
-    """The first children are no longer kept."""
+    """Drop the first buffered children."""
     S, C, A = M.stack, M.cells, M.head
     for _ in range(count):
         S[candidate + M_FIRST] = C[S[candidate + M_FIRST] + K_NEXT]
@@ -118,7 +118,7 @@ def drop(M: Space, candidate: int, count: int) -> None:
 
 @compiled
 def choose(M: Space, candidate: int, found: int) -> int:
-    """What begins at the first child is decided: results so far, and with those of its run."""
+    """Decide the first buffered child: drop it, or its best run; return ``found`` with the results of that run."""
     S, P, C = M.stack, M.plan, M.cells
     number = S[candidate + C_STEP]
     if S[candidate + M_BEST] == 0:
@@ -135,7 +135,7 @@ def choose(M: Space, candidate: int, found: int) -> int:
 
 @compiled
 def go_on(M: Space, candidate: int, found: int, ended: bool) -> int:
-    """Runs from the first child that is kept on, as far as they are decided: results so far, and with theirs."""
+    """Find runs from the first buffered child, as far as they are decided; return ``found`` with their results."""
     S, P, C = M.stack, M.plan, M.cells
     step = P[P_STEPS] + S[candidate + C_STEP] * STEP_WIDTH
     firsts = P[P[step + SP_FA] + F_FIRST]
@@ -163,7 +163,7 @@ def go_on(M: Space, candidate: int, found: int, ended: bool) -> int:
 
 @compiled
 def backwards(M: Space, candidate: int, found: int) -> int:
-    """All runs of the children that are kept, the best from each child being known before: results so far, and theirs."""
+    """Find all runs of the buffered children, by the best run from each child; return ``found`` with their results."""
     S, P, A, C, G = M.stack, M.plan, M.head, M.cells, M.scratch
     fa = P[P[P_STEPS] + S[candidate + C_STEP] * STEP_WIDTH + SP_FA]
     states, offsets, edges, over = P[fa + F_STATES], P[fa + F_OFFSETS], P[fa + F_EDGES], P[fa + F_OVER]
@@ -173,7 +173,7 @@ def backwards(M: Space, candidate: int, found: int) -> int:
     for k in range(count):
         G[children + k] = child
         child = C[child + K_NEXT]
-    # By state: how many may be taken from here on, and where that is over; before and after a child.
+    # By state: the most members that a run may still take, and its end; before and after a child.
     here, there = A[X_THREADS] + A[X_STATES], A[X_THREADS] + 3 * A[X_STATES]
     for s in range(states):
         A[there + 2 * s] = 0 if P[over + s] else -1
@@ -214,7 +214,7 @@ def backwards(M: Space, candidate: int, found: int) -> int:
 
 @compiled
 def hand_over(M: Space, candidate: int, found: int) -> None:
-    """Runs to the candidate of the element whose children they are."""
+    """Pass the results of runs to the candidate of the parent of the children."""
     if found != 0:
         number = M.stack[candidate + C_STEP]
         above = M.plan[M.plan[P_STEPS] + number * STEP_WIDTH + SP_PARENT]
@@ -223,7 +223,7 @@ def hand_over(M: Space, candidate: int, found: int) -> None:
 
 @compiled
 def release(M: Space, candidate: int) -> None:
-    """A candidate that keeps nothing of its children holds nothing."""
+    """Release a candidate that refers to no buffered children and no ropes."""
     S, P = M.stack, M.plan
     if S[candidate + M_FIRST] != 0:
         return
@@ -236,7 +236,7 @@ def release(M: Space, candidate: int) -> None:
 
 @compiled
 def feed(M: Space, candidate: int, ordinal: int) -> None:
-    """A child of a candidate's element has ended: which items it is, is known."""
+    """Process the end of a child: its items are known, and the automaton advances."""
     S, P, A, C = M.stack, M.plan, M.head, M.cells
     step = P[P_STEPS] + S[candidate + C_STEP] * STEP_WIDTH
     bits = S[candidate + C_MARKS]
@@ -283,7 +283,7 @@ def feed(M: Space, candidate: int, ordinal: int) -> None:
 
 @compiled
 def end_runs(M: Space, candidate: int) -> None:
-    """The element has ended: what is not decided yet, is now."""
+    """Process the end of the element: decide all runs that are still open."""
     S = M.stack
     found = 0
     if S[candidate + M_FIRST] != 0 and S[candidate + M_DONE] == 0:

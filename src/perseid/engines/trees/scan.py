@@ -1,11 +1,11 @@
-"""The scanner: bytes of a document to columns of tokens, and a proof, on the way, that the document is well formed.
+"""The scanner: bytes of a document to columns of tokens, and in the same pass a proof that it is well formed.
 
-It accepts what it can prove: UTF-8 without a DTD, names of ASCII letters, the five entities and character references that
-everybody knows, tags that match, attributes that differ, prefixes that are declared. Whatever else there is, wrong or only
-rare, is in doubt, and another has to judge it. Told not to be strict, it takes a document that was judged for what it is.
+It accepts a subset of XML: UTF-8 without a DTD, names in ASCII, the five predefined entities and character references,
+tags that match, attributes that differ, prefixes that are declared. For anything else, malformed or only rare, it
+returns DOUBT, and expat validates the document. If not strict, it reads a document that is validated or trusted.
 
-A scan reads whole tokens only: where the bytes end in one, it is asked again with more, from where that token began. Texts,
-comments, instructions and CDATA may be of any length and are read in pieces.
+A scan reads whole tokens only: if the input ends in one, the next call gets more input, from where that token began.
+Texts, comments, instructions and CDATA may be of any length and are read in pieces.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from perseid.engines.trees.tags import doubt, end_tag, put, start_tag
 
 @compiled
 def is_comment(D: Bytes, at: int, end: int) -> int:
-    """Is what begins with ``<!`` a comment? -1 where the bytes end before that is known."""
+    """Return 1 if ``<!`` begins a comment, 0 if not, -1 if the input ends before that is decided."""
     if at + 3 >= end:
         return -1 if at + 2 >= end or D[at + 2] == MINUS else 0
     return 1 if D[at + 2] == MINUS and D[at + 3] == MINUS else 0
@@ -26,7 +26,7 @@ def is_comment(D: Bytes, at: int, end: int) -> int:
 
 @compiled
 def is_cdata(D: Bytes, at: int, end: int) -> int:
-    """Is what begins with ``<!`` CDATA? -1 where the bytes end before that is known."""
+    """Return 1 if ``<!`` begins CDATA, 0 if not, -1 if the input ends before that is decided."""
     for k in range(CDATA_LENGTH):
         if at + k >= end:
             return -1
@@ -37,7 +37,7 @@ def is_cdata(D: Bytes, at: int, end: int) -> int:
 
 @compiled
 def doctype(A: Ints, D: Bytes, at: int, end: int) -> int:
-    """A document type without a subset of its own, which was judged by another: passed over."""
+    """Skip a document type without an internal subset, in a document that is validated or trusted."""
     quote, close = 0, at + 2
     while close < end:
         byte = D[close]
@@ -56,7 +56,7 @@ def doctype(A: Ints, D: Bytes, at: int, end: int) -> int:
 
 @compiled
 def instruction(A: Ints, D: Bytes, at: int, end: int) -> int:
-    """The beginning of ``<?target …?>``."""
+    """Scan the beginning of ``<?target …?>``; return a scan status."""
     close = at + 2
     while close < end and IN_NAME[D[close]] and close < at + 64:
         if A[H_STRICT] and IN_NAME[D[close]] >= 3:
@@ -83,7 +83,7 @@ def instruction(A: Ints, D: Bytes, at: int, end: int) -> int:
 
 @compiled
 def markup(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
-    """Whatever begins with ``<``: what a scan answers."""
+    """Scan anything that begins with ``<``; return a scan status."""
     if at + 1 >= end:
         A[H_AT] = at
         return MORE
@@ -118,7 +118,7 @@ def cdata(A: Ints, K: Tokens, begin: int, end: int) -> None:
 
 @compiled
 def passed_over(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
-    """The rest, or a piece, of a comment, an instruction or CDATA: what a scan answers."""
+    """Scan the rest, or a piece, of a comment, an instruction or CDATA; return a scan status."""
     mode, begin = A[H_MODE], at
     if mode == IN_CDATA and A[H_TEXTS] and A[H_TOKENS] + 1 > A[H_ROOM]:
         A[H_AT] = at
@@ -165,7 +165,7 @@ def passed_over(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
 
 @compiled
 def text(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
-    """Text up to the next ``<``, or a piece of it: what a scan answers."""
+    """Scan text up to the next ``<``, or a piece of it; return a scan status."""
     if A[H_TOKENS] + 1 > A[H_ROOM]:
         A[H_AT] = at
         return FULL
@@ -187,7 +187,7 @@ def text(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
                 break
             at += length
         elif is_ == REFERS:
-            # Also where it is only read: a piece does not end in the middle of one.
+            # Also if not strict: a piece does not end within a reference.
             close = reference(D, at, end)
             if close < 0:
                 answer = MORE
@@ -199,7 +199,7 @@ def text(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
             kind = ESCAPED
             at = close
         elif is_ == RETURN:
-            if at + 1 >= end and A[H_DEPTH] > 0:  # Behind the root nothing may follow.
+            if at + 1 >= end and A[H_DEPTH] > 0:  # After the root there may be no more input.
                 answer = MORE
                 break
             kind = ESCAPED
@@ -229,7 +229,7 @@ def text(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
 
 @compiled
 def after_declaration(D: Bytes, at: int, end: int) -> int:
-    """Where a document begins after its XML declaration, as nearly all are written; -1 for others."""
+    """Return the offset after an XML declaration in its usual form, or of a ``<`` without one; -1 in other cases."""
     if end - at < 5 or D[at] != LESS or D[at + 1] != QUESTION:
         return at if at < end and D[at] == LESS else -1
     for k in range(DECLARED_LENGTH):
@@ -249,8 +249,8 @@ def after_declaration(D: Bytes, at: int, end: int) -> int:
 
 @compiled
 def begin_scan(A: Ints, strict: bool) -> None:
-    """A new document: nothing is open, and no namespace declared."""
-    while A[H_SCOPES]:  # of a document that was left in the middle
+    """Begin a document: no open elements, no declared namespaces."""
+    while A[H_SCOPES]:  # left by an unfinished document
         scope = A[H_SCOPE] + (A[H_SCOPES] - 1) * SCOPE_WIDTH
         A[A[H_RECORDS] + A[scope + S_PREFIX] * RECORD_WIDTH + R_BOUND] = A[scope + S_BEFORE]
         A[H_SCOPES] -= 1
@@ -265,13 +265,13 @@ def begin_scan(A: Ints, strict: bool) -> None:
 
 @compiled
 def is_over(A: Ints) -> bool:
-    """Is what was read a whole document?"""
+    """Return whether the input so far is a complete document."""
     return bool(A[H_DEPTH] == 0 and A[H_ROOTS] == 2 and A[H_MODE] == OUTSIDE)
 
 
 @compiled
 def scan_next(A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
-    """One tag, or a piece of something else, from where the scanner stands: what it answers."""
+    """Scan one tag, or a piece of something else, from H_AT; return a scan status."""
     at = A[H_AT]
     if A[H_MODE] != OUTSIDE:
         return passed_over(A, D, K, at, end)
@@ -285,7 +285,7 @@ def scan_next(A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
 
 @entry
 def scan(A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
-    """Go on from where the scanner stands: what it answers, and in its head how far it came and how many tokens there are."""
+    """Scan from H_AT to the end of the input; return a scan status. H_AT and H_TOKENS are updated."""
     answer = DONE
     while A[H_AT] < end and answer == DONE:
         answer = scan_next(A, N, D, K, end)

@@ -1,11 +1,11 @@
-"""The automaton of a sibling expression, SiblingFA in paper 1: which runs of siblings it takes, and which it prefers.
+"""The automaton of a sibling expression, SiblingFA in paper 1: the runs of siblings that it accepts, by preference.
 
-It reads the children of an element one by one; of each it is told which of the expression's items it is. A state has its
-edges in order of preference: take the child as an item, pass over it (between two members, where ``::`` allows it), or
-be over. Every way of ``semantics.trees`` through an expression is one path here, and in the same order.
+It reads the children of an element one by one, each with the set of the expression's items that it matches. A state has
+its edges in order of preference: take the child as an item, skip it (between two members, where ``::`` allows it), or
+end. Every derivation of ``semantics.trees`` through an expression is one path here, and in the same order.
 
-The choice of the next item comes before the length of a gap. So an edge that passes over a child leads to a state that
-waits for one item alone, and stands directly behind the edge that takes the child as this item.
+The choice of the next item precedes the length of a gap. So an edge that skips a child leads to a state that waits for
+one item alone, and directly follows the edge that takes the child as this item.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from perseid.lang import tree_patterns as tp
 MOST_EDGES = 1 << 16
 MOST_PASSES = 64
 MOST_ITEMS = 62
-"""As many as bits of a word, with room for two more."""
+"""As many as bits of a word, with two to spare."""
 
 OVER, PASS = -1, -2
-"""What an edge does that takes no item."""
+"""Edges that take no item: the end of a run, and the skip of a child."""
 
 
 @dataclass(frozen=True)
@@ -32,31 +32,31 @@ class Edge:
     item: int
     """The item that a child is taken as, or OVER, or PASS."""
     state: int
-    """The state it leads to; -1 where it is over."""
+    """The target state; -1 for OVER."""
 
 
 @dataclass(frozen=True)
 class SiblingFA:
-    """States by number, the first being where a run begins."""
+    """States by number; a run begins in the first."""
 
     items: tuple[tp.TreeNode, ...]
     states: tuple[tuple[Edge, ...], ...]
     nullable: bool
-    """Does it hold without any sibling?"""
+    """True if the expression matches without any sibling."""
 
     @cached_property
     def most(self) -> tuple[int, ...]:
-        """By state: how many siblings may still be taken from it; -1 where there is no bound."""
+        """By state: how many more siblings a run may take from it; -1 if there is no bound."""
         return _longest(self.states)
 
 
-# What is still to be done on a way: an expression, a link, or the end of a round.
+# Remaining tasks of a derivation: an expression, a link, or the end of an iteration.
 @dataclass(frozen=True)
 class _Round:
     repeat: tp.SiblingRepeat
     done: int
     took: bool
-    """Whether the round has taken anything yet."""
+    """True if the iteration has taken a sibling."""
 
 
 _Task: TypeAlias = tp.SiblingExpr | tp.SiblingLink | _Round
@@ -64,7 +64,7 @@ _Task: TypeAlias = tp.SiblingExpr | tp.SiblingLink | _Round
 
 @dataclass(frozen=True)
 class _Still:
-    """A state: what is still to be done, whether anything was taken, and whether a gap is open since the last member."""
+    """A state: remaining tasks, whether anything was taken, and whether a gap is open since the last member."""
 
     tasks: tuple[_Task, ...]
     taken: bool = False
@@ -72,8 +72,8 @@ class _Still:
 
 
 def sibling_automaton(expr: tp.SiblingExpr) -> SiblingFA:
-    """The automaton of an expression; too large a one is refused."""
-    items = tuple(dict.fromkeys(_items(expr)))  # those that are written alike return nothing, and are one
+    """Build the automaton of an expression; raise LimitError if it is too large."""
+    items = tuple(dict.fromkeys(_items(expr)))  # equal items return nothing, and are one
     if len(items) > MOST_ITEMS:
         raise LimitError(f"an expression over siblings has at most {MOST_ITEMS} steps, and this one {len(items)}")
     number = {item: k for k, item in enumerate(items)}
@@ -118,7 +118,7 @@ def _items(expr: tp.SiblingExpr) -> Iterator[tp.TreeNode]:
 
 
 def _ways(still: _Still) -> Iterator[tuple[tp.TreeNode | None, _Still | None]]:
-    """What may be done next, in order: take an item, pass a sibling over (no item), or be over (nothing after it)."""
+    """Yield the next actions in order: take an item, skip a sibling (no item), or end (no state after it)."""
     if not still.tasks:
         yield None, None
         return
@@ -147,7 +147,7 @@ def _ways(still: _Still) -> Iterator[tuple[tp.TreeNode | None, _Still | None]]:
                 unbounded = task.repeat.high is None and task.done >= task.repeat.low
                 yield from _rounds(task.repeat, task.done if unbounded else task.done + 1, rest, still)
             elif task.done < task.repeat.low:
-                # A round that takes nothing stands for all that are still owed.
+                # An empty iteration covers all required iterations that remain.
                 yield from _ways(_Still(rest, still.taken, still.gap))
 
 
@@ -162,7 +162,7 @@ def _rounds(
 
 
 def _longest(states: tuple[tuple[Edge, ...], ...]) -> tuple[int, ...]:
-    """The most items on any path from each state; -1 where paths return, so that there is no most, or are too many."""
+    """Return the most items on any path from each state; -1 for all if unbounded, or if passes run out."""
     most = [0] * len(states)
     for _ in range(MOST_PASSES):
         changed = False

@@ -1,4 +1,4 @@
-"""Bytes and characters: what a document may have where, and what its references stand for."""
+"""Classes of bytes in XML, and decoding of characters and references."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from perseid.engines.trees.entities import entity
 from perseid.engines.trees.layout import Bytes, Room, compiled
 from perseid.engines.trees.vectors import REACH, plain_bytes
 
-# what a byte is in text
+# classes of bytes in text
 PLAIN, OPENS, REFERS, BRACKET, RETURN, WIDE, FORBIDDEN = range(7)
 _IN_TEXT = np.zeros(256, np.uint8)
 _IN_TEXT[:32] = FORBIDDEN
@@ -16,7 +16,7 @@ _IN_TEXT[[9, 10]] = PLAIN
 _IN_TEXT[13] = RETURN
 _IN_TEXT[128:] = WIDE
 _IN_TEXT[ord("<")], _IN_TEXT[ord("&")], _IN_TEXT[ord("]")] = OPENS, REFERS, BRACKET
-# what a byte is in a name
+# classes of bytes in names: 1 anywhere, 2 not at the beginning, 3 a colon, 4 beyond ASCII
 _IN_NAME = np.zeros(256, np.uint8)
 for _letter in b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_":
     _IN_NAME[_letter] = 1
@@ -54,12 +54,12 @@ def after_space(D: Bytes, at: int, end: int) -> int:
 
 @compiled
 def after_plain(D: Bytes, at: int, end: int) -> int:
-    """Where something comes in text that has to be looked at, or its end."""
+    """Return the offset of the next byte of text that needs processing, or ``end``."""
     while at + REACH <= end:
         plain = plain_bytes(D, at)
         if plain < REACH:
             return at + plain
-        at += REACH  # known before the bytes are, so that the next ones are asked for in time
+        at += REACH  # a constant, so that the next load does not wait for these bytes
     while at < end and IN_TEXT[D[at]] == PLAIN:
         at += 1
     return at
@@ -67,7 +67,7 @@ def after_plain(D: Bytes, at: int, end: int) -> int:
 
 @compiled
 def wide(D: Bytes, at: int, end: int) -> int:
-    """The length of a character beyond ASCII; 0 where it is none that may be, -1 where the bytes end in it."""
+    """Return the length of a UTF-8 character beyond ASCII; 0 if XML does not allow it, -1 if the input ends in it."""
     first = D[at]
     if first < 0xC2 or first > 0xF4:
         return 0
@@ -91,7 +91,7 @@ def wide(D: Bytes, at: int, end: int) -> int:
 
 @compiled
 def numbered(D: Bytes, at: int, end: int) -> int:
-    """The character of a document that digits stand for, those of ``&#65;`` or ``&#x41;``; -1 where there is none."""
+    """Return the character of a numeric reference, ``65`` or ``x41`` in ``&#65;`` or ``&#x41;``; -1 if XML has none."""
     base = 10
     if at < end and D[at] == 120:
         base = 16
@@ -124,7 +124,7 @@ def numbered(D: Bytes, at: int, end: int) -> int:
 
 @compiled
 def character(D: Bytes, begin: int, end: int) -> int:
-    """What is between ``&`` and ``;`` as a character; -1 where it is none that is known."""
+    """Return the character of the reference between ``&`` and ``;``; -1 if it is unknown."""
     if begin < end and D[begin] == HASH:
         return numbered(D, begin + 1, end)
     return entity(D, begin, end)
@@ -132,7 +132,7 @@ def character(D: Bytes, begin: int, end: int) -> int:
 
 @compiled
 def reference(D: Bytes, at: int, end: int) -> int:
-    """Where a reference ends that everybody knows; 0 where it is another, -1 where the bytes end in it."""
+    """Return the end of a numeric reference or one to a predefined entity; 0 for others, -1 if the input ends in it."""
     stop = min(end, at + 12)
     close = at + 1
     while close < stop and D[close] != SEMICOLON:
@@ -157,7 +157,7 @@ def reference(D: Bytes, at: int, end: int) -> int:
 
 @compiled
 def put_character(N: Room, at: int, code: int) -> int:
-    """Write a character in UTF-8: where it ends."""
+    """Write a character in UTF-8; return the end offset."""
     if code < 0x80:
         N[at] = code
         return at + 1

@@ -1,8 +1,8 @@
-"""A declared stream of documents, and how it becomes one of events: a result of a tree pattern is an event.
+"""A declared stream of documents, and its conversion to events: a result of a tree pattern is an event.
 
-A step ``Orders << //order->o >>`` asks for documents that a tree pattern matches. Before anything else is planned it becomes
-a step that asks for events of a type of its own; documents are read where they lie, and what their results have in them
-goes on as events, with the columns of their document beside the texts of the nodes returned.
+A step ``Orders << //order->o >>`` matches documents by a tree pattern. Before anything else is planned, it becomes a
+step for events of a type of its own. Documents are read where they are stored; their results are events with the
+columns of the document and the texts of the returned nodes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from perseid.runtime.query import EventIdentity, PrepareInput, PrepareStage, Tab
 from perseid.semantics import types as t
 
 ANY_DOCUMENT = "Document"
-"""The type of a document where nothing says another."""
+"""The type of a document without a declared one."""
 _PROVED = "XML, proved well formed, or judged by expat"
 _READ_AS = {
     JSON: "JSON: the root is /json, members are elements of their name, items of arrays are elements each, a null is none",
@@ -40,11 +40,11 @@ _READ_AS = {
 
 @dataclass(frozen=True)
 class Documents(StreamDeclaration[Matches]):
-    """A stream of documents and what it is like; make one with :func:`perseid.documents`."""
+    """A declared stream of documents; create one with :func:`perseid.documents`."""
 
     stream_kind: ClassVar[str] = "documents"
     events: Events
-    """What is said of its rows, as of any events."""
+    """The declaration of its rows, as of any events."""
     body: str | None
     path: str | None
     type: str | None = None
@@ -54,7 +54,7 @@ class Documents(StreamDeclaration[Matches]):
 
     @property
     def column(self) -> str | None:
-        """The column that documents are read from; a row as a document is all its columns."""
+        """The column that documents are read from; None if a row with all its columns is a document."""
         return self.body if self.body is not None else self.path
 
     @property
@@ -62,11 +62,11 @@ class Documents(StreamDeclaration[Matches]):
         return self.path is not None
 
     def trees(self, patterns: Iterable[TreePattern]) -> Trees:
-        """Tree patterns compiled for these documents."""
+        """Compile tree patterns for these documents."""
         return compile_trees(patterns, self.namespaces, self.trusted, self.format)
 
     def bind_trees(self, trees: Trees, names: Sequence[str], schemas: Sequence[TableSchema]) -> PrepareStage:
-        """The stage that makes rows of the results of tree patterns with these names."""
+        """Return the stage that emits the results of tree patterns with these names as rows."""
         fields = result_fields(trees.patterns)
         plan = TreesPlan(trees, (), (), (), self.is_path, names=tuple(names))
         columns = {field.name: field.type for field in fields}
@@ -76,7 +76,7 @@ class Documents(StreamDeclaration[Matches]):
         return PrepareStage("trees", plan, columns, inputs)
 
     def bind_table(self, schema: TableSchema) -> PrepareInput:
-        """What is read of a table with this schema. All columns but bodies go on, if they can cross."""
+        """Return the input of a table with this schema. All columns that can cross pass through, except bodies."""
         columns = schema.columns
         self.require(list(columns), schema.event_type)
         if self.column is None:
@@ -89,7 +89,7 @@ class Documents(StreamDeclaration[Matches]):
         return PrepareInput({BODY: kept if self.column is None else self.column}, {}, kept)
 
     def bind_events(self, schema: TableSchema) -> PrepareInput:
-        """What is read of a table with this schema, whose documents are events."""
+        """Return the input of a table with this schema that has documents as events."""
         found = self.bind_table(schema)
         self.require_time(list(schema.columns))
         named = schema.event_type is None and self.type is not None
@@ -112,12 +112,12 @@ class Documents(StreamDeclaration[Matches]):
             )
 
     def inputs(self) -> list[tuple[str | None, Any]]:
-        """The tables, of several by the type of their documents."""
+        """Return the tables, with the type of their documents if there are several."""
         data = self.events.data
         return list(data.items()) if isinstance(data, Mapping) else [(None, data)]
 
     def require(self, names: Sequence[str], event_type: str | None = None) -> None:
-        """That a table has the columns which were named for documents, and none of the names that are ours."""
+        """Validate that a table has the columns declared for documents, and no reserved column names."""
         where = "" if event_type is None else f" of {event_type}"
         for role, name in (("path" if self.is_path else "body", self.column), ("type", self.type)):
             if name is not None and name not in names:
@@ -129,13 +129,13 @@ class Documents(StreamDeclaration[Matches]):
                 raise EventDataError(f"A column{where} is named {name!r}, as one of ours is.", hint="Rename it.")
 
     def require_time(self, names: Sequence[str]) -> None:
-        """That there is a time, which documents need only where they are events."""
+        """Validate that a table has the time column, which documents need only as events."""
         time = self.events.time
         if time not in names:
             raise missing_column("The table", time, "time column of documents", names, "ps.documents(df, time=…)")
 
     def require_streams(self) -> None:
-        """That documents can be related to each other: they are read whole, and it is said of which stream each is."""
+        """Validate that documents can be joined: that they are read as a whole, and that each has a stream."""
         if self.is_path:
             raise EventDataError(
                 "Documents that are joined are read whole, and these are given by their paths.",
@@ -149,7 +149,7 @@ class Documents(StreamDeclaration[Matches]):
             )
 
     def refuse_returned(self, returned: Iterable[str], names: Sequence[str]) -> None:
-        """That no node is returned under the name of a column that goes on."""
+        """Validate that no return name is the name of a column that passes through."""
         for name in returned:
             if name in names and name != self.body:
                 raise EventDataError(
@@ -158,7 +158,7 @@ class Documents(StreamDeclaration[Matches]):
                 )
 
     def explain(self) -> str:
-        """How documents are read."""
+        """Describe the input, format, limits and namespaces of documents."""
         where = "all columns of a row" if self.column is None else f"the column {self.column!r}"
         where = f"files named in {self.path!r}, in pieces" if self.is_path else where
         proof = _READ_AS.get(self.format, "XML, trusted to be well formed" if self.trusted else _PROVED)
@@ -178,12 +178,12 @@ class Documents(StreamDeclaration[Matches]):
 
 @dataclass(frozen=True)
 class TreeStep:
-    """A tree pattern that steps ask for, and the type its results have as events."""
+    """A tree pattern of steps, and the type of its results as events."""
 
     stream: str
     tree: TreePattern
     namespaces: tuple[tuple[str, str], ...] = ()
-    """What its prefixes stand for."""
+    """The namespaces of its prefixes."""
 
     @property
     def type(self) -> str:
@@ -193,13 +193,13 @@ class TreeStep:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of documents: tree patterns, and whether documents are events themselves."""
+    """Tree patterns to match with documents, and whether documents are events themselves."""
 
     steps: tuple[TreeStep, ...]
     whole: bool
 
     def bind(self, documents: Documents, schemas: Sequence[TableSchema]) -> PrepareStage:
-        """The stage that makes events of documents in tables with these schemas."""
+        """Return the stage that converts documents in tables with these schemas to events."""
         for schema in schemas:
             documents.refuse_returned(self.variables, list(schema.columns))
         plan = TreesPlan(
@@ -222,7 +222,7 @@ class Asked:
 def asked_of(
     patterns: Sequence[ast.Pattern], namespaces: Sequence[tuple[str, str]] = ()
 ) -> tuple[tuple[ast.Pattern, ...], Asked]:
-    """Patterns in which steps ask for events where they asked for trees, and what these trees are."""
+    """Replace tree patterns in steps by event types; return the patterns, and the trees that were replaced."""
     found: dict[TreeStep, None] = {}
     whole = False
     names = {pattern.name for pattern in patterns}
@@ -250,7 +250,7 @@ def asked_of(
 
 
 def together(part: TreePart) -> list[tuple[str, ...]]:
-    """The return names of a tree pattern by the results they are told in: those of one are told together."""
+    """Group the return names of a tree pattern: names of one group are returned in one result."""
     if isinstance(part, TreeNode) and part.returns is not None:
         return [return_names(TreePattern(part))]
     groups: list[tuple[str, ...]] = []
@@ -263,14 +263,14 @@ def together(part: TreePart) -> list[tuple[str, ...]]:
 
 
 def _is_run(part: TreePart, child: TreePart) -> bool:
-    """Is a part's child an expression over siblings, whose runs are results?"""
+    """Return whether a child is an expression over siblings, with runs as results."""
     if isinstance(part, TreeNode):
         return child is part.siblings
     return isinstance(part, Exists) and not isinstance(child, TreeNode)
 
 
 def check_variables(patterns: Sequence[ast.Pattern], columns: Sequence[str]) -> None:
-    """That names after a tree step's are those of nodes its pattern returns, or of columns; and all in one result."""
+    """Validate that a tree step has one group of results, and that references to it name returned nodes or columns."""
     for pattern in patterns:
         for step in ast.steps(pattern.match):
             groups = together(step.kind.tree.root) if isinstance(step.kind, ast.TreeMatch) else []
@@ -311,6 +311,6 @@ def _refs(value: object) -> Iterator[ex.Ref]:
 
 
 def event_stream(documents: Documents, data: object) -> Events:
-    """The declaration of the events that results are, ``data`` being their rows."""
+    """Declare the events of results; ``data`` has their rows."""
     order = (*documents.events.order_by, DOCUMENT, PLACE)
     return replace(documents.events, data=data, type=TYPE, id=(DOCUMENT, TYPE, PLACE), order_by=order, wrong=WRONG)

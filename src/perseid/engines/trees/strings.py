@@ -1,7 +1,7 @@
-"""Text of nodes: read out of a document's bytes, and compared.
+"""Text of nodes: decoded from a document's bytes, and compared with constants.
 
-A number is compared as the double that XPath reads it as, without a double: what rounds to a constant lies between two
-decimal bounds that are known when the pattern is, so digits are compared with digits, of any number and exactly.
+A number is compared as the double that XPath reads, but without conversion: all decimals that round to a constant lie
+between two bounds, which are computed with the plan. So digits are compared with digits, exactly and in any number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ZERO, NINE, POINT = 48, 57, 46
 
 @compiled
 def read_escaped(D: Bytes, at: int, end: int, R: Room, to: int, value: bool) -> int:
-    """Text with references and line ends, or a value with white space too: where it ends; -1 for an entity nobody knows."""
+    """Decode references and line ends, in a value also white space; return the end offset, -1 for an unknown entity."""
     while at < end:
         byte = D[at]
         if byte == AMPERSAND:
@@ -55,7 +55,7 @@ def read_escaped(D: Bytes, at: int, end: int, R: Room, to: int, value: bool) -> 
 
 @compiled
 def read_cdata(D: Bytes, at: int, end: int, R: Room, to: int, after_return: bool) -> int:
-    """CDATA, whose line ends are read and nothing else: where it ends."""
+    """Decode the line ends of CDATA; return the end offset."""
     if after_return and at < end and D[at] == LINE_FEED:
         at += 1
     while at < end:
@@ -72,7 +72,7 @@ def read_cdata(D: Bytes, at: int, end: int, R: Room, to: int, after_return: bool
 
 @compiled
 def holds(op: int, order: int) -> bool:
-    """Does a comparison hold of something that lies below (-1), at (0) or above (1) what it is compared with?"""
+    """Evaluate a comparison for an operand that is less than (-1), equal to (0) or greater than (1) the constant."""
     if order == NOT_A_NUMBER:
         return op == UNEQUAL
     if op == EQUAL:
@@ -90,7 +90,7 @@ def holds(op: int, order: int) -> bool:
 
 @compiled
 def text_order(R: Room, begin: int, end: int, Z: Bytes, low: int, high: int) -> int:
-    """How a text lies to a constant, by code points."""
+    """Compare a text with a constant by code points: -1, 0 or 1."""
     length = min(end - begin, high - low)
     for k in range(length):
         if R[begin + k] != Z[low + k]:
@@ -102,7 +102,7 @@ def text_order(R: Room, begin: int, end: int, Z: Bytes, low: int, high: int) -> 
 
 @compiled
 def bound_order(R: Room, begin: int, end: int, sign: int, point: int, P: Ints, bound: int, Z: Bytes) -> int:
-    """How a number of this sign and point, whose digits (and perhaps a point) are given, lies to a bound."""
+    """Compare a number, given as sign, point and digits (perhaps with the point in them), with a bound: -1, 0 or 1."""
     other = P[bound + B_SIGN]
     if sign != other:
         return -1 if sign < other else 1
@@ -126,7 +126,7 @@ def bound_order(R: Room, begin: int, end: int, sign: int, point: int, P: Ints, b
 
 @compiled
 def number_order(R: Room, begin: int, end: int, P: Ints, test: int, Z: Bytes) -> int:
-    """How the number that a text is lies to a constant, both as doubles; NOT_A_NUMBER where it is none."""
+    """Compare a text as a number with a constant, both as doubles: -1, 0 or 1; NOT_A_NUMBER if it is none."""
     while begin < end and is_space(R[begin]):
         begin += 1
     while begin < end and is_space(R[end - 1]):
@@ -155,7 +155,7 @@ def number_order(R: Room, begin: int, end: int, P: Ints, test: int, Z: Bytes) ->
         sign = 0
         first = end
     elif whole == 0:
-        # Zeros between the point and the first digit that counts.
+        # Zeros between the point and the first significant digit.
         k = first - 1
         while R[k] != POINT:
             point -= 1
@@ -171,7 +171,7 @@ def number_order(R: Room, begin: int, end: int, P: Ints, test: int, Z: Bytes) ->
 
 @compiled
 def tested(M: Space, step: int, R: Room, begin: int, end: int) -> int:
-    """The bits of a step's comparisons that hold of a text."""
+    """Return the bits of a step's comparisons that are true for a text."""
     P, Z = M.plan, M.constants
     found = 0
     for k in range(P[step + SP_TEST_COUNT]):

@@ -37,7 +37,7 @@ def doubt(A: Ints, at: int, why: int) -> int:
 
 @compiled
 def close_tag(A: Ints, K: Tokens, name: int, at: int) -> None:
-    """An element is closed, whose name in its namespace this is."""
+    """Close an element, given its name in its namespace."""
     put(K, A[H_TOKENS], END, name, at, at)
     A[H_TOKENS] += 1
     leave_scope(A)
@@ -48,7 +48,7 @@ def close_tag(A: Ints, K: Tokens, name: int, at: int) -> None:
 
 @compiled
 def end_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
-    """``</name>``: what a scan answers."""
+    """Scan ``</name>``; return a scan status."""
     if A[H_TOKENS] + 1 > A[H_ROOM]:
         A[H_AT] = at
         return FULL
@@ -76,7 +76,7 @@ def end_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
 
 @compiled
 def value_end(A: Ints, D: Bytes, at: int, end: int, quote: int) -> int:
-    """Where the quotes of a value close; -1 where the bytes end in it, -2 for doubt. A value to be read ends below -2."""
+    """Return the closing quote's offset, or -3 - offset for a value to decode; -1 at the input end, -2 for DOUBT."""
     plain = True
     while at < end:
         if at + REACH <= end:
@@ -117,7 +117,7 @@ def value_end(A: Ints, D: Bytes, at: int, end: int, quote: int) -> int:
 
 @compiled
 def declarations(A: Ints, N: Room, D: Bytes, K: Tokens, first: int, tokens: int) -> int:
-    """Namespaces that attributes declare; the attributes that are left, or -1 for no room, -2 for doubt."""
+    """Bind declared namespaces; return the end of the other attributes, or -1 for no capacity, -2 for DOUBT."""
     left = first
     for place in range(first, tokens):
         name = K[T_NAME, place]
@@ -149,7 +149,7 @@ def declarations(A: Ints, N: Room, D: Bytes, K: Tokens, first: int, tokens: int)
 
 @compiled
 def name_at(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
-    """The record of the name of a tag or an attribute; -1 for no room, -2 for doubt, -3 where the bytes end in it."""
+    """Return the record of a tag or attribute name; -1 for no capacity, -2 for DOUBT, -3 if the input ends in it."""
     length = name_length(D, begin, end)
     record = seen_name(A, N, D, begin, length) if length else 0
     if record != 0:
@@ -172,7 +172,7 @@ def name_at(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
 
 @compiled
 def without_name(A: Ints, at: int, why: int) -> int:
-    """What a scan answers of a tag in which there is no name where one should be."""
+    """Return the scan status of a tag without a name where one is required, from the error of ``name_at``."""
     if why == -3:
         A[H_AT] = at
         return MORE
@@ -181,7 +181,7 @@ def without_name(A: Ints, at: int, why: int) -> int:
 
 @compiled
 def start_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
-    """``<name a="b">`` or ``<name/>``: what a scan answers. Nothing is changed but names before it is read whole."""
+    """Scan ``<name a="b">`` or ``<name/>``; return a scan status. An incomplete tag has no effect except new names."""
     if A[H_ROOTS] == 2:
         return doubt(A, at, UNSURE)
     if A[H_DEPTH] >= A[H_DEEPEST]:
@@ -239,7 +239,7 @@ def start_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
         if tokens >= A[H_ROOM]:
             A[H_AT] = at
             return FULL
-        # For now under the name as it is written; declarations, which may follow, are known at the end of the tag.
+        # For now under the name as written: namespaces are resolved at the end of the tag, as declarations may follow.
         put(K, tokens, kind, attribute, begin, close)
         tokens += 1
         if attribute == XMLNS_PREFIX or A[record + R_PREFIX] == XMLNS_PREFIX:

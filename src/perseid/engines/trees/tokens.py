@@ -1,7 +1,7 @@
-"""Documents as tokens: the scanner where it is sure, the judge before it where it is not.
+"""Documents as tokens: by the scanner if it can prove them well formed, otherwise after validation by expat.
 
-In safe mode a document is proved well formed by the scanner or judged by expat, and is read only then. In trusted mode
-it is taken for what it is. Either way it comes in chunks of any size, and in bounded memory.
+In safe mode every document is proved well formed by the scanner or validated by expat; others are rejected. In trusted
+mode it is not validated. In both modes it is read in chunks of any size, and in bounded memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from perseid.runtime.arrays import ByteArray, Int32Array, IntArray
 from perseid.semantics.documents import Name
 
 TOKENS = 1 << 14
-"""Tokens of a batch."""
+"""Initial token capacity of a batch."""
 _DECLARED = re.compile(
     rb"""(?:\xef\xbb\xbf)?<\?xml[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(["'])(?P<version>[A-Za-z0-9._-]*)\1"""
     rb"""(?:[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*(["'])(?P<encoding>[A-Za-z][A-Za-z0-9._-]*)\3)?"""
@@ -54,11 +54,11 @@ _LIMITS = {
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """Some tokens, and the bytes that they point into; both are only good until the next batch."""
+    """Tokens, and the bytes that they point into; both are valid until the next batch."""
 
     data: ByteArray
     table: Int32Array
-    """Room for tokens, the first of which are these."""
+    """Token array, of which the first ``count`` columns are in use."""
     count: int
 
     @property
@@ -67,7 +67,7 @@ class TokenBatch:
 
 
 Scan: TypeAlias = Callable[[IntArray, ByteArray, ByteArray, Int32Array, int], int]
-"""Space, names, bytes, tokens and how many bytes there are, to what a scan answers."""
+"""Signature of a scan: space, names, bytes, tokens and number of bytes, to a scan status."""
 
 
 class UncertainError(Exception):
@@ -75,27 +75,27 @@ class UncertainError(Exception):
 
 
 class _CrowdedError(Exception):
-    """There is no room for the names of a document, because others have taken some of it."""
+    """The name table has no capacity for a document, because earlier documents use some of it."""
 
 
 class Scanner:
-    """Reads one document after the other; names that it has seen keep their numbers as long as there is room."""
+    """Tokenizes documents in sequence. Names retain their numbers while the name table has capacity."""
 
     def __init__(
         self, names: Iterable[Name] = (), *, texts: bool = True, attributes: bool = True, scan: Scan = scan
     ) -> None:
-        """``names`` get the first numbers, in their order: those that patterns ask for.
+        """Create a scanner that gives the first numbers to ``names``, in order: those that patterns test.
 
-        ``scan`` may match what it scans: the tokens of a batch are those that are left.
+        ``scan`` may match tokens as it scans: a batch has those that remain.
         """
         self.scan = scan
         self.names, self.texts, self.attributes = tuple(names), texts, attributes
         self.tokens = np.empty((y.TOKEN_WIDTH, TOKENS), np.int32)
         self.made = 0
-        """How often numbers were given anew to names."""
+        """Number of times that names were renumbered."""
         self.behind = 0
         self.given = 0
-        """Bytes of the document before those that the tokens point into, and these."""
+        """Bytes of the document before those that the tokens point into, and the number of the latter."""
         self._make()
 
     def _make(self) -> None:
@@ -127,7 +127,7 @@ class Scanner:
         return int(number_name(self.space, self.room, np.frombuffer(name, np.uint8), len(name)))
 
     def name(self, number: int) -> Name:
-        """What a number in the tokens stands for."""
+        """Return the name that a number in the tokens refers to."""
         space = self.space
         pair = int(space[y.H_PAIR] + space[y.H_PAIR_SIZE] + number * y.PAIR_WIDTH)
         return self._text(int(space[pair + y.P_URI])), self._text(int(space[pair + y.P_LOCAL]))
@@ -135,16 +135,16 @@ class Scanner:
     def _text(self, number: int) -> str:
         record = int(self.space[y.H_RECORDS]) + number * y.RECORD_WIDTH
         at, length = self.space[record + y.R_AT], self.space[record + y.R_LENGTH]
-        return self.room[at : at + length].tobytes().decode("utf-8", "replace")  # if trusted, it may be anything
+        return self.room[at : at + length].tobytes().decode("utf-8", "replace")  # trusted input may not be valid UTF-8
 
     @property
     def is_full(self) -> bool:
-        """Is it time to forget the names of other documents?"""
+        """True if the names of earlier documents should be evicted."""
         space = self.space
         return bool(2 * max(space[y.H_NAMES], space[y.H_PAIRS]) > MOST_NAMES or 2 * space[y.H_BYTES] > NAME_BYTES)
 
     def renumber(self) -> None:
-        """Forget all names but those that patterns ask for."""
+        """Evict all names except those that patterns test."""
         self._make()
 
     def _begin(self, strict: bool) -> None:
@@ -155,11 +155,11 @@ class Scanner:
     def read(
         self, chunks: Callable[[], Iterable[bytes]], *, trusted: bool = False, is_text: bool = False
     ) -> Iterator[TokenBatch | None]:
-        """The tokens of a document, whose chunks can be asked for more than once; None where they begin, or begin anew.
+        """Yield the tokens of a document; None when it begins or restarts. ``chunks`` may be called repeatedly.
 
-        What was text before it was bytes (``is_text``) is in UTF-8, whatever it says of its encoding.
+        A document that was text before it was bytes (``is_text``) is in UTF-8, whatever encoding it declares.
 
-        A :class:`DocumentError` where it is not well formed or too much; what came before that is not to be trusted.
+        Raises a :class:`DocumentError` if it is not well formed or exceeds a limit; earlier tokens are then not valid.
         """
         self._crowded = int(self.space[y.H_NAMES]) > self._own
         try:
@@ -191,14 +191,14 @@ class Scanner:
             raise self.refuse(what, int(self.space[y.H_AT])) from None
 
     def refuse(self, what: str, at: int, kind: type[DocumentError] = DocumentError) -> DocumentError:
-        """An error at a place in the bytes that the tokens point into."""
+        """Return an error with the position of an offset in the bytes that the tokens point into."""
         line, column = _place(self.chunks(), self.behind + at)
         return kind(what, line=line, column=column)
 
     def _read(
         self, chunks: Callable[[], Iterable[bytes]], *, strict: bool, given: Iterable[bytes] | None = None
     ) -> Iterator[TokenBatch]:
-        """The tokens of chunks, or of the same as another gives them: they are asked for again where an error needs its place."""
+        """Yield the tokens of ``given``, by default ``chunks``; to locate an error, ``chunks`` is read again."""
         self._begin(strict)
         self.chunks, self.behind, self.given = chunks, 0, 0
         space, first = self.space, True
@@ -207,7 +207,7 @@ class Scanner:
             held.append(chunk)
             size += len(chunk)
             if len(left) > TOKENS and size < min(len(left), LONGEST_TAG - len(left)):
-                continue  # A tag that is not over is read from its beginning again: of a long one, twice as much each time.
+                continue  # A long incomplete tag is scanned again only when its input has doubled.
             data = b"".join([left, *held]) if left else chunk
             held, size = [], 0
             left = yield from self._scanned(data, _after_declaration(data, strict) if first else 0)
@@ -235,7 +235,7 @@ class Scanner:
                 self.behind += int(space[y.H_AT])
                 return data[int(space[y.H_AT]) :]
             if answer == y.FULL and not count:
-                # One tag has more attributes than there is room for tokens.
+                # A tag has more attributes than the token array has columns.
                 self.tokens = np.empty((y.TOKEN_WIDTH, 2 * self.tokens.shape[1]), np.int32)
             if guard.is_stalled(answer, count, int(space[y.H_AT]), int(space[y.H_DEPTH]), self.tokens.shape[1]):
                 raise self.refuse(
@@ -252,7 +252,7 @@ class Scanner:
 
 
 def _place(chunks: Iterable[bytes], offset: int) -> tuple[int, int]:
-    """The line and column of a byte: asked for seldom, so the document is read again for it."""
+    """Return line and column of an offset. Errors are rare, so the document is read again."""
     line, column = 1, 1
     for chunk in chunks:
         line, column = _moved(line, column, chunk[:offset])
@@ -263,14 +263,14 @@ def _place(chunks: Iterable[bytes], offset: int) -> tuple[int, int]:
 
 
 def _moved(line: int, column: int, data: bytes) -> tuple[int, int]:
-    """Where somebody stands who stood there and read this; columns are characters, as expat counts them."""
+    """Return line and column after some data; columns are characters, as in expat."""
     lines = data.count(b"\n")
     last = np.frombuffer(data, np.uint8)[data.rfind(b"\n") + 1 :]
     return line + lines, (1 if lines else column) + int(np.count_nonzero(last & 0xC0 != 0x80))
 
 
 def _after_declaration(data: bytes, strict: bool) -> int:
-    """Where a document in UTF-8 begins after its byte order mark and XML declaration."""
+    """Return the offset after the byte order mark and XML declaration of a document in UTF-8."""
     found = _DECLARED.match(data, 0, LONGEST_DECLARATION)
     if found is not None:
         if strict and (found["version"] != b"1.0" or (found["encoding"] or b"utf-8").lower() != b"utf-8"):
@@ -284,14 +284,14 @@ def _after_declaration(data: bytes, strict: bool) -> int:
 
 
 def _has_no_declaration(first: bytes) -> bool:
-    """Is it known of the first bytes of a document that no XML declaration, in any encoding, begins with them?"""
+    """Return whether these first bytes rule out an XML declaration, in any encoding."""
     if len(first) < len(_BOM) + 5 or b"\0" in first[:4] or first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return False
     return not first.removeprefix(_BOM).startswith(b"<?xml")
 
 
 def _from_the_start(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes, the first of them with all of an XML declaration, if there is one, and never too many at once."""
+    """Yield the same bytes, with all of an XML declaration in the first chunk, and limited chunk sizes."""
     first, begun = b"", False
     for chunk in chunks:
         given = chunk
@@ -310,7 +310,7 @@ def _from_the_start(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """A document that says, or shows, that it is in another encoding, in UTF-8; it was judged, or is trusted."""
+    """Yield a document in UTF-8, from its declared or detected encoding; it is validated before, or trusted."""
     decode: Callable[[bytes, bool], str] | None = None
     first, line, column = True, 1, 1
     for chunk, last in _and_last(_from_the_start(chunks)):
@@ -330,7 +330,7 @@ def _in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _known(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes, if their encoding is one that is read: expat would ask Python for any codec that there is."""
+    """Yield the same bytes; raise an error if their encoding is not supported. Expat would use any codec of Python."""
     first = True
     for chunk in _from_the_start(chunks):
         if first:
@@ -340,7 +340,7 @@ def _known(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _and_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Each with whether it is the last."""
+    """Yield each chunk, and whether it is the last."""
     before = None
     for chunk in chunks:
         if before is not None:
@@ -351,7 +351,7 @@ def _and_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _decoder(data: bytes) -> Callable[[bytes, bool], str] | None:
-    """What reads, piece by piece, a document that begins so; None for UTF-8."""
+    """Return an incremental decoder for a document with these first bytes; None for UTF-8."""
     if data.startswith(codecs.BOM_UTF16_LE) or data[1:2] == b"\0":
         return codecs.getincrementaldecoder("utf-16-le")().decode
     if data.startswith(codecs.BOM_UTF16_BE) or data[:1] == b"\0":
@@ -360,12 +360,12 @@ def _decoder(data: bytes) -> Callable[[bytes, bool], str] | None:
     name = "utf-8" if found is None else (found["encoding"] or b"utf-8").decode().lower()
     if name == "utf-8":
         return None
-    # Not the codec itself but what it makes of each byte, as expat asks it: some codecs read much into several.
+    # The codec's table of single bytes, as in expat, rather than the codec itself: some decode sequences of bytes.
     try:
         table = "" if "escape" in codecs.lookup(name).name else bytes(range(256)).decode(name, "replace")
     except (LookupError, ValueError):
         table = ""
     if len(table) != 256:
         raise DocumentError(f"The encoding {name[:40]!r} is not read", line=1, column=1)
-    table = table.replace("\ufffd", "\ufffe")  # which says that there is no such character
+    table = table.replace("\ufffd", "\ufffe")  # U+FFFE: no such character
     return lambda piece, _: codecs.charmap_decode(piece, "strict", table)[0]

@@ -1,22 +1,22 @@
 """Tree patterns as macro forest transducers with SiblingFA: the rules of paper 1's Table 2, for one pattern.
 
-A state is a function on a forest. What it delivers is ε where it finds nothing; otherwise a mark (``setMark``), with the
-nodes that are returned (``addNode``). ``q3`` waits for step 3, ``q3'`` demands several things below it (T2-4), and ``fa1`` is
-the SiblingFA of an expression over siblings, with one state ``fa1.0``, ``fa1.1``, … for each of the automaton's. In
+A state is a function on a forest. It returns ε if nothing matches; otherwise a mark (``setMark``), with the nodes that
+are returned (``addNode``). ``q3`` matches step 3, ``q3'`` combines several requirements below it (T2-4), and ``fa1`` is
+the SiblingFA of a sibling expression, with one state ``fa1.0``, ``fa1.1``, … for each of the automaton's. In
 
     q3(author(x1) x2) = addNode(author->A, q4(x1)) q3(x2)
 
-x1 is what lies below the tag, its attributes before its elements, and x2 what follows it; ``%t`` is any other tag, t a whole
-element, x0 the whole forest. T2-3, T3-2 and T3-3 only say that a path in ``[ ]`` and ``( )`` is translated as any other; a
-state tells by which it came. The paper lists few of the rules for steps without a return name: the others are T1-1 or T1-3
-together with the rule for what is demanded below. Attributes, positions, ``.`` and ``//`` before a comparison are not in its
-tables, and follow the rules that are.
+x1 is the content of the tag, its attributes before its elements, and x2 the forest that follows it; ``%t`` is any other
+tag, t a whole element, x0 the whole forest. T2-3, T3-2 and T3-3 only state that a path in ``[ ]`` and ``( )`` is
+translated like any other; a state records the rule that led to it. The paper lists few of the rules for steps without a
+return name: the others are T1-1 or T1-3 combined with the rule for the requirements below. Attributes, positions, ``.``
+and ``//`` before a comparison are not in its tables, and follow the existing rules.
 
-Execution is Table 3's: a start tag pushes the states that a rule calls on x1 (CS1) and on x2 (CS2), and the end tag reduces
-the rules that matched (RS): ``addNode(tag, f)`` and ``setMark(f)`` are ε where f is.
+Execution follows Table 3: a start tag pushes the states that a rule calls on x1 (CS1) and on x2 (CS2), and the end tag
+reduces the rules that matched (RS): ``addNode(tag, f)`` and ``setMark(f)`` are ε if f is.
 
-Steps are numbered as ``tree_patterns.walk`` meets them, from 1; the document is 0. Members of one sibling expression that
-are written alike are one state, named after the first; the numbers of the others are left out.
+Steps are numbered from 1 in the order of ``tree_patterns.walk``; the document is 0. Equal members of one sibling
+expression are one state, named after the first; the numbers of the others are skipped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from perseid.engines.trees.siblings import OVER, PASS, SiblingFA, sibling_automa
 from perseid.lang import tree_patterns as tp
 
 MOST_SHOWN = 40
-"""More rules of one SiblingFA than this are counted, not printed."""
+"""Rules printed per state; the rest are counted."""
 
 MENDED: Mapping[str, str] = MappingProxyType(
     {
@@ -48,16 +48,16 @@ MENDED: Mapping[str, str] = MappingProxyType(
         "sibling on that no run has taken",
     }
 )
-"""By rule of the paper: what was wrong with it as printed, and what ours does."""
+"""By rule of the paper: its defect as printed, and the corrected behavior."""
 
-# What a rule reads, and what it gives.
+# Left-hand and right-hand sides of rules.
 
 Stream: TypeAlias = Literal["x0", "x1", "x2", "t"]
 
 
 @dataclass(frozen=True)
 class Tag:
-    """``tag(x1) x2``: an element, or an attribute, that passes the step's test."""
+    """``tag(x1) x2``: an element or attribute that passes the step's test."""
 
     test: tp.NameTest
     is_attribute: bool = False
@@ -88,7 +88,7 @@ Head: TypeAlias = Tag | OtherTag | Sibling | Nothing | Whole
 
 @dataclass(frozen=True)
 class Empty:
-    """``ε``: nothing is found."""
+    """``ε``: no match."""
 
 
 EMPTY = Empty()
@@ -96,12 +96,12 @@ EMPTY = Empty()
 
 @dataclass(frozen=True)
 class Parameter:
-    """``y``: what the run of siblings has returned so far."""
+    """``y``: nodes returned so far by the run of siblings."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """``q(x1)``, ``fa1.2(x2, y)``: a state on a part of the input."""
+    """``q(x1)``, ``fa1.2(x2, y)``: a state applied to a part of the input."""
 
     state: str
     stream: Stream
@@ -110,14 +110,14 @@ class Call:
 
 @dataclass(frozen=True)
 class SetMark:
-    """The node above is told that this was found, with what was returned below; ``true`` where nothing was demanded."""
+    """Mark the match for the node above, with the nodes returned below; ``true`` if nothing is required below."""
 
     inner: Call | None = None
 
 
 @dataclass(frozen=True)
 class AddNode:
-    """The tag is returned, with what was returned below; ε stands there where nothing was demanded."""
+    """Return the tag, with the nodes returned below; these are ε if nothing is required below."""
 
     tag: str
     name: str
@@ -126,21 +126,21 @@ class AddNode:
 
 @dataclass(frozen=True)
 class Join:
-    """``f f``: what both deliver, one after the other."""
+    """``f f``: the results of all parts, concatenated."""
 
     parts: tuple[Right, ...]
 
 
 @dataclass(frozen=True)
 class Merge:
-    """``f ∪ f``: what both deliver, each result once and in document order."""
+    """``f ∪ f``: the results of all parts, deduplicated and in document order."""
 
     parts: tuple[Right, ...]
 
 
 @dataclass(frozen=True)
 class Or:
-    """``f or f``: the first that is not ε; enough where only marks are asked for."""
+    """``f or f``: the first part that is not ε; sufficient if only marks are needed."""
 
     parts: tuple[Right, ...]
 
@@ -154,16 +154,16 @@ class If:
 
 @dataclass(frozen=True)
 class Reduce:
-    """``reduce(y)``: a run of siblings is over, and this is what it returns."""
+    """``reduce(y)``: the end of a run of siblings, with the nodes that it returns."""
 
     run: Right
 
 
 @dataclass(frozen=True)
 class Longest:
-    """T3-1 as it is meant: the run that takes most of those that begin here; then the search goes on behind it.
+    """T3-1 as intended: the run with the most siblings of those that begin here; then the search resumes after it.
 
-    Of runs that take as many, the one that is over first, and of these the one whose rules come first.
+    Of runs with equally many, the one that ends first, and of these the one with the first rules.
     """
 
     run: str
@@ -172,7 +172,7 @@ class Longest:
 
 @dataclass(frozen=True)
 class Restart:
-    """T3-1 as printed: where a sibling fits no rule, the automaton begins anew with the next."""
+    """T3-1 as printed: where a sibling fits no rule, the automaton restarts at the next."""
 
     run: str
     search: str
@@ -190,7 +190,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Compares:
-    """``value(tag) > 5``: the text in the tag compares so with a constant."""
+    """``value(tag) > 5``: a comparison of the tag's text with a constant."""
 
     tag: str
     op: tp.ComparisonOp
@@ -199,7 +199,7 @@ class Compares:
 
 @dataclass(frozen=True)
 class AtPosition:
-    """``position(tag) = 2``: among siblings that pass the step's test; None is the last."""
+    """``position(tag) = 2``: the position among siblings that pass the step's test; None is the last."""
 
     tag: str
     index: int | None
@@ -210,7 +210,7 @@ Condition: TypeAlias = Found | Compares | AtPosition
 
 @dataclass(frozen=True)
 class Rule:
-    """``state(head, parameters) = right``. Of a SiblingFA's state all rules are tried that fit, of others the first."""
+    """``state(head, parameters) = right``. A SiblingFA's state tries all rules that fit, any other state the first."""
 
     state: str
     head: Head
@@ -218,9 +218,9 @@ class Rule:
     paper: tuple[str, ...] = ()
     """The rules of Table 2 that this one is an instance of, the leading one first."""
     mended: str | None = None
-    """The one of them that could not stay as printed."""
+    """The one of them that differs from the paper."""
     printed: Right | None = None
-    """What that one prints instead."""
+    """The right-hand side of that one as printed."""
     has_parameter: bool = False
 
     @property
@@ -230,12 +230,12 @@ class Rule:
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """The states that stay for x2: CS2."""
+        """The states that a start tag pushes for x2: CS2."""
         return _called(self.right, "x2")
 
     @property
     def reduced(self) -> bool:
-        """Is it for the end tag to decide (RS)? A tag of which nothing is demanded is decided as it begins."""
+        """True if the end tag decides the rule (RS). A tag without requirements is decided when it begins."""
         return isinstance(self.head, Tag) and any(
             (isinstance(one, SetMark | AddNode) and one.inner is not None)
             or (isinstance(one, If) and any(isinstance(asked, Compares) for asked in one.conditions))
@@ -251,11 +251,11 @@ class State:
     name: str
     rules: tuple[Rule, ...]
     parent: int = 0
-    """The step below whose node it looks, 0 for the document."""
+    """The step with the node that it searches below; 0 for the document."""
     by: str | None = None
-    """T2-3 for what stands in ``[ ]``, T3-2 for a member of a run."""
+    """T2-3 for an expression in ``[ ]``, T3-2 for a member of a run."""
     answers: bool
-    """Does it return nodes, or only say that it found them?"""
+    """True if it returns nodes, rather than only marks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,27 +265,27 @@ class Beginning(State):
 
 @dataclass(frozen=True, kw_only=True)
 class StepState(State):
-    """Waits for a step of a path."""
+    """Matches a step of a path."""
 
     step: int
     node: tp.TreeNode
     conditions: tuple[Condition, ...]
-    """What is asked of the node itself, and not of what lies below it."""
+    """Conditions on the node itself, not on nodes below it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demands(State):
-    """Holds where all that is demanded below a node is found (T2-4)."""
+    """Holds if all requirements below a node match (T2-4)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SiblingState(State):
-    """Looks for runs of siblings (T3-1)."""
+    """Searches for runs of siblings (T3-1)."""
 
     expr: tp.SiblingExpr
     automaton: SiblingFA
     items: tuple[str, ...]
-    """By item of the automaton: the state that says whether a sibling is one."""
+    """By item of the automaton: the state that tests a sibling for it."""
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ class Transducer:
 
     @cached_property
     def rules(self) -> Mapping[str, tuple[Rule, ...]]:
-        """By state, the states of each SiblingFA by their own names."""
+        """Rules by state; the states of each SiblingFA by their own names."""
         found: dict[str, list[Rule]] = {}
         for rule in chain.from_iterable(state.rules for state in self.states):
             found.setdefault(rule.state, []).append(rule)
@@ -304,26 +304,26 @@ class Transducer:
 
     @property
     def mended(self) -> tuple[str, ...]:
-        """The rules of the paper that had to be mended for this pattern, in the paper's order."""
+        """The rules of the paper that are corrected for this pattern, in the paper's order."""
         used = {rule.mended for state in self.states for rule in state.rules}
         return tuple(name for name in MENDED if name in used)
 
 
 def translate(pattern: tp.TreePattern) -> Transducer:
-    """The transducer of a pattern; refused where an expression over siblings is too large for an automaton."""
+    """Translate a pattern; raise LimitError if a sibling expression is too large for an automaton."""
     first, *others = _Translation().expression(pattern.root, 0, None)
     q0 = Beginning(name="q0", rules=(Rule("q0", Whole(), Call(first.name, "x0")),), answers=first.answers)
     return Transducer(pattern, (q0, first, *others))
 
 
 class _Translation:
-    """Gives steps their numbers while it goes over them in the order of ``walk``."""
+    """Numbers steps in the order of ``walk`` as it translates them."""
 
     def __init__(self) -> None:
         self.steps = self.automata = 0
 
     def expression(self, expr: tp.SiblingExpr, parent: int, by: str | None) -> list[State]:
-        """The states of a path or of siblings, that which is called first."""
+        """Return the states of a path or a sibling expression, the initial one first."""
         if isinstance(expr, tp.TreeNode):
             return self.path(expr, parent, by)
         return self.siblings(expr, parent, by)
@@ -355,7 +355,7 @@ class _Translation:
         return [own, *demands, *chain.from_iterable(parts)]
 
     def predicate(self, predicate: tp.TreePredicate, step: int) -> list[State]:
-        """The states of a predicate that asks for something below the node; others are conditions of its rule."""
+        """Return the states of a predicate on nodes below; other predicates are conditions of the node's rule."""
         match predicate:
             case tp.Exists():
                 return self.expression(predicate.expr, step, "T2-3")
@@ -390,16 +390,16 @@ class _Translation:
 
 @dataclass(frozen=True)
 class _StepRules:
-    """T1-1 to T1-8, T2-1 and T2-2: by whether the step is returned, and by what is asked of its node."""
+    """T1-1 to T1-8, T2-1 and T2-2, by whether the step is returned, and by the conditions on its node."""
 
     name: str
     node: tp.TreeNode
     conditions: tuple[Condition, ...]
     inner: Call | None
     answers: bool
-    """Is anything returned below the node?"""
+    """True if nodes below are returned."""
     only_runs: bool
-    """Is an expression over siblings all that is demanded?"""
+    """True if a sibling expression is the only requirement below."""
 
     @property
     def deep(self) -> bool:
@@ -431,7 +431,7 @@ class _StepRules:
         onward = (beside,) if self.node.is_attribute else everywhere
         matched, mended, printed = self._marked(onward) if self.node.returns is None else self._returned(onward)
         passed = _join(everywhere) if self.answers or self.node.returns is not None else _either(everywhere)
-        # T1-3 says 'or' here too.
+        # T1-3 has 'or' here too.
         lost = mended == "T1-3" and self.answers
         return (
             Rule(self.name, Tag(self.node.test, self.node.is_attribute), matched, self.paper, mended, printed),
@@ -458,7 +458,7 @@ class _StepRules:
         mark = SetMark(self.inner)
         again = _join(on) if self.answers else _either(on)
         if self.inner is None:
-            # Nothing that could fail or return more: as printed, the first hit is enough.
+            # Nothing below can fail or return more: as printed, the first match is enough.
             return self._asked(mark, again), None, None
         matched: Right = Or((mark, *on))
         if self.answers:
@@ -479,7 +479,7 @@ def _either(calls: tuple[Call, ...]) -> Right:
 
 
 def _conditions(node: tp.TreeNode, compared: tp.Comparison | None) -> tuple[Condition, ...]:
-    """What is asked of the node itself: its place, its text, and its text as the end of a compared path."""
+    """Return the conditions on the node itself: position, text, and text as the end of a compared path."""
     tag = _tag(node)
     asked: list[Condition] = []
     for predicate in node.predicates:
@@ -498,7 +498,7 @@ def _conditions(node: tp.TreeNode, compared: tp.Comparison | None) -> tuple[Cond
 
 
 def _demands(name: str, step: int, parts: list[State]) -> Demands:
-    """T2-4; where one part alone returns nodes, there is no order to mind."""
+    """Build the state of T2-4; if at most one part returns nodes, their order needs no merge."""
     calls = tuple(Call(part.name, "x0") for part in parts)
     found = tuple(Found(call) for call in calls)
     answering = sum(part.answers for part in parts)
@@ -534,7 +534,7 @@ def _sibling_rules(name: str, automaton: SiblingFA, items: list[State]) -> tuple
 
 
 def _members(expr: tp.SiblingExpr) -> Iterator[tp.TreeNode]:
-    """The nodes that an expression puts beside each other, in the order printed."""
+    """Yield the member nodes of a sibling expression, in printed order."""
     waiting: list[tp.TreePart] = [expr]
     while waiting:
         part = waiting.pop()
@@ -545,7 +545,7 @@ def _members(expr: tp.SiblingExpr) -> Iterator[tp.TreeNode]:
 
 
 def _parts(right: Right) -> Iterator[Right]:
-    """A right-hand side and all in it, from left to right."""
+    """Yield a right-hand side and all its parts, from left to right."""
     yield right
     match right:
         case SetMark() | AddNode():
@@ -572,11 +572,11 @@ def _called(right: Right, stream: Stream) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.state for one in calls))
 
 
-# As text.
+# Printing.
 
 
 def print_rules(transducer: Transducer) -> list[str]:
-    """Every state with its rules and the paper's names for them; then what of the paper's was mended, and why."""
+    """Print every state with its rules and their names in the paper; then the corrected rules, with reasons."""
     lines: list[str] = []
     for state in transducer.states:
         lines.append(f"{state.name}: {print_state(state)}")
@@ -593,12 +593,12 @@ def print_rules(transducer: Transducer) -> list[str]:
     if transducer.mended:
         lines.append("mended")
         lines += [f"  {name} {MENDED[name]}" for name in transducer.mended]
-    # A text that is compared with may have lines of its own.
+    # A text constant may contain line breaks.
     return [" ".join(line.splitlines()) for line in lines]
 
 
 def print_state(state: State) -> str:
-    """What a state is there for, and the paper's rules that made it."""
+    """Describe the role of a state, and the rules of the paper that define it."""
     names = " with ".join(state.rules[0].paper) + ("" if state.by is None else f" by {state.by}")
     match state:
         case StepState():
@@ -613,7 +613,7 @@ def print_state(state: State) -> str:
 
 
 def print_step(node: tp.TreeNode) -> str:
-    """A step without what stands below it."""
+    """Print a step without its predicates and the rest of its path."""
     return f"{node.axis.value}{_tag(node)}" + ("" if node.returns is None else f"->{node.returns}")
 
 

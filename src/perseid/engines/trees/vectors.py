@@ -1,9 +1,9 @@
-"""Several bytes of a document at once: what the processor compares in one instruction, and Numba has no word for.
+"""Several bytes of a document at once, by SIMD instructions that Numba does not expose.
 
-All of it reads REACH bytes from a place, wherever what is asked for ends: the caller sees to it that they are there.
+All functions may read REACH bytes from an offset, wherever their input ends: the caller makes sure that these exist.
 """
 # mypy: ignore-errors
-# Numba's insides are not annotated.
+# Numba's internals are not annotated.
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 REACH = 16
 WORD = 7
-"""Bytes of a word: one fewer than a number has, so that no word is below zero."""
+"""Bytes of a word: one fewer than an int64 has, so that no word is negative."""
 WORD_BITS = (1 << 8 * WORD) - 1
 
 
@@ -103,16 +103,16 @@ def _all(byte: int) -> ir.Constant:
 word = build_with(_plain_word, _word_intrinsic)
 """``WORD`` bytes as one number, the first of them the lowest."""
 plain_bytes = _bytes_before(b"<&]", 0x20, 0x7F, also=b"\t\n")
-"""How many bytes nobody has to look at in text."""
+"""Count leading bytes of text that need no processing."""
 value_bytes = _bytes_before(b"\"'<&", 0x20, 0x7F)
-"""How many bytes nobody has to look at in the value of an attribute."""
+"""Count leading bytes of an attribute value that need no processing."""
 name_bytes = _bytes_before(b"/=>", 0x21, 0xFF)
-"""How many bytes may be a name, as far as what comes after names goes."""
+"""Count leading bytes up to one that ends a name: white space, ``/``, ``=`` or ``>``."""
 
 
 @compiled
 def same_bytes(D: Bytes, at: int, N: Bytes, there: int, length: int) -> bool:
-    """Are so many bytes the same?"""
+    """Return whether ``length`` bytes of two arrays are equal."""
     if length < WORD:
         return (word(D, at) ^ word(N, there)) & ((1 << 8 * length) - 1) == 0
     for k in range(0, length - WORD, WORD):
