@@ -1,8 +1,8 @@
-"""The pattern part of the tree: one frozen AST for every kind of stream.
+"""AST of patterns: frozen nodes, shared by every kind of stream.
 
-An element describes a piece of a match. A *step* stands for one event and has a kind: an event type, any
-event, a tree pattern over a document, a model query found, updated or lost, or an elementary change of a
-model. New kinds of stream add kinds of step, not new languages.
+An element describes a part of a match. A *step* matches one event and has a kind: an event type, any event, a tree
+pattern over a document, a model query found, updated or lost, or an elementary change of a model. New kinds of
+stream add kinds of step, not new languages.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from perseid.lang.tree_patterns import TreePattern
 
 
 class Contiguity(Enum):
-    """How a step finds its event after the one before it."""
+    """Contiguity of a step with the step before it."""
 
     NEXT = ","
     """Strict: only the very next event of the partition."""
     SKIP = "->"
-    """Skip to next: the first later event that fits; others are passed over."""
+    """Skip till next match: the first later event that matches; events in between are skipped."""
     ANY = "->>"
-    """Skip to any: every later event that fits, each giving its own match."""
+    """Skip till any match: every later event that matches, each in its own match."""
 
 
 class Selection(Enum):
-    """Which events and matches count: named readings of "then" (docs/semantics.md has the table)."""
+    """Event selection strategies (table in docs/semantics.md)."""
 
     SQL = "sql"
     STRICT = "strict"
@@ -46,7 +46,7 @@ class Selection(Enum):
 
     @property
     def is_context(self) -> bool:
-        """True for the event contexts: they decide by what partial matches may use an event."""
+        """True for event contexts, which limit the partial matches that may consume an event."""
         return self in CONTEXTS
 
 
@@ -62,7 +62,7 @@ CONTEXTS = frozenset(
 )
 
 Duration: TypeAlias = "int | Param"
-"""Microseconds, or a parameter that will be bound to them."""
+"""Microseconds, or a parameter to be bound to them."""
 
 
 # kinds of step
@@ -77,7 +77,7 @@ class EventType:
 
 @dataclass(frozen=True, slots=True)
 class AnyEvent:
-    """Any event at all: ``any``."""
+    """Any event: ``any``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class TreeMatch:
 
 @dataclass(frozen=True, slots=True)
 class QueryEvent:
-    """A model query whose match appeared, stayed with a change, or went away: ``found Overloaded``."""
+    """A match of a model query that appeared, changed, or disappeared: ``found Overloaded``."""
 
     change: Choice["found", "updated", "lost"]
     query: str
@@ -110,7 +110,7 @@ StepKind: TypeAlias = EventType | AnyEvent | TreeMatch | QueryEvent | ModelChang
 
 @dataclass(frozen=True, slots=True)
 class Unify:
-    """``Login(user as u)``: the value must be equal wherever ``u`` stands in the match."""
+    """``Login(user as u)``: the value must be equal at every ``u`` of the match."""
 
     attribute: Ref
     name: str
@@ -121,7 +121,7 @@ class Unify:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event. ``condition`` chooses which event; ``must`` tests the one chosen and ends the attempt."""
+    """One event. ``condition`` selects the event; ``must`` tests the selected event and ends the run if it fails."""
 
     kind: StepKind
     name: str | None = None
@@ -133,7 +133,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What stands between two elements of a sequence: contiguity, and bounds on the time between them."""
+    """Operator between two elements of a sequence: contiguity, and bounds on the time between them."""
 
     contiguity: Contiguity = Contiguity.SKIP
     after: Duration | None = None
@@ -143,7 +143,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Elements one after the other; ``links[i]`` stands between element i and i + 1."""
+    """Elements in order; ``links[i]`` joins elements i and i + 1."""
 
     elements: tuple[Element, ...]
     links: tuple[Link, ...]
@@ -152,7 +152,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Alternation:
-    """One of the branches; the first is preferred where one event fits several."""
+    """One of the branches; the first is preferred where one event matches several."""
 
     branches: tuple[Element, ...]
     span: Span | None = span_field()
@@ -160,7 +160,7 @@ class Alternation:
 
 @dataclass(frozen=True, slots=True)
 class Conjunction:
-    """All members, in any order, none inside another."""
+    """All members, in any order and not interleaved."""
 
     members: tuple[Element, ...]
     span: Span | None = span_field()
@@ -170,8 +170,8 @@ class Conjunction:
 class Repeat:
     """An element ``low`` to ``high`` times (None: no upper bound).
 
-    ``contiguity`` is how one round follows the other; None takes it from the arrow before the element
-    (from the one after it, for the first element of a sequence).
+    ``contiguity`` applies between iterations; None takes it from the arrow before the element (from the one after
+    it, for the first element of a sequence).
     """
 
     element: Element
@@ -194,7 +194,7 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class Stays:
-    """``Reading r [temp > 80] stays 5 minutes``: the step, and then no event of its type against it."""
+    """``Reading r [temp > 80] stays 5 minutes``: the step, then no event of its type that violates its condition."""
 
     step: Step
     duration: Duration
@@ -203,7 +203,7 @@ class Stays:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Parentheses with a window of their own: ``(A -> B within 5 minutes)``."""
+    """Parentheses with their own window: ``(A -> B within 5 minutes)``."""
 
     element: Element
     within: Window | None = None
@@ -220,7 +220,7 @@ ELEMENT_TYPES = (Step, Sequence, Alternation, Conjunction, Repeat, Absence, Stay
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """``within 10 minutes``: last minus first is at most this, the bound included."""
+    """``within 10 minutes``: the last event is at most this long after the first, inclusive."""
 
     duration: Duration
     span: Span | None = span_field()
@@ -236,7 +236,7 @@ class CountWindow:
 
 @dataclass(frozen=True, slots=True)
 class Forever:
-    """``within forever``: no bound, said on purpose."""
+    """``within forever``: explicitly unbounded."""
 
     span: Span | None = span_field()
 
@@ -248,7 +248,7 @@ SkipMode = Choice["none", "to next", "past last", "to first", "to last"]
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Where the next attempt may start after a match; ``step`` for ``to first`` and ``to last``."""
+    """After-match skip strategy; ``step`` is set for ``to first`` and ``to last``."""
 
     mode: SkipMode
     step: str | None = None
@@ -267,7 +267,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """``expr as name`` after ``return``; without ``as`` the name is taken from the expression."""
+    """``expr as name`` after ``return``; without ``as`` the name is derived from the expression."""
 
     expr: Expr
     name: str | None = None
@@ -276,14 +276,14 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """``return evidence``: the contributing events themselves, at most ``limit`` of them, the rest counted."""
+    """``return evidence``: the contributing events, at most ``limit`` of them; the rest are counted."""
 
     limit: int = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Suppress:
-    """``suppress 1 hour by user``: after a match, further ones with equal values are counted, not reported."""
+    """``suppress 1 hour by user``: after a match, further ones with equal values are counted but not emitted."""
 
     duration: Duration
     by: tuple[str, ...] = ()
@@ -292,7 +292,7 @@ class Suppress:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What people and routing need and matching does not; no part of a pattern's semantic identity."""
+    """Metadata for users and routing. Matching ignores it, and it is not part of a pattern's semantic identity."""
 
     severity: str | None = None
     owner: str | None = None
@@ -329,7 +329,7 @@ class PatternFile:
 
 
 def parts(element: Element) -> tuple[Element, ...]:
-    """The direct sub-elements, in the order they are written."""
+    """Return the direct sub-elements, in source order."""
     match element:
         case Step():
             return ()
@@ -346,7 +346,7 @@ def parts(element: Element) -> tuple[Element, ...]:
 
 
 def steps(element: Element) -> Iterator[Step]:
-    """Every step, in the order written, those under ``not`` included, ``until`` steps not."""
+    """Yield every step in source order, including those under ``not`` but not ``until`` steps."""
     if isinstance(element, Step):
         yield element
     for part in parts(element):

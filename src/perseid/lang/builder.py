@@ -1,4 +1,4 @@
-"""Patterns from Python: a fluent way to the same tree the parser gives.
+"""Fluent Python API for patterns; it builds the same AST as the parser.
 
 ::
 
@@ -12,11 +12,11 @@
         .build()
     )
 
-``a >> b`` is ``A -> B``, ``a | b`` one of them, ``a & b`` both in any order. Python ties ``>>`` closer than
-``&`` and ``&`` closer than ``|``, so a choice inside a sequence needs its parentheses:
-``a >> (b | c)``. Where an element is asked for, its text will do: ``step("Login") >> "Transfer t"``.
+``a >> b`` is ``A -> B``, ``a | b`` one of them, ``a & b`` both in any order. In Python ``>>`` binds tighter than ``&``,
+and ``&`` tighter than ``|``, so an alternative inside a sequence needs parentheses: ``a >> (b | c)``. Text is accepted
+wherever an element is: ``step("Login") >> "Transfer t"``.
 
-Nothing here changes: every method gives a new value, and parts can be used again.
+Builders are immutable: every method returns a new value, and parts can be reused.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from perseid.lang.printer import print_element, print_literal, print_pattern
 from perseid.lang.tree_parser import parse_tree
 
 PartLike: TypeAlias = "Part | str"
-"""A part, or the text of one."""
+"""A part, or its text."""
 DurationLike: TypeAlias = str | dt.timedelta
 """``"10 minutes"``, ``":parameter"`` or a timedelta."""
 Constant: TypeAlias = bool | int | float | Decimal | str | dt.datetime | dt.date | dt.timedelta | None
@@ -58,11 +58,11 @@ _MICRO = dt.timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of what a pattern matches; made by :func:`step` and the other functions here."""
+    """An element of a pattern, built by :func:`step` and the other functions here."""
 
     element: ast.Element
     closed: bool = False
-    """In parentheses: what joins it to others does not reach inside."""
+    """Parenthesized: joining it to other parts does not flatten it."""
 
     def __str__(self) -> str:
         return print_element(self.element)
@@ -88,19 +88,19 @@ class Part:
         return all_of(other, self)
 
     def then(self, other: PartLike, *, within: DurationLike | None = None, after: DurationLike | None = None) -> Part:
-        """``self -> other``: the first later event that fits."""
+        """``self -> other``: the first later event that matches."""
         return self._then(ast.Contiguity.SKIP, other, within, after)
 
     def then_any(
         self, other: PartLike, *, within: DurationLike | None = None, after: DurationLike | None = None
     ) -> Part:
-        """``self ->> other``: every later event that fits, each a match of its own."""
+        """``self ->> other``: every later event that matches, each in its own match."""
         return self._then(ast.Contiguity.ANY, other, within, after)
 
     def then_next(
         self, other: PartLike, *, within: DurationLike | None = None, after: DurationLike | None = None
     ) -> Part:
-        """``self, other``: the very next event and no other."""
+        """``self, other``: the very next event only."""
         return self._then(ast.Contiguity.NEXT, other, within, after)
 
     def _then(
@@ -120,15 +120,15 @@ class Part:
     # repeating
 
     def plus(self) -> Part:
-        """Once or more: ``+``."""
+        """One or more times: ``+``."""
         return self._repeat(1, None)
 
     def star(self) -> Part:
-        """Any number of times, none included: ``*``."""
+        """Zero or more times: ``*``."""
         return self._repeat(0, None)
 
     def optional(self) -> Part:
-        """Once or not at all: ``?``."""
+        """Zero or one time: ``?``."""
         return self._repeat(0, 1)
 
     def times(self, low: int, high: int | None = None) -> Part:
@@ -159,23 +159,23 @@ class Part:
         return Part(ast.Repeat(self.element, low, high))
 
     def reluctant(self) -> Part:
-        """As few rounds as will do: ``+?``."""
+        """As few iterations as possible: ``+?``."""
         return self._on_repeat("reluctant", lambda repeat: replace(repeat, reluctant=True))
 
     def consecutive(self) -> Part:
-        """Rounds that follow each other with no event between."""
+        """Require consecutive iterations, with no event in between."""
         return self._on_repeat("consecutive", lambda repeat: replace(repeat, contiguity=ast.Contiguity.NEXT))
 
     def relaxed(self) -> Part:
-        """Each round takes the first event that fits."""
+        """Each iteration takes the first event that matches."""
         return self._on_repeat("relaxed", lambda repeat: replace(repeat, contiguity=ast.Contiguity.SKIP))
 
     def combinations(self) -> Part:
-        """Each round takes any event that fits, every choice a match of its own."""
+        """Each iteration takes any event that matches, every choice in its own match."""
         return self._on_repeat("combinations", lambda repeat: replace(repeat, contiguity=ast.Contiguity.ANY))
 
     def until(self, end: PartLike) -> Part:
-        """The rounds end at this event, which is no part of them."""
+        """End the repetition at this event, which is not part of it."""
         last = _part(end).element
         if not isinstance(last, ast.Step) or last.name is not None or last.must is not None:
             raise PatternError(
@@ -195,17 +195,17 @@ class Part:
     # the step's own
 
     def where(self, condition: str) -> Part:
-        """The step's condition, in brackets in the text; several are joined by ``and``."""
+        """Add a condition to the step, ``[ ]`` in the text; several are joined by ``and``."""
         found = _expression(condition, "A condition")
         return self._on_step("where", lambda s: replace(s, condition=_both(s.condition, found)))
 
     def must(self, condition: str) -> Part:
-        """What the chosen event has to fulfil, or the attempt ends; several are joined by ``and``."""
+        """Add a condition that the selected event must meet, or the run ends; several are joined by ``and``."""
         found = _expression(condition, "A condition")
         return self._on_step("must", lambda s: replace(s, must=_both(s.must, found)))
 
     def bind(self, *pairs: str, **unified: str) -> Part:
-        """``bind(user="u")`` is ``(user as u)``, equal wherever ``u`` stands; ``bind("device.os as o")`` too."""
+        """``bind(user="u")`` is ``(user as u)``, equal at every ``u``; ``bind("device.os as o")`` works too."""
         found: list[ast.Unify] = []
         for pair in pairs:
             attribute, name = _as_pair(pair)
@@ -216,7 +216,7 @@ class Part:
         return self._on_step("bind", lambda s: replace(s, unify=(*s.unify, *found)))
 
     def stays(self, duration: DurationLike) -> Part:
-        """And then no event of its type against it for this long."""
+        """Require that for this long no event of the step's type violates its condition."""
         length = _duration(duration, "stays")
         if not isinstance(self.element, ast.Step):
             raise PatternError(f"'stays' is about one event and what follows it, and this is {_shown(self.element)}.")
@@ -236,7 +236,7 @@ class Part:
             hint=f"Say it of the step: step('Login').{what}(…).",
         )
 
-    # what Python would take for something else
+    # operators that Python would interpret otherwise
 
     def __bool__(self) -> NoReturn:
         raise PatternError(
@@ -255,12 +255,12 @@ class Part:
 
 
 def step(event: str, name: str | None = None) -> Part:
-    """An event of this type, or a match of the pattern of this name."""
+    """An event of this type, or a match of the pattern with this name."""
     return _step(ast.EventType(_name(event)), name)
 
 
 def any_event(name: str | None = None) -> Part:
-    """Any event at all."""
+    """Any event."""
     return _step(ast.AnyEvent(), name)
 
 
@@ -281,7 +281,7 @@ def updated(query: str, name: str | None = None) -> Part:
 
 
 def lost(query: str, name: str | None = None) -> Part:
-    """A match of the model query went away."""
+    """A match of the model query disappeared."""
     return _step(ast.QueryEvent("lost", _name(query)), name)
 
 
@@ -297,13 +297,13 @@ def change(action: str, element: str, name: str | None = None) -> Part:
 
 
 def seq(*parts: PartLike) -> Part:
-    """One after the other: ``seq(a, b, c)`` is ``a >> b >> c``."""
+    """A sequence: ``seq(a, b, c)`` is ``a >> b >> c``."""
     elements = _several(parts, "seq")
     return Part(ast.Sequence(elements, (ast.Link(),) * (len(elements) - 1)))
 
 
 def any_of(*parts: PartLike) -> Part:
-    """One of these; the first is preferred where one event fits several."""
+    """One of these; the first is preferred where one event matches several."""
     return Part(ast.Alternation(_several(parts, "any_of")))
 
 
@@ -313,12 +313,12 @@ def all_of(*parts: PartLike) -> Part:
 
 
 def absent(part: PartLike, for_: DurationLike | None = None) -> Part:
-    """``not part``: nothing of it here; ``for_`` ends it at a deadline."""
+    """``not part``: no match of it here; ``for_`` ends it at a deadline."""
     return Part(ast.Absence(_part(part).element, _maybe_duration(for_, "for_")))
 
 
 def group(part: PartLike, *, within: DurationLike | None = None, holds_for: DurationLike | None = None) -> Part:
-    """Parentheses, with a window of their own or only to keep what is inside together."""
+    """Parentheses, with their own window or only for grouping."""
     element = _part(part).element
     if within is None and holds_for is None:
         return Part(element, closed=True)
@@ -327,7 +327,7 @@ def group(part: PartLike, *, within: DurationLike | None = None, holds_for: Dura
 
 
 def build(name: str) -> PatternBuilder:
-    """Begin a pattern of this name."""
+    """Start building a pattern with this name."""
     return PatternBuilder(ast.Pattern(_name(name), _NOTHING))
 
 
@@ -337,7 +337,7 @@ _UNSET = object()
 
 @dataclass(frozen=True, slots=True)
 class PatternBuilder:
-    """A pattern on its way; every method gives a new one, :meth:`build` the pattern."""
+    """Immutable pattern builder; every method returns a new one, and :meth:`build` returns the pattern."""
 
     draft: ast.Pattern
     given: frozenset[str] = frozenset()
@@ -348,28 +348,28 @@ class PatternBuilder:
         return PatternBuilder(draft, self.given | {clause})
 
     def parameter(self, name: str, type_: str, default: Constant | object = _UNSET) -> PatternBuilder:
-        """A typed parameter, used as ``:name``; a default that is None is null."""
+        """Add a typed parameter, used as ``:name``; a default of None is null."""
         _text(type_, "A type")
         literal = None if default is _UNSET else _constant(default)
         made = ast.Parameter(_name(name), parse_type(type_), literal)
         return replace(self, draft=replace(self.draft, parameters=(*self.draft.parameters, made)))
 
     def severity(self, severity: str) -> PatternBuilder:
-        """How grave a match is."""
+        """Set the severity of a match."""
         return self._meta("severity", replace(self.draft.metadata, severity=_text(severity, "A severity")))
 
     def owner(self, owner: str) -> PatternBuilder:
-        """Whose the pattern is."""
+        """Set the owner of the pattern."""
         return self._meta("owner", replace(self.draft.metadata, owner=_text(owner, "An owner")))
 
     def tags(self, *tags: str) -> PatternBuilder:
-        """Words to find the pattern by."""
+        """Set tags to find the pattern by."""
         if not tags:
             raise PatternError("'tags' takes one tag or more.")
         return self._meta("tags", replace(self.draft.metadata, tags=tuple(_text(t, "A tag") for t in tags)))
 
     def description(self, description: str) -> PatternBuilder:
-        """What the pattern is for."""
+        """Set the description of the pattern."""
         text = _text(description, "A description")
         return self._meta("description", replace(self.draft.metadata, description=text))
 
@@ -377,11 +377,11 @@ class PatternBuilder:
         return self._with(clause, replace(self.draft, metadata=metadata))
 
     def match(self, part: PartLike) -> PatternBuilder:
-        """What is looked for."""
+        """Set the element to match."""
         return self._with("match", replace(self.draft, match=_part(part).element))
 
     def where(self, *conditions: str) -> PatternBuilder:
-        """Conditions on the whole match; several are joined by ``and``."""
+        """Add conditions on the whole match; several are joined by ``and``."""
         if not conditions:
             raise PatternError("'where' takes one condition or more.")
         where = self.draft.where
@@ -390,15 +390,15 @@ class PatternBuilder:
         return replace(self, draft=replace(self.draft, where=where))
 
     def within(self, window: DurationLike) -> PatternBuilder:
-        """``"10 minutes"``, a timedelta, ``"5 events"`` or ``"forever"``."""
+        """Set the window: ``"10 minutes"``, a timedelta, ``"5 events"`` or ``"forever"``."""
         return self._with("within", replace(self.draft, within=_window(window)))
 
     def holds_for(self, duration: DurationLike) -> PatternBuilder:
-        """The match counts only once it has stood this long."""
+        """Require the match to span at least this long."""
         return self._with("holds for", replace(self.draft, holds_for=_duration(duration, "holds_for")))
 
     def partition_by(self, *columns: str) -> PatternBuilder:
-        """Matches never cross these columns."""
+        """Match separately per value of these columns."""
         if not columns:
             raise PatternError("'partition_by' takes one column or more.")
         if any(isinstance(column, list | tuple) for column in columns):
@@ -409,7 +409,7 @@ class PatternBuilder:
         return self._with("partition by", replace(self.draft, partition_by=tuple(map(_path, columns))))
 
     def selection(self, selection: str | ast.Selection) -> PatternBuilder:
-        """Which events and matches count, by its name: ``"strict"``, ``"followed by"``, ``"recent"`` …"""
+        """Set the event selection by name: ``"strict"``, ``"followed by"``, ``"recent"`` …"""
         names = {s.value: s for s in ast.Selection}
         if isinstance(selection, ast.Selection):
             chosen = selection
@@ -425,15 +425,15 @@ class PatternBuilder:
         return self._with("selection", replace(self.draft, selection=chosen))
 
     def skip(self, where: str) -> PatternBuilder:
-        """Where the next attempt starts: ``"none"``, ``"to next"``, ``"past last"``, ``"to first b"`` …"""
+        """Set the after-match skip: ``"none"``, ``"to next"``, ``"past last"``, ``"to first b"`` …"""
         return self._with("after match skip", replace(self.draft, skip=parse_skip(_text(where, "What 'skip' takes"))))
 
     def report_timeouts(self) -> PatternBuilder:
-        """Report attempts that ran out of time as well."""
+        """Also emit runs that time out."""
         return self._with("report timeouts", replace(self.draft, report_timeouts=True))
 
     def returns(self, *outputs: str, **named: str) -> PatternBuilder:
-        """What a match gives: ``returns("a.ip as from_ip", transfers="count(t)")``."""
+        """Add output columns: ``returns("a.ip as from_ip", transfers="count(t)")``."""
         draft = self
         found: list[ast.Output] = []
         for text in outputs:
@@ -448,19 +448,19 @@ class PatternBuilder:
         return replace(draft, draft=replace(draft.draft, returns=(*draft.draft.returns, *found)))
 
     def evidence(self, limit: int = ast.Evidence().limit) -> PatternBuilder:
-        """Return the contributing events themselves, at most ``limit`` of them."""
+        """Return the contributing events, at most ``limit`` of them."""
         if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= limits.MAX_EVIDENCE:
             raise PatternError(f"An evidence limit is 0 to {limits.MAX_EVIDENCE:,}, not {limit!r}.")
         return self._with("evidence", replace(self.draft, evidence=ast.Evidence(limit)))
 
     def suppress(self, duration: DurationLike, *, by: str | tuple[str, ...] | list[str] = ()) -> PatternBuilder:
-        """For this long after a match, further ones with equal values of ``by`` are counted, not reported."""
+        """For this long after a match, count further ones with equal values of ``by`` without emitting them."""
         columns = (by,) if isinstance(by, str) else tuple(by)
         made = ast.Suppress(_duration(duration, "suppress"), tuple(map(_name, columns)))
         return self._with("suppress", replace(self.draft, suppress=made))
 
     def build(self) -> ast.Pattern:
-        """The pattern. It is read from its own printed text: that is what places in errors point into."""
+        """Return the pattern, parsed from its printed text so that error spans refer to that text."""
         if "match" not in self.given:
             raise PatternError(
                 f"Pattern {self.draft.name} has no 'match'.",
@@ -485,7 +485,7 @@ def _part(given: object) -> Part:
 
 
 def _are_events(given: object) -> bool:
-    """Is it data, a list of dicts or a frame? A builder's ``match`` takes what is looked for, not where."""
+    """Return True for data, such as a list of dicts or a DataFrame, mistaken for an element of a pattern."""
     rows = isinstance(given, list | tuple) and bool(given) and isinstance(given[0], Mapping)
     return rows or hasattr(given, "columns")
 
@@ -498,7 +498,7 @@ def _several(parts: tuple[PartLike, ...], what: str) -> tuple[ast.Element, ...]:
 
 
 def _joined(kind: type[ast.Alternation] | type[ast.Conjunction], left: ast.Element, other: PartLike) -> ast.Element:
-    """One flat node for ``a | b | c``."""
+    """Join ``a | b | c`` into one flat node."""
     right = _part(other).element
     return kind((*ast.parts(left), right)) if isinstance(left, kind) else kind((left, right))
 
@@ -567,7 +567,7 @@ def _window(given: object) -> ast.Window:
 
 
 def _constant(given: object) -> ex.Literal:
-    """A Python value as it would be written."""
+    """Convert a Python value to a literal."""
     text: str | None = None
     match given:
         case None:

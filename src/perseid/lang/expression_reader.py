@@ -1,4 +1,4 @@
-"""The parse tree of an expression to the AST: one method a grammar rule, called from the leaves up."""
+"""Transform parse trees of expressions to the AST: one method per grammar rule, called from the leaves up."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _check_name(name: str, token: Token) -> None:
 
 
 def lower(token: Token) -> str:
-    """In small letters, of which a name may have more than of large ones."""
+    """Lower-case a name and check its length again: lower-casing may lengthen it."""
     name = token.lower()
     _check_name(name, token)
     return name
@@ -82,7 +82,7 @@ _LARGE = {
     "A walk": "Write knows+ for any number of edges.",
     "A top": "Leave 'top' out, and order the matches where they are read.",
 }
-"""What to write instead of a number that is too large, by what it was for."""
+"""Hints for numbers over their limit, by the kind of number."""
 
 
 def integer(token: Token, limit: int, what: str) -> int:
@@ -100,9 +100,9 @@ def _binary(op: str) -> Callable[[ExpressionReader, Meta, ex.Expr, ex.Expr], ex.
 
 @v_args(inline=True, meta=True)
 class ExpressionReader(Transformer_NonRecursive[Token, object]):
-    """Expressions, and the names, lengths of time and types that patterns share with them.
+    """Transforms expressions, and the names, durations and types that patterns share with them.
 
-    Nothing here recurses: how deep a tree is, is measured after it is made.
+    The transformer does not recurse; the depth of the tree is checked after it is built.
     """
 
     def __init__(self) -> None:
@@ -345,11 +345,11 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
         if literal.kind not in ("integer", "decimal", "double", "duration"):
             raise PatternSyntaxError("Only a number can be negative.", span=place(meta))
         value = literal.value
-        # The minus sign of a decimal would round it to 28 digits.
+        # Unary minus would round a Decimal to the 28 digits of the context.
         negative = value.copy_negate() if isinstance(value, Decimal) else -value  # type: ignore[operator]
         return ex.Literal(literal.kind, negative, span=place(meta))
 
-    # types, kept as text in one spelling
+    # types, as text in canonical spelling
 
     def type_plain(self, meta: Meta, name: Token) -> str:
         return print_name(lower(name))

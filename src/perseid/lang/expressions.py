@@ -1,7 +1,7 @@
-"""The expression part of the tree: what stands in conditions and after ``return``.
+"""AST of expressions, used in conditions and after ``return``.
 
-Nodes are frozen and compare by meaning: where a node stood in the text (its span) is carried for error
-messages and never takes part in equality or hashing.
+Nodes are frozen and compare by value: the source span of a node is carried for error messages and excluded from
+equality and hashing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of source text; line and column count from 1, offsets from 0."""
+    """A range of source text; line and column count from 1, offsets from 0."""
 
     start: int
     end: int
@@ -44,7 +44,7 @@ class Literal:
 class Ref:
     """A dotted name: ``amount``, ``a.amount``, ``a.device.os``, or a unified parameter ``u``.
 
-    Whether the first part names a step or a column of the step's own event is settled by the checker.
+    The checker resolves the first part to a step or to a column of the step's own event.
     """
 
     parts: tuple[str, ...]
@@ -53,7 +53,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A field of something that is not a plain dotted name: ``a.items[0].price``."""
+    """A field of a base that is not a plain dotted name: ``a.items[0].price``."""
 
     base: Expr
     name: str
@@ -62,7 +62,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An array element (from 0) or a map value: ``a.items[0]``, ``a.tags['colour']``; absent is null."""
+    """An array element (from 0) or a map value: ``a.items[0]``, ``a.tags['colour']``; null if absent."""
 
     base: Expr
     key: Expr
@@ -71,7 +71,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter of the pattern, given a value at use: ``:threshold``."""
+    """A parameter of the pattern, bound at use: ``:threshold``."""
 
     name: str
     span: Span | None = span_field()
@@ -107,7 +107,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class InList:
-    """``x in (1, 2, 3)``; a single parameter (``x in :vips``) may stand for a list bound at use."""
+    """``x in (1, 2, 3)``; a single parameter (``x in :vips``) may be a list bound at use."""
 
     value: Expr
     items: tuple[Expr, ...]
@@ -117,7 +117,7 @@ class InList:
 
 @dataclass(frozen=True, slots=True)
 class InRelation:
-    """``(p, l) in Office``: membership in a table that is given at use."""
+    """``(p, l) in Office``: membership in a table that is bound at use."""
 
     values: tuple[Expr, ...]
     relation: str
@@ -135,7 +135,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Is:
-    """``x is null``, ``x is not null``, ``x is true``, ``x is not false`` …: never null itself."""
+    """``x is null``, ``x is not null``, ``x is true``, ``x is not false`` …; the result is never null."""
 
     value: Expr
     what: Choice["null", "true", "false"]
@@ -163,7 +163,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """``cast(x as double)``: what cannot be converted is null."""
+    """``cast(x as double)``: null if the value cannot be converted."""
 
     value: Expr
     type: str
@@ -196,7 +196,7 @@ _FIELD_NAMES = {kind: tuple(f.name for f in fields(kind)) for kind in EXPRESSION
 
 
 def children(expr: Expr) -> Iterator[Expr]:
-    """The direct sub-expressions, left to right."""
+    """Yield the direct sub-expressions, left to right."""
     for name in _FIELD_NAMES[type(expr)]:
         value = getattr(expr, name)
         if isinstance(value, EXPRESSION_TYPES):
@@ -210,14 +210,14 @@ def children(expr: Expr) -> Iterator[Expr]:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and everything below it, parents first."""
+    """Yield the expression and all its descendants, parents first."""
     yield expr
     for child in children(expr):
         yield from walk(child)
 
 
 def conjuncts(expr: Expr | None) -> list[Expr]:
-    """``x and y and z`` as [x, y, z]."""
+    """Split ``x and y and z`` into [x, y, z]."""
     if expr is None:
         return []
     if isinstance(expr, Binary) and expr.op == "and":
@@ -226,7 +226,7 @@ def conjuncts(expr: Expr | None) -> list[Expr]:
 
 
 def conjoin(parts: list[Expr]) -> Expr | None:
-    """The inverse of :func:`conjuncts`; nothing is None."""
+    """Join conditions by ``and``, the inverse of :func:`conjuncts`; None for an empty list."""
     result: Expr | None = None
     for part in parts:
         result = part if result is None else Binary("and", result, part)

@@ -1,4 +1,4 @@
-"""A first look at a text, before any parser's: what is too long or too deep is refused here."""
+"""Prescan of a text before parsing: enforces limits on length, token count and nesting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from perseid.errors import LimitError, PatternSyntaxError
 from perseid.lang.expressions import Span
 from perseid.lang.limits import MAX_NESTING, MAX_TEXT, MAX_TOKENS
 
-# What is never closed reaches to the end: trying again at each later quote would take the square of the time.
+# An unclosed quote or comment extends to the end: retrying at each later quote would take quadratic time.
 LEXEME = re.compile(
     r"""
       '[^']*+ (?: '' [^']*+ )*+ (?: ' | \Z )
@@ -27,18 +27,18 @@ LEXEME = re.compile(
 
 
 _BEGINNINGS = frozenset({"pattern", "query", "rule", "repair"})
-"""Words that begin something new in a text: each is counted by itself."""
+"""Keywords that start a new definition and reset the token count."""
 
 
 def scan_limits(text: str) -> None:
-    """Refuse what is too long or too deeply bracketed before any parser sees it; one pass, no recursion."""
+    """Reject text that is too long, not encodable, or too deeply nested, in one pass and without recursion."""
     if len(text) > MAX_TEXT:
         raise LimitError(f"This text has more than {MAX_TEXT:,} characters.")
     try:
         text.encode()
     except UnicodeEncodeError as error:
         half = ord(text[error.start])
-        # Without the text: what cannot be encoded cannot be shown either.
+        # No source text in the error: text that cannot be encoded cannot be displayed.
         raise PatternSyntaxError(
             f"U+{half:04X} is half a character and no text.", span=span_at(text, error.start)
         ) from None
@@ -56,7 +56,7 @@ def scan_limits(text: str) -> None:
         elif lexeme.isspace() or lexeme.startswith(("--", "/*")):
             continue
         elif len(lexeme) > 1 and (lexeme[0] == "-" or lexeme[:3].lower() == "not"):
-            # A run of prefix operators nests as brackets do.
+            # A run of prefix operators nests like brackets.
             if len(lexeme.split()) > MAX_NESTING:
                 raise _too_deep(text, found.start())
         elif lexeme.lower() in _BEGINNINGS:

@@ -1,4 +1,4 @@
-"""The one way from a grammar file to a tree: LALR parsers, and texts read with them."""
+"""Cached LALR parsers from grammar files, and a function that parses and transforms a text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perseid.errors import PatternError
 
 @cache
 def load_grammar(*files: str, start: tuple[str, ...] = ("start",), regex_flags: int = 0) -> Lark:
-    """The parser of the grammar in these files, one after the other."""
+    """Return the LALR parser of the concatenated grammar files."""
     folder = resources.files("perseid.lang")
     return Lark(
         "\n".join(folder.joinpath(file).read_text("utf-8") for file in files),
@@ -35,7 +35,7 @@ def read(
     explain: Callable[[UnexpectedInput], PatternError],
     start: str = "start",
 ) -> Any:
-    """What the transformer makes of a text; ``explain`` words what the grammar rejects."""
+    """Parse and transform a text; ``explain`` converts a grammar error to a pattern error."""
     try:
         return transformer.transform(grammar.parse(text, start=start))
     except UnexpectedInput as error:

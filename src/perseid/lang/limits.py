@@ -1,15 +1,15 @@
-"""Limits on what the language accepts, so that hostile text ends in a typed error and not in a hang."""
+"""Limits on pattern texts, so that malformed or adversarial text raises a typed error and does not hang the parser."""
 
 from __future__ import annotations
 
 MAX_TEXT = 1_000_000
 """Characters in one text; a file of patterns is one text."""
 MAX_TOKENS = 10_000
-"""Words and signs in one pattern; the time to read a text grows with them."""
+"""Tokens in one pattern, query or rule; parsing time grows with them."""
 MAX_NESTING = 60
-"""Brackets, parentheses and operators inside one another."""
+"""Nesting depth of brackets, and length of a run of prefix operators."""
 MAX_DEPTH = 150
-"""Levels of the finished tree; a chain of 150 ``and`` is such a tree too."""
+"""Depth of the AST; a chain of 150 ``and`` reaches it too."""
 MAX_ROUNDS = 10_000
 """Largest bound of a repetition."""
 MAX_NAME = 200
@@ -21,5 +21,5 @@ MAX_PATTERNS = 20_000
 MAX_EVIDENCE = 100_000
 """Largest ``evidence limit``."""
 MAX_DURATION = 200_000 * 366 * 24 * 3600 * 1_000_000
-"""200,000 years in microseconds: added to any time it still fits in 64 bits; anything longer is ``forever``."""
+"""200,000 years in microseconds: added to any time it still fits in 64 bits. Longer durations are ``forever``."""
 MAX_INTEGER = 2**63 - 1

@@ -1,4 +1,4 @@
-"""Models and queries back to text. ``parse_models(print_models(f)) == f`` for every tree."""
+"""Print models and queries as text. ``parse_models(print_models(f)) == f`` for every tree."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ WORDS = frozenset(
         "ascending", "descending", *WORDS_OF_RULES,
     )
 )  # fmt: skip
-"""Words with a meaning in texts about models, beside those of patterns; names that are one stand in backticks there."""
+"""Keywords of model files, in addition to those of patterns; the printer quotes such names in backticks."""
 
 
 def print_models(file: m.ModelFile) -> str:
-    """What a model may contain, then queries, patterns, rules and repairs; a clause a line, a blank line between any two."""
+    """The metamodel, then queries, patterns, rules and repairs; one clause per line, a blank line between any two."""
     with quoting(WORDS):
         parts = [] if file.metamodel is None else [_metamodel(file.metamodel)]
         parts += [_query(query) for query in file.queries]

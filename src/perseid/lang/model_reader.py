@@ -1,4 +1,4 @@
-"""The parse tree of models and queries to the tree of :mod:`perseid.lang.models`."""
+"""Transform parse trees of models and queries to the AST of :mod:`perseid.lang.models`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Above(NamedTuple):
 
 @v_args(inline=True, meta=True)
 class ModelReader(RuleReader):
-    """One method a grammar rule; rules, patterns and expressions are read by the classes above it."""
+    """One method per grammar rule; the base classes transform rules, patterns and expressions."""
 
     # kinds of element
 
@@ -233,14 +233,14 @@ def _told_apart(what: str, named: tuple[_Named, ...]) -> None:
 
 
 def _bounds(parts: tuple[Any, ...]) -> tuple[tuple[int, int | None], tuple[Any, ...]]:
-    """How many steps, where it is said, and what else there is."""
+    """Split off leading repetition bounds; the default is (1, 1)."""
     if parts and isinstance(parts[0], _Bounds):
         return tuple(parts[0]), parts[1:]  # type: ignore[return-value]
     return (1, 1), parts
 
 
 def _aggregate(value: ex.Expr) -> tuple[str, ex.Expr | None]:
-    """``count``, ``sum(x)`` and their like before ``of``."""
+    """Return the function and argument of an aggregate before ``of``: ``count``, ``sum(x)``, …."""
     match value:
         case ex.Ref(parts=(name,)) if name.lower() == "count":
             return "count", None

@@ -1,4 +1,4 @@
-"""What people write in texts about models when they mean something else, and what to write instead."""
+"""Diagnoses common mistakes in model files and suggests corrections."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _CYPHER = re.compile(
 
 
 def in_pattern(spot: Spot) -> bool:
-    """Does the spot lie in a pattern, and not in a model or a query?"""
+    """Return True if the position is in a pattern, not in a model or a query."""
     last = ""
     for found in LEXEME.finditer(spot.text, 0, spot.at):
         word = found.group().lower()
@@ -83,7 +83,7 @@ def in_pattern(spot: Spot) -> bool:
 
 
 def model_slip(spot: Spot) -> Slip | None:
-    """A known slip in a text about a model, if this looks like one."""
+    """Diagnose a common mistake in a model file, or return None."""
     for recognise in (_begin, _about_kinds, _head, _other_languages, _bounds, _walks, _arguments, _values, _clauses):
         found = recognise(spot)
         if found is not None:
@@ -135,7 +135,7 @@ def _head(spot: Spot) -> Slip | None:
 
 
 def _other_languages(spot: Spot) -> Slip | None:
-    """Nodes in parentheses and edges in brackets, as Cypher and SQL/PGQ have them."""
+    """Nodes in parentheses and edges in brackets, the syntax of Cypher and SQL/PGQ."""
     if spot.word == "(" and spot.expected >= {"NAME", "_NOT"}:
         found = _CYPHER.match(spot.text, spot.at, spot.at + 300)
         return Slip(f"Nodes stand without parentheses: {_from_cypher(found)}.")
@@ -178,7 +178,7 @@ def _walks(spot: Spot) -> Slip | None:
 
 
 def _arguments(spot: Spot) -> Slip | None:
-    """Something else than a variable among those a query is asked with."""
+    """An argument of a query that is not a variable."""
     called = spot.behind(r"(?<![\w.])[A-Za-z_]\w*[+*]?\s*\((?:\s*[\w`]+\s*,)*\s*[\w`]*")
     if (
         called is None
@@ -203,7 +203,7 @@ def _values(spot: Spot) -> Slip | None:
 
 
 def _clauses(spot: Spot) -> Slip | None:
-    """What may not go on here: a word of another language, a clause out of its place, or an end."""
+    """An unexpected end, a keyword of another language, or a clause out of order."""
     if spot.expected & {"_QUERY", "_LET", "_OR_FIND"} or spot.expected >= {"NAME", "_NOT"}:
         if spot.word in _IN_QUERIES:
             return Slip(_IN_QUERIES[spot.word])

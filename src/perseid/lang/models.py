@@ -1,6 +1,6 @@
-"""The tree of models and of the queries over them: what kinds of element there are, and what is asked of them.
+"""AST of metamodels and of queries over models.
 
-Nodes are frozen and compare by meaning, as those of patterns do.
+Nodes are frozen and compare by value, like those of patterns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from perseid.lang.expressions import Expr, Span, span_field
 from perseid.lang.rules import Repair, Rule
 
 ANYTHING = "_"
-"""The variable that stands for any value and is never the same one twice."""
+"""The wildcard variable; every occurrence is a separate variable."""
 
 
 # kinds of element
@@ -22,7 +22,7 @@ ANYTHING = "_"
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """``cpu bigint``: what nodes of a type carry; a node that was given none has null."""
+    """``cpu bigint``: an attribute of the nodes of a type; null on a node without a value."""
 
     name: str
     type: str
@@ -31,7 +31,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class NodeType:
-    """``node Comment is Submission (text string)``; of an abstract type there are only nodes of types below it."""
+    """``node Comment is Submission (text string)``; an abstract type has only nodes of its subtypes."""
 
     name: str
     above: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class NodeType:
 
 @dataclass(frozen=True, slots=True)
 class EdgeType:
-    """``edge likes User -> Comment``; ``one`` says that a node has at most one of them going out."""
+    """``edge likes User -> Comment``; with ``one``, a node has at most one outgoing edge of this type."""
 
     name: str
     source: str
@@ -53,7 +53,7 @@ class EdgeType:
 
 @dataclass(frozen=True, slots=True)
 class Metamodel:
-    """What a model may contain."""
+    """Node and edge types of a model."""
 
     name: str
     nodes: tuple[NodeType, ...]
@@ -66,7 +66,7 @@ class Metamodel:
 
 @dataclass(frozen=True, slots=True)
 class IsNode:
-    """``host: Host``: a node of this type or of one below it."""
+    """``host: Host``: a node of this type or of a subtype."""
 
     variable: str
     type: str
@@ -75,7 +75,7 @@ class IsNode:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """``a -knows-> b``, ``a -knows+-> b``, ``a -knows{1,3}-> b``: edges, one after the other, ``low`` to ``high``."""
+    """``a -knows-> b``, ``a -knows+-> b``, ``a -knows{1,3}-> b``: a path of ``low`` to ``high`` edges."""
 
     source: str
     edge: str
@@ -87,7 +87,7 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``stretched(body, arm)``: a match of another query; with ``steps``, its transitive closure: ``near+(a, b)``."""
+    """``stretched(body, arm)``: a match of another query; with bounds, its transitive closure: ``near+(a, b)``."""
 
     query: str
     arguments: tuple[str, ...]
@@ -98,7 +98,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class No:
-    """``not a -knows-> b``, ``not (a -knows-> c, c: Host where c.cpu > 3)``: there is no such match."""
+    """``not a -knows-> b``, ``not (a -knows-> c, c: Host where c.cpu > 3)``: no such match exists."""
 
     constraints: tuple[Constraint, ...]
     where: Expr | None = None
@@ -119,7 +119,7 @@ class Aggregate:
     """``let n = count of fans(post, _)``, ``let total = sum(n * n) of sizes(post, n)``: over all matches of a call.
 
     Arguments that are bound elsewhere select the matches; the others are free, and ``value`` may use them.
-    ``nothing`` is what it is worth where there is no match: the checker says, as it knows the type.
+    ``nothing`` is the result over no matches; the checker sets it, as it depends on the type.
     """
 
     name: str
@@ -139,7 +139,7 @@ Definition: TypeAlias = "Let | Aggregate"
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """One way for a query to match: constraints that all hold, values, and a condition."""
+    """One alternative of a query: constraints that must all hold, values, and a condition."""
 
     constraints: tuple[Constraint, ...]
     definitions: tuple[Definition, ...] = ()
@@ -149,11 +149,11 @@ class Find:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """``components of pals over fans``: which nodes hang together, and the least of them.
+    """``components of pals over fans``: connected components, each identified by its smallest node.
 
-    The last two parameters of the query are a node and the least node of its component; those before them are
-    given by ``edges``, whose last two parameters are the ends, so that each group has components of its own.
-    ``nodes`` adds nodes that no edge touches.
+    The last two parameters of the query are a node and the smallest node of its component. The parameters before
+    them come from ``edges``, which has the edge ends as its last two parameters; each group of them has its own
+    components. ``nodes`` adds nodes without edges.
     """
 
     edges: str
@@ -169,7 +169,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """``top 3 per body by score, time``: the matches with the greatest values, and those equal to the last of them."""
+    """``top 3 per body by score, time``: the matches with the largest values, including ties with the last."""
 
     count: int
     by: tuple[Order, ...]
@@ -179,7 +179,7 @@ class Top:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question to a model. A match is the values of its parameters; ways joined by ``or`` are one set of matches."""
+    """A query over a model. A match is the values of its parameters; alternatives (``or``) form one set of matches."""
 
     name: str
     parameters: tuple[str, ...]
@@ -190,7 +190,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """Everything a text about a model holds: what it may contain, queries, patterns over their events, rules."""
+    """A model file: metamodel, queries, patterns over their events, rules and repairs."""
 
     metamodel: Metamodel | None
     queries: tuple[Query, ...]
@@ -200,7 +200,7 @@ class ModelFile:
 
 
 def variables_of(constraint: IsNode | Walk | Call) -> tuple[str, ...]:
-    """The variables of a constraint, in the order of what it relates."""
+    """Return the variables of a constraint, in argument order."""
     match constraint:
         case IsNode():
             return (constraint.variable,)
@@ -211,7 +211,7 @@ def variables_of(constraint: IsNode | Walk | Call) -> tuple[str, ...]:
 
 
 def calls(query: Query) -> Iterator[Call]:
-    """Every call of another query that stands in this one."""
+    """Yield every call of another query in this one."""
     if isinstance(query.ways, Components):
         return
     for way in query.ways:
@@ -220,7 +220,7 @@ def calls(query: Query) -> Iterator[Call]:
 
 
 def called(query: Query) -> tuple[str, ...]:
-    """The names of all queries that this one stands on, in the order of the text."""
+    """Return the names of all queries that this one depends on, in source order."""
     if isinstance(query.ways, Components):
         nodes = () if query.ways.nodes is None else (query.ways.nodes,)
         return (query.ways.edges, *nodes)

@@ -1,4 +1,4 @@
-"""Text to tree. Whatever is wrong with the text ends in an error of :mod:`perseid.errors`."""
+"""Parse text to the AST. Every error in the text raises an error of :mod:`perseid.errors`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from perseid.lang.syntax_errors import explain_unexpected
 
 
 def parse_file(text: str) -> ast.PatternFile:
-    """All patterns of a text, in order."""
+    """Parse all patterns of a text, in order."""
     tree = _parse(text, "start")
     assert isinstance(tree, ast.PatternFile)
     return tree
 
 
 def parse_pattern(text: str) -> ast.Pattern:
-    """The one pattern of a text; more than one is an error."""
+    """Parse a text with exactly one pattern; more are an error."""
     file = parse_file(text)
     if len(file.patterns) != 1:
         second = file.patterns[1]
@@ -41,13 +41,13 @@ def parse_pattern(text: str) -> ast.Pattern:
 
 
 def parse_expression(text: str) -> ex.Expr:
-    """An expression on its own, as the builder takes it."""
+    """Parse a single expression, as the builder accepts it."""
     tree: ex.Expr = _parse(text, "expr")
     return tree
 
 
 def parse_element(text: str) -> ast.Element:
-    """What may stand after ``match``, on its own, as the builder takes it."""
+    """Parse a single element, the operand of ``match``, as the builder accepts it."""
     tree: ast.Element = _parse(text, "element")
     return tree
 
@@ -59,43 +59,43 @@ def parse_duration(text: str) -> ast.Duration:
 
 
 def parse_window(text: str) -> ast.Window:
-    """What may stand after ``within``: a duration, ``5 events`` or ``forever``."""
+    """Parse the operand of ``within``: a duration, ``5 events`` or ``forever``."""
     tree: ast.Window = _parse(text, "window")
     return tree
 
 
 def parse_output(text: str) -> ast.Output | ast.Evidence:
-    """What may stand after ``return``, one at a time: ``a.ip as from_ip``."""
+    """Parse one item of ``return``: ``a.ip as from_ip``."""
     tree: ast.Output | ast.Evidence = _parse(text, "output")
     return tree
 
 
 def parse_path(text: str) -> ex.Ref:
-    """A dotted name, as ``partition by`` takes it."""
+    """Parse a dotted name, as in ``partition by``."""
     tree: ex.Ref = _parse(text, "path")
     return tree
 
 
 def parse_skip(text: str) -> ast.Skip:
-    """What may stand after ``after match skip``."""
+    """Parse the operand of ``after match skip``."""
     tree: ast.Skip = _parse(text, "skip")
     return tree
 
 
 def parse_type(text: str) -> str:
-    """The name of a type in its one spelling."""
+    """Parse a type name to its canonical spelling."""
     tree: str = _parse(text, "type")
     return tree
 
 
 def parse_constant(text: str) -> ex.Literal:
-    """What may be a parameter's default: a literal, with a sign or without."""
+    """Parse the default of a parameter: a literal, with or without a sign."""
     tree: ex.Literal = _parse(text, "constant")
     return tree
 
 
 def parse_models(text: str) -> m.ModelFile:
-    """A text about a model: what it may contain, queries over it, and patterns over what they find."""
+    """Parse a model file: metamodel, queries, patterns, rules and repairs."""
     tree: m.ModelFile = _parse(text, "model_file")
     return tree
 
@@ -104,9 +104,9 @@ _STARTS = ("start", "expr", "element", "duration", "window", "output", "path", "
 
 
 def _grammar(models: bool) -> Lark:
-    """The parser of patterns, or of models: apart, so that words of models are names in patterns."""
-    # Without ASCII a long s (U+017F) is an s and a kelvin sign a k where case does not matter, and digits are
-    # those of every script.
+    """Return the parser of patterns or of models; two parsers leave model keywords usable as names in patterns."""
+    # Without ASCII, case-insensitive matching takes U+017F (long s) for s and U+212A (kelvin sign) for k, and digits
+    # of every script match.
     if models:
         return load_grammar("grammar.lark", "model.lark", "rule.lark", start=("model_file",), regex_flags=re.ASCII)
     return load_grammar("grammar.lark", start=_STARTS, regex_flags=re.ASCII)
@@ -127,7 +127,7 @@ def _parse(text: str, start: str) -> Any:
 
 
 def _check_depth(tree: object, text: str) -> None:
-    """Refuse trees that later walks, which recurse, could not carry; itself it does not recurse."""
+    """Reject trees too deep for later recursive passes; the check itself is iterative."""
     stack: list[tuple[object, int]] = [(tree, 0)]
     while stack:
         node, depth = stack.pop()

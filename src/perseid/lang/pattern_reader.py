@@ -1,4 +1,4 @@
-"""The parse tree of patterns to the AST: steps, elements and clauses; expressions are read by the class above it."""
+"""Transform parse trees of patterns to the AST: steps, elements and clauses. The base class transforms expressions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Quantifier(NamedTuple):
 
 @v_args(inline=True, meta=True)
 class PatternReader(ExpressionReader):
-    """One method a grammar rule; called from the leaves up."""
+    """One method per grammar rule, called from the leaves up."""
 
     # elements
 

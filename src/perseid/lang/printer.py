@@ -1,4 +1,4 @@
-"""The tree back to text. ``parse(print(p)) == p`` for every tree."""
+"""Print patterns and expressions as text. ``parse(print(p)) == p`` for every tree."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ KEYWORDS = frozenset(
         "minutes", "hour", "hours", "day", "days", "week", "weeks",
     )
 )  # fmt: skip
-"""Words with a meaning somewhere in the language; the printer quotes names that are one of them."""
+"""Keywords anywhere in the language; the printer quotes names that are keywords."""
 
-# Words that mean something where a column could stand.
+# Keywords at positions where a column is allowed.
 _WORDS_OF_EXPRESSIONS = frozenset(
     (
         "or", "and", "not", "between", "like", "in", "is", "distinct", "cast", "case", "when", "then", "else",
@@ -61,7 +61,7 @@ _MORE_WORDS: ContextVar[frozenset[str]] = ContextVar("_MORE_WORDS", default=froz
 
 @contextmanager
 def quoting(words: frozenset[str]) -> Iterator[None]:
-    """For a text in which more words have a meaning: names that are one of them stand in backticks as well."""
+    """Treat these words as keywords too within the context: the printer quotes such names in backticks."""
     token = _MORE_WORDS.set(words)
     try:
         yield
@@ -70,7 +70,7 @@ def quoting(words: frozenset[str]) -> Iterator[None]:
 
 
 def print_name(name: str, *, column: bool = False) -> str:
-    """The name as written; in backticks where it would be read as something else."""
+    """Return the name, in backticks where it would be parsed as something else."""
     reserved = (_WORDS_OF_EXPRESSIONS if column else KEYWORDS) | _MORE_WORDS.get()
     if _PLAIN_NAME.match(name) and name.lower() not in reserved:
         return name
@@ -122,7 +122,7 @@ def _at(expr: ex.Expr, level: int) -> str:
 
 
 def print_expr(expr: ex.Expr) -> str:
-    """An expression with no more parentheses than it needs."""
+    """Print an expression with minimal parentheses."""
     no = "not " if getattr(expr, "negated", False) else ""
     sum_level = _LEVEL["sum"]
     match expr:
@@ -139,7 +139,7 @@ def print_expr(expr: ex.Expr) -> str:
         case ex.Unary(op="not"):
             return f"not {_at(expr.operand, _LEVEL['not'])}"
         case ex.Unary():
-            # A second minus right behind the first would start a comment.
+            # A second minus right after the first would start a comment.
             inner = _at(expr.operand, _LEVEL["sign"])
             return f"-({inner})" if inner.startswith("-") else f"-{inner}"
         case ex.Binary(op=("or" | "and") as op):
@@ -209,7 +209,7 @@ def print_literal(literal: ex.Literal) -> str:
 
 
 def _is_unit(element: ast.Element) -> bool:
-    """Can stand in a sequence, alternation or conjunction without parentheses."""
+    """Return True if the element needs no parentheses in a sequence, alternation or conjunction."""
     return isinstance(element, (ast.Step, ast.Repeat, ast.Group, ast.Stays))
 
 
@@ -362,14 +362,14 @@ def _constant(literal: ex.Literal) -> str:
     value = literal.value
     if literal.kind in ("integer", "decimal", "double", "duration") and str(value).startswith("-"):
         assert isinstance(value, (int, float, Decimal))
-        # The minus sign of a decimal would round it to 28 digits.
+        # Unary minus would round a Decimal to the 28 digits of the context.
         positive = value.copy_negate() if isinstance(value, Decimal) else -value
         return "-" + print_literal(ex.Literal(literal.kind, positive))
     return print_literal(literal)
 
 
 def print_pattern(pattern: ast.Pattern) -> str:
-    """A pattern in the one canonical layout: a clause a line, in a fixed order."""
+    """Print a pattern in the canonical layout: one clause per line, in a fixed order."""
     meta = pattern.metadata
     lines: list[tuple[str, str]] = []
     if meta.description is not None:

@@ -1,4 +1,4 @@
-"""Rules and repairs back to text: a clause a line."""
+"""Print rules and repairs as text, one clause per line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from perseid.lang import rules as r
 from perseid.lang.printer import print_expr, print_name, print_output
 
 WORDS = frozenset(("rule", "repair", "on", "priority", "cost", "do", "emit", "named"))
-"""Words with a meaning in rules, beside those of patterns and models."""
+"""Keywords of rules, in addition to those of patterns and models."""
 
 
 def rule_text(rule: r.Rule) -> str:

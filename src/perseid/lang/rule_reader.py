@@ -1,4 +1,4 @@
-"""The parse tree of rules and repairs to the tree of :mod:`perseid.lang.rules`."""
+"""Transform parse trees of rules and repairs to the AST of :mod:`perseid.lang.rules`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Cost(NamedTuple):
 
 @v_args(inline=True, meta=True)
 class RuleReader(PatternReader):
-    """One method a grammar rule; patterns and expressions are read by the classes above it."""
+    """One method per grammar rule; the base classes transform patterns and expressions."""
 
     def on_query(self, meta: Meta, change: Token, query: Token, *arguments: Token) -> r.OnQuery:
         word = cast("Choice['found', 'updated', 'lost']", change.lower())
@@ -92,6 +92,6 @@ _ACTIONS = (r.SetValue, r.NamedNode, r.DeleteNode, r.LinkNodes, r.Emit)
 
 
 def plain_arrow(arrow: Token) -> None:
-    """That an edge ends in the one arrow it may end in."""
+    """Raise a syntax error unless the edge ends in ``->``."""
     if arrow != "->":
         raise PatternSyntaxError("An edge ends in ->.", span=token_place(arrow), hint="Write a -likes-> b.")

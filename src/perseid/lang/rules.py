@@ -1,4 +1,4 @@
-"""The tree of rules and repairs over a model: what they wait for, and what they do to it."""
+"""AST of rules and repairs over a model: triggers and actions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TypeAlias
 from perseid.lang.ast import Output
 from perseid.lang.expressions import Expr, Span, span_field
 
-# what is waited for
+# triggers
 
 
 @dataclass(frozen=True, slots=True)
 class OnQuery:
-    """``on found overcommitted(host)``: a match of a query came, stayed with a change, or went; its values get names."""
+    """``on found overcommitted(host)``: a query match appeared, changed, or disappeared; binds its values to names."""
 
     change: Choice["found", "updated", "lost"]
     query: str
@@ -25,13 +25,13 @@ class OnQuery:
 
 @dataclass(frozen=True, slots=True)
 class OnPattern:
-    """``on toleration``: a match of a pattern; its key and what it returns are known by their names."""
+    """``on toleration``: a match of a pattern; its key and outputs are bound by name."""
 
     pattern: str
     span: Span | None = span_field()
 
 
-# what is done
+# actions
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class SetValue:
 
 @dataclass(frozen=True, slots=True)
 class NamedNode:
-    """``create d: Deployed named 'd-' || host``; with ``let`` instead, the node that is there under this name."""
+    """``create d: Deployed named 'd-' || host``; with ``let`` instead, the existing node of this name."""
 
     variable: str
     type: str
@@ -74,7 +74,7 @@ class LinkNodes:
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """``emit alarm(host, 'three errors' as why)``: a row for those who take what the rules tell."""
+    """``emit alarm(host, 'three errors' as why)``: an output row of the rule set."""
 
     name: str
     columns: tuple[Output, ...]
@@ -86,7 +86,7 @@ Action: TypeAlias = "SetValue | NamedNode | DeleteNode | LinkNodes | Emit"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Actions on the rule's own model, or ``for model 'south' do …`` on the one with this key."""
+    """Actions on the rule's own model, or with ``for model 'south' do …`` on the model of that key."""
 
     actions: tuple[Action, ...]
     model: tuple[Expr, ...] = ()
@@ -95,7 +95,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is done when something happens. The smallest ``priority`` goes first; rules without one go last."""
+    """Actions that run on a trigger. The smallest ``priority`` runs first; rules without one run last."""
 
     name: str
     trigger: OnQuery | OnPattern
@@ -106,7 +106,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A step that a search for repairs may take wherever its query matches, and what it costs."""
+    """A step that a repair search may take at each match of its query, and its cost."""
 
     name: str
     query: str

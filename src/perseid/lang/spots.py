@@ -1,4 +1,4 @@
-"""Where a parser stopped, and a mistake that was recognised there."""
+"""The position of a syntax error, and the diagnosis of a common mistake at it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOK_BACK = 500
 
 
 class Slip(NamedTuple):
-    """A mistake that was recognised: what to write instead and, where the parser stopped elsewhere, where."""
+    """A diagnosed mistake: message, correction, and its position if the parser stopped elsewhere."""
 
     hint: str | None
     message: str | None = None
@@ -25,7 +25,7 @@ class Slip(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where the parser stopped, what it met there and what it could have taken."""
+    """Position of a syntax error: the text, the offset, the token found and the terminals accepted there."""
 
     text: str
     at: int
@@ -45,12 +45,12 @@ class Spot:
         return self.text[: self.at].rstrip()
 
     def behind(self, pattern: str) -> re.Match[str] | None:
-        """The pattern right before the spot; it looks back a little only, however long the text is."""
+        """Match a pattern right before the position, at most ``_LOOK_BACK`` characters back."""
         end = len(self.before)
         return re.compile(f"(?:{pattern})\\Z", re.IGNORECASE).search(self.text[:end], max(0, end - _LOOK_BACK))
 
     def ahead(self, pattern: str) -> re.Match[str] | None:
-        """The pattern from the spot on; it looks ahead a little only."""
+        """Match a pattern from the position on, at most ``_LOOK_BACK`` characters ahead."""
         return re.compile(pattern, re.IGNORECASE).match(self.text[self.at : self.at + _LOOK_BACK])
 
     def opened(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Subscriptions as patterns: two tree steps with an equality between them, under ``selection followed by``.
+"""Subscriptions written as patterns: two tree steps with an equality predicate, under ``selection followed by``.
 
     pattern again
     match   Feed << //item->i[/author->x] >> a -> Feed << //item->j[/author->y] >> b
@@ -6,8 +6,8 @@
     within  1 day
     selection followed by
 
-is ``Feed//item->i[/author->x] FOLLOWED BY{x = y, 1 day} Feed//item->j[/author->y]``; with ``&`` between the steps it is a
-JOIN. Nodes have texts: where XSCL compares them as numbers, a pattern has ``cast(a.p as double)``.
+is ``Feed//item->i[/author->x] FOLLOWED BY{x = y, 1 day} Feed//item->j[/author->y]``; with ``&`` between the steps it
+is a JOIN. Node values are text: a numeric comparison in XSCL is ``cast(a.p as double)`` in a pattern.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _STEPS = ("a", "b")
 
 
 def subscription_of(pattern: ast.Pattern) -> Subscription:
-    """The subscription that a pattern is; a :class:`~perseid.errors.MeaningError` says why one is none."""
+    """Convert a pattern to a subscription; raise :class:`~perseid.errors.MeaningError` if it is not one."""
     relation, steps = _steps(pattern.match)
-    # Under 'any' the later of two in a sequence may have the time of the first; members of & may under both.
+    # Under 'any', the second event of a sequence may share the timestamp of the first; members of & may under both.
     every = {ast.Selection.FOLLOWED_BY} | ({ast.Selection.ANY} if relation is Relation.JOIN else set())
     if pattern.selection not in every:
         _refuse("it does not take every pair", pattern.span, _SELECTION)
@@ -69,7 +69,7 @@ def _refuse(why: str, span: ex.Span | None, hint: str | None = None) -> NoReturn
 
 
 def _steps(match: ast.Element) -> tuple[Relation, tuple[ast.Step, ast.Step]]:
-    """The two steps, and whether their order counts."""
+    """Return the two steps and their relation: FOLLOWED_BY for a sequence, JOIN for a conjunction."""
     relation, parts = Relation.FOLLOWED_BY, ast.parts(match)
     if isinstance(match, ast.Conjunction):
         relation = Relation.JOIN
@@ -120,7 +120,7 @@ def _window(pattern: ast.Pattern) -> int | None:
 
 
 class _Reader:
-    """Conditions of a pattern as comparisons of its nodes. Nodes that have one name in both trees have two here."""
+    """Converts pattern conditions to node comparisons. A node name used in both trees is renamed in the second."""
 
     def __init__(self, steps: tuple[ast.Step, ast.Step]) -> None:
         self.names = [step.name for step in steps]
@@ -139,7 +139,7 @@ class _Reader:
         self.blocks = (blocks[0], blocks[1])
 
     def key(self, ref: ex.Ref) -> Compared:
-        """``partition by x``: a node of that name in both trees, with the same text."""
+        """``partition by x``: the nodes named x of both trees have equal text."""
         name = ref.parts[0] if len(ref.parts) == 1 else ""
         if not all(name in some for some in self.variables):
             _refuse(f"its key, {print_expr(ref)}, is no node of both steps", ref.span, "Compare in where: a.x = b.y.")
@@ -183,7 +183,7 @@ class _Reader:
         return Compared(left, op, right, span=expr.span)
 
     def _side(self, expr: ex.Expr, own: int | None) -> tuple[Operand | Constant, bool]:
-        """A node or a constant, and whether it is a node as a number."""
+        """Return a node or a constant, and True for a node cast to a number."""
         match expr:
             case ex.Cast(ex.Ref() as ref, "double"):
                 return self._node(ref, own), True
@@ -223,7 +223,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _renamed(part: Any, names: dict[str, str]) -> Any:
-    """A part of a tree pattern with other return names."""
+    """Copy a part of a tree pattern with its return names replaced."""
     if isinstance(part, tuple):
         return tuple(_renamed(one, names) for one in part)
     if not is_dataclass(part) or isinstance(part, type | ex.Span):

@@ -1,8 +1,9 @@
-"""Subscriptions as data: two blocks of tree patterns, how their documents are related, and what is made of a pair.
+"""AST of subscriptions: two tree pattern blocks, a temporal join of their documents, and the output per pair.
 
-This is XSCL, the language of paper 3: ``S//book->b[//author->a] FOLLOWED BY{a = c, 1 day} S//blog->d[//author->c]``. A
-block is a stream and a tree pattern whose return names are the block's variables. The predicate compares variables of
-the two blocks with each other, or one with a constant; a path behind a variable, ``b//author``, is a node below it.
+This is XSCL, the language of Hong et al., *Massively Multi-Query Join Processing in Publish/Subscribe Systems*, 2007:
+``S//book->b[//author->a] FOLLOWED BY{a = c, 1 day} S//blog->d[//author->c]``. A block is a stream and a tree pattern
+with return names as the block's variables. The predicate compares variables of the two blocks with each other, or one
+with a constant; a path after a variable, ``b//author``, is a node below it.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ from perseid.lang.tree_patterns import (
 
 Comparator = Choice["=", "!=", "<", "<=", ">", ">=", "contains"]
 MIRRORED: dict[str, Comparator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""What an operator is when its sides change places."""
+"""Operators with their operands swapped."""
 
 
 class Relation(Enum):
-    """How the documents of two blocks lie in time."""
+    """Temporal order of the documents of two blocks."""
 
     JOIN = "JOIN"
-    """Whichever comes first, at most a window apart."""
+    """In either order, at most a window apart."""
     FOLLOWED_BY = "FOLLOWED BY"
-    """The second is later, by at most a window."""
+    """The second is later, by at most the window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Documents of a stream that have such a tree in them."""
+    """Documents of a stream that match a tree pattern."""
 
     stream: str
     tree: TreePattern
@@ -58,7 +59,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A variable, or what a path below it leads to."""
+    """A variable, or the nodes that a path below it reaches."""
 
     variable: str
     path: TreeNode | None = None
@@ -67,7 +68,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One comparison: of two nodes, or of a node with a constant."""
+    """Comparison of two nodes, or of a node with a constant."""
 
     left: Operand
     op: Comparator
@@ -96,14 +97,14 @@ Predicate: TypeAlias = Compared | AllOf | AnyOf
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """What stands in FROM."""
+    """The FROM query: a join of two blocks."""
 
     relation: Relation
     left: Block
     right: Block
     predicate: Predicate
     window: int | None
-    """Microseconds; None is without end."""
+    """Microseconds; None is unbounded."""
     span: Span | None = span_field()
 
     def __post_init__(self) -> None:
@@ -116,7 +117,7 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Construction:
-    """What SELECT makes of a pair: XML in which ``{variable}`` stands for nodes; None is both blocks as they are."""
+    """SELECT as an XML template with ``{variable}`` as placeholder for nodes; without it a row has both blocks."""
 
     text: str
     template: Template = field(init=False, compare=False, repr=False)
@@ -136,12 +137,12 @@ class Subscription:
     source: Pairing
     select: Construction | None = None
     publish: str | None = None
-    """The name of the stream that its results are."""
+    """Name of the result stream."""
     span: Span | None = span_field()
 
 
 def read_constant(literal: str) -> Constant:
-    """A quoted text, or a number, as it is written."""
+    """Parse a quoted text or a number."""
     if literal[0] in "'\"":
         return literal[1:-1].replace(literal[0] * 2, literal[0])
     value = Decimal(literal)
@@ -149,7 +150,7 @@ def read_constant(literal: str) -> Constant:
 
 
 def comparisons(predicate: Predicate) -> Iterator[Compared]:
-    """Every comparison in a predicate."""
+    """Yield every comparison in a predicate."""
     if isinstance(predicate, Compared):
         yield predicate
     else:
@@ -161,7 +162,7 @@ def comparisons(predicate: Predicate) -> Iterator[Compared]:
 
 
 def print_subscription(subscription: Subscription) -> str:
-    """The canonical text: reading it gives the same subscription."""
+    """Print the canonical text; parsing it returns the same subscription."""
     source = subscription.source
     window = "forever" if source.window is None else print_duration(source.window)
     lines = [] if subscription.select is None else [f"SELECT {subscription.select.text}", "FROM"]

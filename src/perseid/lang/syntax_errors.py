@@ -1,8 +1,8 @@
-"""What to say when a text is not a pattern: the parser's refusal in words people use.
+"""Convert grammar errors to :class:`~perseid.errors.PatternSyntaxError` with a diagnosis and a hint.
 
-The parser knows which token it met and which it could have taken. People need more: what they probably
-meant. Known slips (other languages' signs and words, missing units, unclosed brackets) come first, then the
-nearest clause word, then what could have stood there.
+The parser reports the token it found and the terminals it accepts. The diagnosis checks common mistakes first
+(operators and keywords of other languages, missing units, open brackets), then the nearest clause keyword, then lists
+the accepted terminals.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _ATOMS = frozenset(
 
 
 def explain_unexpected(error: UnexpectedInput, text: str, start: str) -> PatternSyntaxError:
-    """The parser's refusal as an error for people."""
+    """Convert a grammar error to a pattern error."""
     if isinstance(error, UnexpectedCharacters):
         return _bad_character(error, text)
     if isinstance(error, UnexpectedToken):
@@ -139,7 +139,7 @@ def _error(slip: Slip, text: str, message: str, at: int, width: int) -> PatternS
 
 
 def _foreign_sign(text: str, at: int) -> Slip | None:
-    """A sign of another language that starts here, or ends here."""
+    """Diagnose an operator of another language that starts or ends at this offset."""
     for sign, message, hint in _UNCLOSED_SIGNS:
         if text.startswith(sign, at):
             return Slip(hint, message, at, len(sign))
@@ -155,7 +155,7 @@ def _foreign_sign(text: str, at: int) -> Slip | None:
 
 
 def _odd_name(text: str, at: int) -> Slip | None:
-    """The hint on backticks, where the sign here stands in the middle or at the start of a word."""
+    """Hint at backticks if the character at this offset is at the start or in the middle of a word."""
     begun = _WORD_BEFORE.search(text[max(0, at - _LONG_NAME) : at])
     ended = _WORD_AFTER.match(text, at, at + _LONG_NAME)
     if ended is None:
@@ -276,17 +276,17 @@ _NAMED_SELECTIONS = {
     "skiptillany": "any", "skiptillnext": "next", "strictcontiguity": "strict", "relaxedcontiguity": "next",
     "nondeterministicrelaxed": "any", "contiguity": "strict",
 }  # fmt: skip
-"""What the literature and other engines call them, without signs between the words."""
+"""Names of selections in the literature and other engines, lower case and letters only."""
 _NAMED_SKIPS = {"noskip": "none", "skiptonext": "to next", "skippastlastevent": "past last"}
 _LIKE_WORDS = frozenset(("rlike", "ilike", "regexp", "regex", "regexp_like", "glob", ":"))
 _STEP_BEGINS = r"(?:\b(?:match|not|until)\s|->>?|[,|&(])\s*"
 _CLAUSE_FIRSTS = {clause.split()[0]: clause for clause in CLAUSE_WORDS}
 _OPEN_LINE = rf"(->>?|,|\||&|\band|\bor)[ \t\r]*\n\s*(?:{'|'.join(_CLAUSE_FIRSTS)})\b[^\n]*"
-"""A line that ends in something to go on with, and then one that begins with a clause."""
+"""A line that ends in an operator, followed by a line that begins with a clause."""
 
 
 def _slip(spot: Spot) -> Slip | None:
-    """A known slip, if this looks like one."""
+    """Diagnose a common mistake, or return None."""
     if spot.expected == {"_PATTERN"}:
         return _no_head(spot)
     for recognise in _RECOGNISERS:
@@ -297,7 +297,7 @@ def _slip(spot: Spot) -> Slip | None:
 
 
 def _anywhere(spot: Spot) -> Slip | None:
-    """A slip of expressions, which texts about models have too."""
+    """Diagnose a mistake in an expression, which model files have too."""
     return _spilt(spot) or _sign(spot) or _about_values(spot)
 
 
@@ -311,14 +311,14 @@ def _no_head(spot: Spot) -> Slip:
 
 
 def _spilt(spot: Spot) -> Slip | None:
-    """Something that was left open on an earlier line has swallowed what stands here."""
+    """An unfinished operator or quote on an earlier line that consumed the text up to here."""
     joint = spot.behind(_OPEN_LINE)
     if joint is not None:
         what = "a step" if joint[1] in ("->", "->>", "|", "&") else "something"
         message = f"Behind {joint[1]} {what} is missing."
         return Slip("Write what comes next, or take it out.", message, joint.start(1), len(joint[1]))
     if spot.before.endswith("'"):
-        # The quote may be the end of a comment or of a name, and then no text ends here.
+        # The quote may be in a comment or a quoted name; then no string ends here.
         quoted = [m for m in LEXEME.finditer(spot.before) if m.group().startswith("'")]
         last = quoted[-1] if quoted else None
         if last is not None and "\n" in last.group():
@@ -331,7 +331,7 @@ def _spilt(spot: Spot) -> Slip | None:
 
 
 def _misread(spot: Spot) -> Slip | None:
-    """A clause word that was read as a name, because a name could stand there."""
+    """A clause keyword that was parsed as a name, because a name is valid there."""
     head = spot.behind(r"\bpattern\s+(\w+)")
     if head is not None and head[1].lower() in _CLAUSE_FIRSTS:
         hint = "Give the pattern a name: pattern fast_transfer."
@@ -404,7 +404,7 @@ def _about_steps(spot: Spot) -> Slip | None:
 
 
 def _spaced_type(spot: Spot) -> str:
-    """What to add where two words and a name stand, and no further step: the two may be one type."""
+    """Return an extra hint if two words and a name without a further step may be a type with a space."""
     words = spot.behind(rf"{_STEP_BEGINS}([A-Za-z_]\w*[ \t]+[A-Za-z_]\w+)")
     further = spot.ahead(r"\w+[ \t]+(\w+)")
     if words is None or (further is not None and further[1].lower() not in _CLAUSE_FIRSTS):
@@ -486,7 +486,7 @@ def _known_selection(spot: Spot) -> Slip | None:
 
 
 def _about_names(spot: Spot) -> Slip | None:
-    """A name with odd characters, a text or a number where an event type is named."""
+    """A name with special characters, or a string or number in place of an event type."""
     kind = spot.token.type
     if "TREE" in spot.expected and re.match(r"[.:/-]", spot.word) and spot.text[spot.at - 1].isalnum():
         return _odd_name(spot.text, spot.at)
@@ -505,7 +505,7 @@ def _unquoted(name: str) -> str:
 
 
 def _about_foreign_clauses(spot: Spot) -> Slip | None:
-    """What other languages say behind a step or below the steps; its first word may have been read as a name."""
+    """A clause of another language after a step or the steps; its first word may have been parsed as a name."""
     if not spot.expected & _CLAUSE_TERMINALS:
         return None
     return _runs(spot) or _by(spot) or _skip(spot) or _unquoted_word(spot)
@@ -541,7 +541,7 @@ def _skip(spot: Spot) -> Slip | None:
 
 
 def _unquoted_word(spot: Spot) -> Slip | None:
-    """The part of a word that is no name: tags T1059.001."""
+    """A word with special characters that needs quotes: tags T1059.001."""
     begun = spot.behind(r"\b(severity|owner|tags)\s+(?:[^\n]*,\s*)?(\w+)")
     ended = spot.ahead(r"[.:/-]\w[\w.:/-]*")
     if begun is None or ended is None or begun.end() != spot.at:
@@ -550,7 +550,7 @@ def _unquoted_word(spot: Spot) -> Slip | None:
 
 
 def _about_labels(spot: Spot) -> Slip | None:
-    """A number where a name or a text says how grave something is, whose it is, or what it is about."""
+    """A number in place of a name or string after ``severity``, ``owner`` or ``tags``."""
     if not spot.expected <= {"NAME", "QUOTED", "STRING"}:
         return None
     clause = spot.behind(r"\b(severity|owner|tags)(?:\s[^\n]*,)?")
@@ -563,7 +563,7 @@ def _quote_it(clause: str, word: str) -> Slip:
 
 
 def _about_conditions(spot: Spot) -> Slip | None:
-    """Comparisons of texts in other languages, names as bounds, conditions in parentheses behind the type."""
+    """String operators of other languages, names as bounds, conditions in parentheses after the type."""
     if "_LIKE" in spot.expected and spot.word in _LIKE_WORDS:
         left = spot.behind(r"(?<![\w.])[A-Za-z_][\w.]{0,40}")
         x = "x" if left is None else left[0]
@@ -583,7 +583,7 @@ def _about_conditions(spot: Spot) -> Slip | None:
 
 
 def _counted(spot: Spot) -> str:
-    """A parameter as the lower bound; as the upper one a condition means something else."""
+    """Return an extra hint for a parameter as lower bound; as upper bound ``count`` has another meaning."""
     step = spot.behind(r"(?:\b([A-Za-z_]\w{0,40}))?\s*\{\s*")
     if spot.token.type != "PARAM" or step is None:
         return ""
@@ -598,7 +598,7 @@ _RECOGNISERS = (
 
 
 def _nearest_clause(word: str) -> str | None:
-    """The clause a word was probably meant to begin; a step's name is rarely so like one."""
+    """Return the clause that a misspelled word probably begins; step names rarely resemble one this closely."""
     found = difflib.get_close_matches(word.lower()[:40], _CLAUSE_FIRSTS, n=1, cutoff=0.75)
     return _CLAUSE_FIRSTS[found[0]] if found and word.lower() not in _CLAUSE_FIRSTS else None
 

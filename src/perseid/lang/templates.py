@@ -1,7 +1,7 @@
-"""What SELECT writes: XML in which ``{x}`` stands for the nodes of a variable, read into a frozen tree.
+"""XML templates of SELECT, in which ``{x}`` is a slot for the nodes of a variable, parsed into a frozen tree.
 
-Braces are looked at in the text itself, so their errors have a place, and expat reads the rest. What is made of a tree is
-written anew, so it is well formed whatever the nodes are. ``{{`` and ``}}`` are braces.
+Slots are parsed in the text itself, so that their errors have spans; expat parses the rest. Output is serialized from
+the tree, so it is well formed for any nodes. ``{{`` and ``}}`` are literal braces.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from perseid.lang import limits
 from perseid.lang.expressions import Span
 
 Name: TypeAlias = tuple[str, str]
-"""The URI of a namespace, empty for none, and a local name."""
+"""Namespace URI, empty for none, and local name."""
 
 _BRACES = re.compile(r"\{\{|\}\}|\{\s*([^\W\d]\w*)\s*\}|\{[^{}]*\}?|\}")
 _SEPARATOR = "\x1f"
@@ -27,7 +27,7 @@ _SEPARATOR = "\x1f"
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where the nodes of a variable go."""
+    """Placeholder for the nodes of a variable."""
 
     variable: str
 
@@ -37,7 +37,7 @@ Piece: TypeAlias = str | Slot
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """An element that is made."""
+    """An element of the output."""
 
     name: Name
     attributes: tuple[tuple[Name, tuple[Piece, ...]], ...] = ()
@@ -46,7 +46,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The whole of it, and where its slots are in the text."""
+    """A template: its root element, and its slots with their offsets in the text."""
 
     root: Made
     slots: tuple[tuple[str, int, int], ...]
@@ -57,7 +57,7 @@ class Template:
 
 
 def read_template(text: str, span: Callable[[int, int], Span] | None = None) -> Template:
-    """Read one; ``span`` says where a stretch of it is in what people wrote."""
+    """Parse a template; ``span`` converts offsets to spans of an enclosing text."""
     try:
         return _read(text)
     except _WrongError as error:
@@ -71,7 +71,7 @@ def read_template(text: str, span: Callable[[int, int], Span] | None = None) -> 
 
 
 class _WrongError(Exception):
-    """What is wrong, from where to where."""
+    """Error in a template, with its offsets."""
 
     def __init__(self, message: str, start: int, end: int, hint: str | None = None, too_large: bool = False) -> None:
         super().__init__(message)
@@ -103,7 +103,7 @@ def _read(text: str) -> Template:
 
 
 def _marked(text: str, begin: str, fill: str) -> str:
-    """The text with signs of the same length in place of braces, so that places in it are places in the text."""
+    """Replace slots and doubled braces by marks of the same length, so that offsets stay valid."""
 
     def mark(found: re.Match[str]) -> str:
         sign = found.group()
@@ -121,7 +121,7 @@ def _marked(text: str, begin: str, fill: str) -> str:
 
 
 def _unused(text: str) -> tuple[str, str]:
-    """Two characters for our use that the text does not have, nor means by a reference."""
+    """Return two private-use characters that occur neither in the text nor in its character references."""
     there = set(text) | set(html.unescape(text))
     free = (chr(code) for code in range(0xE000, 0xF900) if chr(code) not in there)
     first, second = next(free, None), next(free, None)
@@ -131,7 +131,7 @@ def _unused(text: str) -> tuple[str, str]:
 
 
 class _Builder:
-    """Expat's events as a tree."""
+    """Builds the element tree from expat events."""
 
     def __init__(self, text: str, begin: str, fill: str, variables: list[str]) -> None:
         self._text, self._begin, self._fill = text, begin, fill

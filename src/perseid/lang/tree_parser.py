@@ -1,7 +1,7 @@
-"""Reading tree patterns: text to :class:`~perseid.lang.tree_patterns.TreePattern`, errors in plain words.
+"""Tree pattern parser: text to :class:`~perseid.lang.tree_patterns.TreePattern`.
 
-The text comes from people and from strangers: it is measured before it is parsed, and nothing here recurses
-on it, so the only errors are :class:`PatternSyntaxError` and :class:`LimitError`.
+The text may come from untrusted users: its length and nesting are checked before it is parsed, and nothing here
+recurses on it, so the only errors are :class:`PatternSyntaxError` and :class:`LimitError`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _FUNCTIONS = frozenset(
         "upper-case",
     )
 )  # fmt: skip
-"""Those of XPath. ``[not(/a)]`` would otherwise be read as a child of that name."""
+"""XPath functions. ``[not(/a)]`` would otherwise be parsed as a child of that name."""
 _AXIS_HINT = "every step begins with / (a child) or // (a descendant)"
 
 T = TypeVar("T")
@@ -71,24 +71,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ParsedTree:
-    """A pattern, and what was read differently from how it was written."""
+    """A tree pattern, and warnings about text that is read differently from XPath."""
 
     pattern: TreePattern
     warnings: tuple[str, ...] = ()
 
 
 def parse_tree(text: str, *, offset: Span | None = None) -> ParsedTree:
-    """Read a tree pattern. ``offset`` is where the text stands in a larger one: errors then point there."""
+    """Parse a tree pattern. ``offset`` is its position in an enclosing text, to which error spans then refer."""
     source = _Source(text, offset)
     try:
         return _parse(source)
     except PatternError as error:
-        # A larger text is attached by whoever holds it.
+        # The caller attaches the enclosing text.
         raise error if offset is not None else error.locate(text) from None
 
 
 class _Source:
-    """The text, and the places in it as people count them."""
+    """The text, with offsets converted to lines and columns."""
 
     def __init__(self, text: str, offset: Span | None) -> None:
         self.text = text
@@ -100,7 +100,7 @@ class _Source:
         return Span(start, end, line, start - self._lines[line - 1] + 1)
 
     def outer(self, start: int, end: int) -> Span:
-        """The same stretch, counted in the larger text if there is one."""
+        """Return the span in the enclosing text, if there is one."""
         inner, base = self.span(start, end), self._offset
         if base is None:
             return inner
@@ -126,7 +126,7 @@ def _parse(source: _Source) -> ParsedTree:
 
 
 def _measure(source: _Source) -> None:
-    """Length, quotes and brackets, before anything is built."""
+    """Check length, quotes and brackets before anything is built."""
     text = source.text
     if len(text) > MAX_LENGTH:
         source.exceed(f"the tree pattern is longer than {MAX_LENGTH:,} characters", MAX_LENGTH, len(text))
@@ -157,7 +157,7 @@ def _close(source: _Source, opened: list[re.Match[str]], found: re.Match[str]) -
 
 
 def _refuse_functions(source: _Source) -> None:
-    """What XPath calls, before it is read as a step with children."""
+    """Reject XPath function calls, which would otherwise be parsed as steps with children."""
     for found in _CALL.finditer(source.text):
         name, is_empty = found[1], found[2] is not None
         if name is None or name == "last" or not (is_empty or name in _FUNCTIONS):
@@ -191,7 +191,7 @@ def _function_hint(name: str) -> str:
 
 
 def _check_depth(source: _Source, pattern: TreePattern) -> None:
-    """Whoever walks, compares or prints the tree later may recurse on it: keep it shallow."""
+    """Limit the depth, as later passes walk, compare and print the tree recursively."""
     for part, depth in walk(pattern):
         if depth > MAX_DEPTH and part.span is not None:
             source.exceed(f"the pattern is deeper than {MAX_DEPTH} levels", part.span.start, part.span.end)
@@ -218,7 +218,7 @@ _Bounds: TypeAlias = "tuple[int, int | None]"
 
 @v_args(meta=True)
 class _Builder(Transformer_NonRecursive[Token, object]):
-    """Builds the tree from the leaves up; one for each text, as it collects names and warnings."""
+    """Builds the tree from the leaves up; one instance per text, as it collects names and warnings."""
 
     def __init__(self, source: _Source) -> None:
         super().__init__()
@@ -242,7 +242,7 @@ class _Builder(Transformer_NonRecursive[Token, object]):
             seen.add(name)
 
     def _build(self, meta: Meta, make: Callable[[Span], T]) -> T:
-        """Make a node; what it refuses about itself is reported at its place."""
+        """Build a node; errors of its constructor are raised with its span."""
         try:
             return make(self._source.span(meta.start_pos, meta.end_pos))
         except MeaningError as error:
@@ -312,7 +312,7 @@ class _Builder(Transformer_NonRecursive[Token, object]):
         return replace(found[1], span=self._source.span(meta.start_pos, meta.end_pos))
 
     def bare_step(self, meta: Meta, found: list[Token | NameTest | _Modifier]) -> TreeNode:
-        """A step without its axis: right after ``[`` it is a child, elsewhere it is not understood."""
+        """A step without its axis: directly after ``[`` it is a child, elsewhere a syntax error."""
         node = self._node(meta, Axis.CHILD, found)
         name = ("@" if node.is_attribute else "") + print_name(node.test)
         start = meta.start_pos
@@ -322,7 +322,7 @@ class _Builder(Transformer_NonRecursive[Token, object]):
             if before == ":":
                 hint = f"write :/{name} for a sibling; a namespace prefix and its name stand together, p:{name}"
             self._source.fail(f"/ or // is missing before {name}", start, start + len(name), hint)
-        # XPath writes [@id] so, and it has no other reading.
+        # XPath also writes [@id], and it has no other meaning.
         if not node.is_attribute:
             place = self._source.outer(start, start + len(name))
             text = f"line {place.line}, column {place.column}: [{name} is read as [/{name}, a child"
@@ -363,7 +363,7 @@ class _Builder(Transformer_NonRecursive[Token, object]):
         )
 
     def _check_order(self, predicate: TreePredicate, siblings: list[SiblingExpr]) -> None:
-        # A pattern keeps [ ] before ( ): moving a position there could change what it counts.
+        # A pattern stores [ ] before ( ): moving a position there could change the siblings it counts.
         if siblings and isinstance(predicate, Position | LastPosition) and predicate.span is not None:
             self._source.fail(
                 "a position stands after ( )",
@@ -417,7 +417,7 @@ class _Builder(Transformer_NonRecursive[Token, object]):
     def _number(self, token: Token) -> int | Decimal:
         start = token.start_pos or 0
         _, _, exponent = token.lower().partition("e")
-        # Python itself refuses to convert what is far too long; the nodes look at the value more closely.
+        # Python rejects conversions that are far too long; the nodes check the value itself.
         if len(token) > 2 * MAX_NUMBER_LENGTH or len(exponent.lstrip("+-0")) > len(str(MAX_EXPONENT)):
             self._source.exceed("the number is too long", start, start + len(token))
         return Decimal(token) if {".", "e", "E"} & set(token) else int(token)
@@ -443,7 +443,7 @@ def _explain(source: _Source, error: UnexpectedInput) -> NoReturn:
 
 
 def _hint(text: str, start: int, word: str) -> str | None:
-    """What people who write this usually mean."""
+    """Return a hint for a common mistake."""
     before = text[:start].rstrip()[-1:]
     if word == "=" and before == "=":
         return "one = compares for equality"
@@ -465,7 +465,7 @@ def _hint(text: str, start: int, word: str) -> str | None:
 
 
 def _due(expected: set[str]) -> str:
-    """What could stand here, from the most particular to the most general."""
+    """Return a hint on the expected syntax, from the most specific to the most general."""
     if "VARIABLE" in expected:
         return "after -> comes the name to return the node by: ->total"
     if "STRING" in expected:
@@ -480,5 +480,5 @@ def _due(expected: set[str]) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Messages are made of clauses here; people read sentences."""
+    """Capitalize and punctuate a message, as messages are composed of clauses."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")

@@ -1,21 +1,20 @@
-"""The tree part of the language: what stands between ``<<`` and ``>>``, as data, and its printed form.
+"""AST of tree patterns, the text between ``<<`` and ``>>``, and its printer.
 
 A tree pattern is a path of steps, ``//order[/total > 100]->o/item``. A step has an axis (``/`` child, ``//``
-descendant), a name test, perhaps a return name (``->o``), predicates in ``[ ]`` and one expression in ``( )``
+descendant), a name test, an optional return name (``->o``), predicates in ``[ ]`` and one expression in ``( )``
 over its children as siblings, ``(/author->a:/title:(/pages|/year)*)``. Paths inside ``[ ]`` and ``( )`` are
-relative to the step they belong to: ``//a`` there is a descendant of that step, never of the document.
+relative to their step: ``//a`` there is a descendant of that step, never of the document.
 
-Two siblings are joined by ``:`` (the very next element sibling) or ``::`` (any later one). The doubled colon
-is the weaker form of the single one, and XPath's ``axis::name`` cannot be meant, as axes here are only ``/``
-and ``//``.
+Siblings are joined by ``:`` (the next element sibling) or ``::`` (any later one). The double colon is the weaker
+form of the single one. It cannot be XPath's ``axis::name``, as the only axes are ``/`` and ``//``.
 
-A colon also parts a namespace prefix from its name. After the sibling colon a step always begins with its
-axis (or a group with its parenthesis), so a colon written without space between two names, ``/p:local`` or
-``/p:*``, is a prefix, and every other colon is the sibling operator.
+A colon also separates a namespace prefix from its name. After the sibling colon a step always begins with its
+axis (or a group with its parenthesis), so a colon without space between two names, ``/p:local`` or ``/p:*``, is
+a prefix, and every other colon is the sibling operator.
 
-Nodes are frozen and compare by meaning; spans count from the start of the tree text and take no part in
-equality. A node that could not be written down is refused when it is built, so every pattern can be printed
-and read back as the same pattern.
+Nodes are frozen and compare by value; spans count from the start of the tree text and are excluded from
+equality. Constructors reject nodes that have no text form, so every pattern can be printed and parsed back to
+the same pattern.
 """
 
 from __future__ import annotations
@@ -45,17 +44,17 @@ _VARIABLE = re.compile(r"[^\W\d]\w*")
 
 
 class Axis(Enum):
-    """How a step is reached from the step before it."""
+    """Axis from the previous step."""
 
     CHILD = "/"
     DESCENDANT = "//"
 
 
 class SiblingLink(Enum):
-    """How one sibling follows another."""
+    """Order of two siblings."""
 
     ADJACENT = ":"
-    """The very next element; text, comments and processing instructions between do not count."""
+    """The next element; text, comments and processing instructions in between are ignored."""
     LATER = "::"
     """Any later element of the same parent."""
 
@@ -85,7 +84,7 @@ class NameTest:
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """One step and what is demanded below it; ``next`` is the rest of the path.
+    """One step, the constraints below it, and the rest of the path in ``next``.
 
     The span covers the step with its ``[ ]`` and ``( )``, not the rest of the path.
     """
@@ -116,7 +115,7 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """``[/a]``, ``[/a:/b]``: the node has children (or descendants) of this shape."""
+    """``[/a]``, ``[/a:/b]``: the node has children (or descendants) that match the expression."""
 
     expr: SiblingExpr
     span: Span | None = span_field()
@@ -124,9 +123,9 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``[/total > 100]``: some node at the end of the path compares so; no path (``.``) is the node itself.
+    """``[/total > 100]``: true for some node at the end of the path; no path (``.``) compares the node itself.
 
-    The constant decides: with a number the comparison is numeric, with a string it is textual.
+    The type of the constant selects a numeric or a textual comparison.
     """
 
     path: TreeNode | None
@@ -145,7 +144,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """``[3]``: the third of its siblings that pass the step's test, counted from 1."""
+    """``[3]``: the third of the siblings that pass the step's test, counted from 1."""
 
     index: int
     span: Span | None = span_field()
@@ -158,14 +157,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class LastPosition:
-    """``[last()]``: the last of its siblings that pass the step's test."""
+    """``[last()]``: the last of the siblings that pass the step's test."""
 
     span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
 class SiblingSequence:
-    """Siblings in order; ``links[i]`` stands between item i and i + 1."""
+    """Siblings in order; ``links[i]`` joins items i and i + 1."""
 
     items: tuple[SiblingExpr, ...]
     links: tuple[SiblingLink, ...]
@@ -192,7 +191,7 @@ class SiblingAlternation:
 
 @dataclass(frozen=True, slots=True)
 class SiblingRepeat:
-    """An expression ``low`` to ``high`` times, each round the very next sibling (high None: no bound)."""
+    """An expression ``low`` to ``high`` times, each iteration at the next sibling (``high`` None: unbounded)."""
 
     item: SiblingExpr
     low: int
@@ -219,7 +218,7 @@ TreePart: TypeAlias = SiblingExpr | TreePredicate
 
 @dataclass(frozen=True, slots=True)
 class TreePattern:
-    """A whole tree pattern; every return name stands once."""
+    """A complete tree pattern; return names are unique."""
 
     root: SiblingExpr
     span: Span | None = span_field()
@@ -232,7 +231,7 @@ class TreePattern:
 
 
 def children(part: TreePart) -> tuple[TreePart, ...]:
-    """The direct parts, in the order they are printed."""
+    """Return the direct parts, in printed order."""
     match part:
         case TreeNode():
             after = (part.siblings, part.next)
@@ -252,7 +251,7 @@ def children(part: TreePart) -> tuple[TreePart, ...]:
 
 
 def walk(pattern: TreePattern) -> Iterator[tuple[TreePart, int]]:
-    """Every part with its depth (the root has 1), parents first, in the order printed; without recursion."""
+    """Yield every part with its depth (1 at the root) in preorder and printed order, without recursion."""
     waiting: list[tuple[TreePart, int]] = [(pattern.root, 1)]
     while waiting:
         part, depth = waiting.pop()
@@ -261,12 +260,12 @@ def walk(pattern: TreePattern) -> Iterator[tuple[TreePart, int]]:
 
 
 def return_names(pattern: TreePattern) -> tuple[str, ...]:
-    """The names nodes are returned by, in the order printed."""
+    """Collect the return names, in printed order."""
     return tuple(p.returns for p, _ in walk(pattern) if isinstance(p, TreeNode) and p.returns is not None)
 
 
 def print_tree(pattern: TreePattern) -> str:
-    """The canonical text: reading it gives the same pattern."""
+    """Print the canonical text; parsing it returns the same pattern."""
     return _print_expr(pattern.root)
 
 
@@ -350,7 +349,7 @@ def check_number(value: int | Decimal) -> None:
 
 
 def _refuse_attributes(expr: SiblingExpr) -> None:
-    """Attributes have no order: one cannot be a member of a run of siblings."""
+    """Reject attributes in sibling expressions: attributes have no order."""
     match expr:
         case TreeNode() if expr.is_attribute:
             name = print_name(expr.test)
@@ -362,5 +361,5 @@ def _refuse_attributes(expr: SiblingExpr) -> None:
             for branch in expr.branches:
                 _refuse_attributes(branch)
         case _:
-            # Sequences and repetitions have looked at their own members when they were built.
+            # Sequences and repetitions validate their own members in ``__post_init__``.
             return

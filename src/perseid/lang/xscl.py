@@ -1,7 +1,7 @@
-"""Reading XSCL: text to :class:`~perseid.lang.subscriptions.Subscription`, errors in plain words.
+"""XSCL parser: text to :class:`~perseid.lang.subscriptions.Subscription`.
 
-A text is cut at its keywords first, outside quotes and brackets; blocks are read as tree patterns are, and braces by
-their grammar. So an error in a block is that of a tree pattern, at its place in the whole text.
+The text is split at keywords outside quotes and brackets. Blocks use the tree pattern parser and braces have their own
+grammar, so an error in a block is a tree pattern error with its span in the whole text.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SHAPE = "S//book->b[//author->a] FOLLOWED BY{a = c, 1 day} S//blog->d[//author-
 
 
 def parse_subscription(text: str) -> Subscription:
-    """Read one subscription."""
+    """Parse one subscription."""
     try:
         return _Reader(text).read()
     except PatternError as error:
@@ -62,9 +62,9 @@ def parse_subscription(text: str) -> Subscription:
 
 
 def cut(text: str) -> tuple[str | None, str, str | None]:
-    """A text as what SELECT makes, what FROM asks for, and the name that PUBLISH gives; None is what is not said.
+    """Split a text into the SELECT template, the FROM query and the PUBLISH name; absent clauses are None.
 
-    ``SELECT *`` says nothing: it is what is made by default. Only what is cut off is looked at.
+    ``SELECT *`` also gives None, as it is the default. Only SELECT and PUBLISH are validated, not the query.
     """
     try:
         return _Reader(text).parts()
@@ -142,7 +142,7 @@ class _Reader:
     # clauses
 
     def _words(self, begin: int) -> Iterator[tuple[str, int, int]]:
-        """Keywords outside quotes and brackets."""
+        """Yield keywords outside quotes and brackets, with their offsets."""
         depth = 0
         for found in _SIGNS.finditer(self.text, begin):
             sign = found.group()
@@ -166,7 +166,7 @@ class _Reader:
         self.fail("{ is never closed.", opened, opened + 1, "End it with }: JOIN{a = b, 10 minutes}.")
 
     def _select(self) -> tuple[int, Construction | None]:
-        """Where FROM's content begins, and what SELECT makes; without SELECT there need be no FROM either."""
+        """Return the offset of the FROM query and the SELECT construction; without SELECT, FROM is optional."""
         head = re.compile(r"\s*(SELECT|FROM)(?!\w)", re.IGNORECASE).match(self.text)
         if head is None:
             return 0, None
@@ -184,7 +184,7 @@ class _Reader:
                 depth -= 1
             elif not found[2]:
                 depth += 1
-        if inside is not None:  # a tag is not closed: what is wrong is said of what stands before the last FROM
+        if inside is not None:  # a tag is not closed: report the error in the template before the last FROM
             self._construction(head.end(), inside)
         self.fail("SELECT has no FROM.", *head.span(1), f"As in: SELECT * FROM {_SHAPE}")  # noqa: S608  no SQL
 
@@ -245,7 +245,7 @@ class _Reader:
         predicate, (window, at) = read(load_grammar("xscl.lark"), self.text[start:end], builder, explain)
         try:
             found = parse_window(window.strip())
-        except PatternError as error:  # its place is counted in the window alone
+        except PatternError as error:  # its span is relative to the window text
             self.fail(f"This is no window: {window.strip()}.", at, end, error.hint or "As in: 10 minutes, or forever.")
         match found:
             case ast.TimeWindow(int() as micros):

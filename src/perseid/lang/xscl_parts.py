@@ -1,7 +1,7 @@
-"""Subscriptions in parts: what they ask for, what they make of it, and the name of the stream that is.
+"""Split subscription texts into the query, the construction of its output, and the name of the result stream.
 
-What is asked for is shared between subscriptions by its text, so SELECT and PUBLISH are cut off before. Many have the
-same parts, and are read once.
+Subscriptions share queries by text, so SELECT and PUBLISH are split off first. Many have the same parts, and each part
+is parsed once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PATTERN = re.compile(r"(?:\s|--[^\n]*\n)*pattern\s+[^\W\d]", re.IGNORECASE)
 
 
 def read_subscription(text: str) -> Subscription:
-    """Read one, in XSCL or as a pattern of ours."""
+    """Parse a subscription, in XSCL or in the pattern language."""
     if not isinstance(text, str) or not _PATTERN.match(text):
         return parse_subscription(text)
     try:
@@ -32,19 +32,19 @@ def read_subscription(text: str) -> Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A subscription's text, cut."""
+    """A subscription text, split into clauses."""
 
     source: str
-    """What it asks for."""
+    """Query text, without SELECT and PUBLISH."""
     select: str | None = None
-    """None where nothing is said of what is made."""
+    """XML template; None for the default output."""
     publish: str | None = None
     built: int | None = None
-    """The number of what is made, if SELECT or PUBLISH ask for it."""
+    """Construction number; None without SELECT and PUBLISH."""
 
 
 class Cutter:
-    """Cuts texts. What two subscriptions make that differ in nothing but their windows has one number."""
+    """Splits texts and numbers constructions. Subscriptions that differ only in their windows share a number."""
 
     def __init__(self) -> None:
         self._texts: list[tuple[str, str | None]] = []
@@ -53,7 +53,7 @@ class Cutter:
         self._checked: set[tuple[str, str | None, str | None]] = set()
 
     def parts(self, text: str) -> Parts:
-        """A text cut, after it has been found right where SELECT and PUBLISH are concerned."""
+        """Split a text. A text with SELECT or PUBLISH is validated first, once per shape."""
         if isinstance(text, str) and _PATTERN.match(text):
             return Parts(print_subscription(read_subscription(text)))
         low = text.lower() if isinstance(text, str) else ""
@@ -65,12 +65,12 @@ class Cutter:
         shape = shaped(source)
         key = (source if shape is None else shape.shape, select, publish)
         if key not in self._checked:
-            parse_subscription(text)  # what is wrong is said of the whole text
+            parse_subscription(text)  # parse the whole text, so that error spans refer to it
             self._checked.add(key)
         return Parts(source, select, publish, self._number(source, select, shape))
 
     def number(self, source: str) -> int:
-        """Of what is made where nothing is said of it."""
+        """Return the number of the default construction of a query."""
         return self._number(source, None, shaped(source))
 
     def _number(self, source: str, select: str | None, shape: Shaped | None) -> int:
@@ -81,7 +81,7 @@ class Cutter:
         return number
 
     def made(self, number: int) -> Subscription:
-        """A subscription that makes what has this number; read when it is first due, as most never are."""
+        """Return a subscription with this construction, parsed on first use because most are never needed."""
         if number not in self._read:
             source, select = self._texts[number]
             made = None if select is None else Construction(select)

@@ -1,7 +1,7 @@
-"""Many subscriptions are one with other constants and another window: their shape is read once.
+"""Subscription shapes: texts that differ only in constants and window are parsed once.
 
-A shape is the text with numbered marks in place of the constants behind comparisons. To find them takes one expression
-over the text; to read a shape takes a thousand times as long.
+A shape is the text with numbered marks in place of the constants after comparison operators. Extracting it takes one
+regular expression over the text; parsing it takes a thousand times as long.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _WINDOW = re.compile(r",([^,{}'\"]*)\}")
 _MARK, _NUMBER = "\ue000", 876_543_210_000_000
 _MANY = 999
 _LONGEST = 4_000
-"""Longer texts are read as they are: they are few, and no expression should run over them."""
+"""Longer texts are parsed directly: they are rare, and the regular expression should not run over them."""
 _SAME_WINDOW = "1 second"
 
 
 @dataclass(frozen=True)
 class Shaped:
-    """A subscription's text, taken apart."""
+    """A subscription text as shape, constants and window."""
 
     shape: str
     constants: tuple[Constant, ...]
@@ -40,7 +40,7 @@ class Shaped:
 
 
 def shaped(text: str) -> Shaped | None:
-    """A text as its shape and what fills it; None where it has to be read as it is."""
+    """Split a text into shape, constants and window; None if the text must be parsed directly."""
     if not isinstance(text, str) or len(text) > _LONGEST or _MARK in text or str(_NUMBER)[:9] in text:
         return None
     constants: list[Constant] = []
@@ -66,7 +66,7 @@ def shaped(text: str) -> Shaped | None:
 
 
 def place_of(value: Constant | None) -> int | None:
-    """Which constant a mark stands for; None for what is no mark."""
+    """Index of the constant that a mark replaces; None if the value is not a mark."""
     if isinstance(value, str):
         return int(value[1:]) if value.startswith(_MARK) else None
     if isinstance(value, int) and 0 <= value - _NUMBER <= _MANY:
@@ -75,7 +75,7 @@ def place_of(value: Constant | None) -> int | None:
 
 
 def fill_marks(value: T, constants: Sequence[Constant]) -> T:
-    """A parsed shape, or a part of it, with constants in place of its marks."""
+    """Replace the marks in a parsed shape, or a part of one, by constants."""
     return cast("T", _filled(value, constants)) if constants else value
 
 

@@ -1,5 +1,5 @@
-"""The reference: small programs that define what patterns mean, slowly. Tests compare engines with them.
+"""Reference implementations: small, slow programs that define the meaning of patterns. Tests compare engines with them.
 
-Production code does not import this package; a contract in pyproject.toml checks that. The one exception are explanations
-in :mod:`perseid.viz`: they trace the interpreter, because they explain the specification and decide no match.
+Production code does not import this package; a contract in pyproject.toml checks that. The only exception is
+:mod:`perseid.viz`: its explanations trace the interpreter, as they explain the specification and decide no match.
 """

@@ -1,9 +1,9 @@
-"""The plan run in plain Python, event by event: the reference every kernel is compared with.
+"""Reference interpreter of compiled plans, event by event; every kernel is compared with it.
 
-Unlike the oracle it never looks ahead: events are fed in order, time is advanced, and what is decided comes out at
-once. An attempt is one list of *items* in order of preference: options that wait for an event, acceptances that
-wait for a deadline, and matches that wait for something preferred to them to fail. An event replaces an option
-by the items that follow from it, in place, so the order stays the order of preference.
+Unlike the oracle it never looks ahead: events are fed in order, time advances, and decided matches are emitted at once.
+A run is one list of *items* in order of preference: options that wait for an event, acceptances that wait for a
+deadline, and matches that wait until all preferred items have failed. An event replaces an option in place by the items
+that follow from it, so the list stays in order of preference.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from perseid.semantics.scope import Bindings, MatchScope, holds, unify
 from perseid.semantics.values import Relation, identity, plain
 
 STEP_WORK = 8
-"""Work of an event that a partial match takes; an event that it is compared with is work of 1."""
+"""Work units of an event taken by a partial match; comparing an event with a partial match is 1 unit."""
 
 
 class Machine:
@@ -63,11 +63,11 @@ class Machine:
         self.forgetful = forgetful(plan, pattern)
         self.one = self.pattern.skip.mode != "none"
         self.capped = 0
-        """Attempts given up because more than the plan's cap were open."""
+        """Runs dropped because more than the plan's cap were open."""
         self.work = 0
-        """Work since the counter was set to 0, in eighths of a step of the search budget."""
+        """Work since the counter was reset, in eighths of a step of the search budget."""
         self.max_work: int | None = None
-        """Work after which a search is a :class:`SearchBudgetError`; None for no limit."""
+        """Work limit, beyond which a search raises :class:`SearchBudgetError`; None for no limit."""
         self.simulation = Simulation(self) if self.pattern.context is not None else None
 
     def _spend(self, eighths: int) -> None:
@@ -75,10 +75,10 @@ class Machine:
         if self.max_work is not None and self.work > self.max_work:
             raise SearchBudgetError(self.pattern.name, "steps", self.max_work // STEP_WORK, len(self.events))
 
-    # the outside
+    # public interface
 
     def feed(self, event: Event) -> None:
-        """The next event of the partition, in order."""
+        """Process the next event of the partition."""
         position = len(self.events)
         self.events.append(event)
         if self.simulation is not None:
@@ -101,7 +101,7 @@ class Machine:
             del kept[: len(kept) - cap]
 
     def advance(self, watermark: int) -> None:
-        """All events up to this time have been fed."""
+        """Advance the time: all events up to the watermark have been fed."""
         if self.simulation is not None:
             self.simulation.settle(len(self.events), watermark + 1)
             return
@@ -110,7 +110,7 @@ class Machine:
         self._resolve()
 
     def finish(self) -> None:
-        """There will be no further event."""
+        """End the input: there is no further event."""
         if self.simulation is not None:
             self.simulation.settle(len(self.events), END_OF_TIME)
             return
@@ -121,7 +121,7 @@ class Machine:
         self._resolve()
 
     def collect(self) -> list[RawMatch]:
-        """What was decided since the last call."""
+        """Return the matches decided since the last call."""
         if self.simulation is not None:
             found = self.simulation.found
             self.simulation.found = []
@@ -130,7 +130,7 @@ class Machine:
         return out
 
     def held(self) -> list[int]:
-        """Times at which matches may end that are found, or may be, but not decided yet."""
+        """Return the end times of matches that are found or still possible, but not decided."""
         if self.simulation is not None:
             return self.simulation.held()
         ends = [
@@ -146,7 +146,7 @@ class Machine:
     # items
 
     def _expand(self, thread: Thread, start: int, inner: bool) -> list[ListItem]:
-        """The items of a thread that has just taken an event."""
+        """Return the items of a thread that has just taken an event."""
         items: list[ListItem] = []
         for option in self.options(thread):
             if isinstance(option, Done):
@@ -165,7 +165,7 @@ class Machine:
             yield Pending(thread, end) if thread.watches else Complete(thread, end)
 
     def accepted_end(self, path: Thread, start: int) -> int | None:
-        """When a match that ends here ends; None where its bounds or guards refuse it."""
+        """Return the end time of a match accepted here; None if its bounds or guards fail."""
         closing = self.window_end(start)
         end = max([path.clock, *(closing if w.until is None else w.until for w in path.watches)])
         held = self.pattern.holds_for is None or end - self.events[start].time >= self.pattern.holds_for
@@ -173,7 +173,7 @@ class Machine:
         return end if allowed else None
 
     def broken(self, path: Thread, start: int, seen: int) -> bool:
-        """Among the first ``seen`` events, does something happen that the absences at the end rule out?"""
+        """Return True if the first ``seen`` events violate an absence at the end."""
         closing = self.window_end(start)
         for watch in path.watches:
             limit = closing if watch.until is None else watch.until
@@ -185,7 +185,7 @@ class Machine:
         return False
 
     def _breaks(self, path: Thread, start: int, position: int) -> bool:
-        """Does this event break an absence at the end?"""
+        """Return True if this event violates an absence at the end."""
         moment, closing = self.events[position].time, self.window_end(start)
         return any(
             moment <= (closing if w.until is None else w.until)
@@ -197,11 +197,11 @@ class Machine:
         return Wait(step, path)
 
     def state(self, path: Thread) -> object:
-        """Where a thread stands: its last step, rounds done, members of conjunctions done."""
+        """Return the state of a thread: its last step, iterations done, members of conjunctions done."""
         return path.taken[-1][0], tuple(register[0] for register in path.registers)
 
     def tested(self, step: int, path: Thread, position: int) -> bool:
-        """Would the step's ``must`` let this event pass?"""
+        """Return True if the event passes the step's ``must``."""
         bound = self._bound(path, step, position, path.unified)
         return all(self.check(test, bound, self.events[position]) for test in self.plan.steps[step].must)
 
@@ -223,7 +223,7 @@ class Machine:
                     out.append(item)
                 continue
             if not isinstance(item, Waiting):
-                # A thread that goes on did not wait in vain, even where one of its options did.
+                # A thread that is extended did not time out, even if one of its options did.
                 if not (isinstance(item, GivenUp) and id(item.thread) in committed):
                     out.append(item)
                 continue
@@ -239,10 +239,10 @@ class Machine:
         return self._count_out(out, position + 1)
 
     def _is_new(self, thread: Thread, reached: set[object]) -> bool:
-        """Has no preferred way come to the same point with this event?
+        """Return True unless a preferred thread has reached the same state with this event.
 
-        Where no condition looks back at what was bound, threads at one point have one future, so the less preferred
-        can never be needed: (A+)+ has one way, not one for each way to group its rounds.
+        If no condition reads earlier bindings, threads in one state have the same future, so the less preferred one is
+        redundant: (A+)+ has one thread, not one for each grouping of its iterations.
         """
         if not self.forgetful:
             return True
@@ -255,18 +255,18 @@ class Machine:
         return True
 
     def _unbroken(self, item: Waiting, position: int, start: int, inner: bool) -> Iterator[Waiting]:
-        """The option, unless this event breaks its absence; events of one time may still be taken if they are one."""
+        """Yield the option unless this event violates its absence; it may then still take events of the same time."""
         if item.broken is not None or not self.violated(item.wait, position, start, inner):
             yield item
         elif self.strictly_later:
             yield replace(item, broken=self.events[position].time)
 
     def _may_take(self, item: Waiting, position: int) -> bool:
-        """May this option take this event? What came before it in time has been dealt with."""
+        """Return True if this option may take this event; all earlier events have been processed."""
         return self.live(item.wait, item.thread, position, 0, True) and self.fits(item.wait, position)
 
     def _on_time(self, items: list[ListItem], now: int) -> list[ListItem]:
-        """Everything before ``now`` has been seen: windows that closed before it are closed."""
+        """Close the windows that end before ``now``; all events before it have been processed."""
         out: list[ListItem] = []
         for item in items:
             if isinstance(item, Waiting) and item.broken is not None and item.broken < now:
@@ -280,7 +280,7 @@ class Machine:
         return out
 
     def _count_out(self, items: list[ListItem], count: int) -> list[ListItem]:
-        """Give up options whose window by count is used up once ``count`` events have come."""
+        """Time out options with a count window that is exhausted after ``count`` events."""
         out: list[ListItem] = []
         for item in items:
             if isinstance(item, Waiting) and any(count - first >= n for n, first in item.limits):
@@ -307,7 +307,7 @@ class Machine:
             self.attempts.pop(0)
 
     def _decide(self, attempt: Attempt) -> bool:
-        """Emit what is decided; True where the attempt is over."""
+        """Emit decided matches; return True if the run is over."""
         blocked: set[tuple[int, ...]] = set()
         is_open = False
         for item in attempt.items:
@@ -354,7 +354,7 @@ class Machine:
     # instructions
 
     def begin(self, position: int) -> Iterator[Thread]:
-        """The ways in which this event can be the first of a match."""
+        """Yield the threads in which this event is the first of a match."""
         seed = Thread(0, 0, (CLEAR,) * self.plan.programs[0].registers)
         for option in self.options(seed):
             if isinstance(option, Wait) and self.fits(option, position):
@@ -376,11 +376,11 @@ class Machine:
         return False
 
     def options(self, thread: Thread) -> Iterator[Wait | Done]:
-        """What the thread can do next, the preferred way first; ways that come to the same are one."""
+        """Yield the next options of the thread in order of preference, without duplicates."""
         yield from self._follow(thread, set())
 
     def _follow(self, thread: Thread, seen: set[object]) -> Iterator[Wait | Done]:
-        """Follow the instructions that need no event. What differs on the way is the key; the rest stays as it was."""
+        """Follow instructions that need no event. The key has all fields that may change on the way."""
         key = (
             thread.pc, thread.registers, thread.hop, thread.together, thread.clock, thread.barrier, thread.watches,
             thread.zones, thread.untils, thread.spare, tuple(thread.current),
@@ -412,7 +412,7 @@ class Machine:
                 turn = self.plan.programs[thread.program].instructions[instruction.target]
                 assert isinstance(turn, p.LoopTurn)
                 if len(thread.taken) == mark and rounds >= turn.low:
-                    return  # An empty iteration stands for all that are still required; here none is.
+                    return  # An empty iteration counts as all missing ones; none is missing here.
                 # Without an upper bound, the count is capped at the lower one.
                 rounds = rounds + 1 if turn.high is not None else min(rounds + 1, max(turn.low, 1))
                 registers = thread.set(instruction.register, (rounds, mark, entered))
@@ -513,7 +513,7 @@ class Machine:
     # events
 
     def fits(self, option: Wait, position: int) -> bool:
-        """Is the event of the step's kind, and do the conditions that choose hold?"""
+        """Return True if the event has the step's kind and its conditions hold."""
         self.work += 1
         step = self.pattern.steps[option.step]
         event = self.events[position]
@@ -530,7 +530,7 @@ class Machine:
         )
 
     def take(self, option: Wait, position: int) -> Thread | None:
-        """The thread with the event, or None where ``must`` refuses it."""
+        """Return the thread extended with the event; None if ``must`` fails."""
         self._spend(STEP_WORK)
         thread, event = option.path, self.events[position]
         unified = unify(self.pattern.steps[option.step].unify, event, thread.unified)
@@ -559,7 +559,7 @@ class Machine:
         )
 
     def live(self, option: Wait, path: Thread, position: int, start: int, inner: bool) -> bool:
-        """May the option take an event here, whatever the event is? Windows of items are kept elsewhere."""
+        """Return True if the option may take any event at this position. Windows of items are checked elsewhere."""
         way, moment = option.path, self.events[position].time
         assert way.hop is not None
         if option.next and position != path.last + 1:
@@ -578,7 +578,7 @@ class Machine:
         return closing is None or moment <= closing
 
     def closing(self, option: Wait, start: int, inner: bool) -> int | None:
-        """The last time at which the option could take an event."""
+        """Return the last time at which the option could take an event."""
         way = option.path
         ends = [] if inner or not isinstance(self.pattern.within, ast.TimeWindow) else [self.window_end(start)]
         for zone in way.zones:
@@ -609,7 +609,7 @@ class Machine:
     # absence
 
     def violated(self, option: Wait, position: int, start: int, inner: bool) -> bool:
-        """Does something negated happen with this event before the option's own?"""
+        """Return True if this event completes something negated before the option's own event."""
         moment = self.events[position].time
         closing = self.closing(option, start, inner)
         if closing is not None and moment > closing:
@@ -621,12 +621,12 @@ class Machine:
         )
 
     def _from(self, watch: Watched, position: int) -> int:
-        """Where to look for what this event may complete: a single step is completed by the event itself."""
+        """Return the first position to search: only the event itself can complete a single-step program."""
         single = len(self.plan.programs[watch.program].instructions) == 2
         return position if single and position > watch.position else watch.position + 1
 
     def occurs(self, program: int, outer: Thread, low: int, high: int, since: int | None = None) -> bool:
-        """Does the program match somewhere among the events from ``low`` to before ``high``?"""
+        """Return True if the program matches some events from ``low`` to before ``high``."""
         registers = (CLEAR,) * self.plan.programs[program].registers
         seed = Thread(program, 0, registers, hop=c.Hop(Contiguity.SKIP), taken=outer.taken, current=outer.current,
                       unified=outer.unified)  # fmt: skip
@@ -657,7 +657,7 @@ class Machine:
 
     def check(self, predicate: int, thread: Thread, own: Event | None = None) -> bool:
         if self.local[predicate]:
-            # What one event decides names no step: a name in it is a column, one that a step is called included.
+            # A local predicate refers to no step: every name in it is a column, even one that equals a step name.
             return holds(self.predicates[predicate], MatchScope(frozenset(), Bindings(), own, self.relations))
         return self.holds(self.predicates[predicate], thread, own)
 
@@ -665,7 +665,7 @@ class Machine:
         return holds(expr, self.scope(thread, own))
 
     def scope(self, thread: Thread, own: Event | None) -> MatchScope:
-        """What an expression sees of a thread and the event at hand."""
+        """Return the expression scope of a thread and the current event."""
         events: dict[str, list[Event]] = {}
         current: dict[str, Event] = {}
         for step, position in thread.taken:

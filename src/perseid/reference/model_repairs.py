@@ -1,7 +1,7 @@
-"""What a repair of a model is: every sequence of steps tried, on a copy of the model, with all queries evaluated anew.
+"""Reference semantics of model repairs: try every sequence of steps on a copy, and evaluate all queries anew.
 
-On the way no constraint may have a match. Of all ways to one and the same model the best is returned. Slow and meant to
-be read.
+No constraint may have a match at any step. Of all fixes with the same resulting model the best is returned. It is slow
+and written to be read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from perseid.semantics.model_values import ordered
 
 
 def fixes_by_hand(queries: Queries, repairs: Iterable[r.Repair], graph: Graph, aims: Aims) -> list[Fix]:
-    """All fixes, the best first."""
+    """Return all fixes, the best first."""
     world = World(queries, tuple(repairs), aims)
     best: dict[frozenset[Fact], Fix] = {}
 
@@ -43,7 +43,7 @@ def fixes_by_hand(queries: Queries, repairs: Iterable[r.Repair], graph: Graph, a
 
 
 def climbed_by_hand(queries: Queries, repairs: Iterable[r.Repair], graph: Graph, aims: Aims) -> list[Fix]:
-    """Always the step after which objectives have the fewest matches, soft ones decide next; while it is better than before."""
+    """Hill climbing: take the step with the fewest objective matches (soft ones break ties) while it improves."""
     world = World(queries, tuple(repairs), aims)
     steps: tuple[Step, ...] = ()
     cost = Decimal(0)
@@ -62,7 +62,7 @@ def climbed_by_hand(queries: Queries, repairs: Iterable[r.Repair], graph: Graph,
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Models and the steps that lead from one to another."""
+    """Models and the steps between them."""
 
     queries: Queries
     repairs: tuple[r.Repair, ...]
@@ -80,7 +80,7 @@ class World:
                 yield Step(repair.name, match, changes, repair.cost, said(repair, match, done)), after
 
     def judge(self, graph: Graph) -> tuple[int, int]:
-        """How many matches objectives have, those that must have none and the soft ones."""
+        """Return the number of matches of the hard and of the soft objectives."""
         matches = self._matches(graph)
         return sum(len(matches[n]) for n in self.aims.hard), sum(len(matches[n]) for n in self.aims.soft)
 

@@ -1,8 +1,8 @@
-"""What queries over a model mean: everything computed from scratch, after every transaction, and compared.
+"""Reference semantics of model queries: recompute all queries after every transaction and compare the matches.
 
-Slow and meant to be read. A transaction is all changes of one moment; queries see its end. A match is *found* when
-it was not there before, *lost* when it is there no more, and *updated* when it stayed and a node among its parameters
-changed: an attribute has another value, or an edge at it came or went.
+It is slow and written to be read. A transaction is all changes of one point in time; queries are evaluated at its end.
+A match is *found* if it is new, *lost* if it is gone, and *updated* if it remains and a node among its parameters
+changed: a new attribute value, or an edge at it was added or removed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Row: TypeAlias = "dict[str, Value]"
 
 @dataclass(slots=True)
 class Recomputed:
-    """A model and the queries over it; every transaction is answered from scratch."""
+    """A model and its queries, recomputed from scratch in every transaction."""
 
     queries: Queries
     graph: Graph = field(init=False)
@@ -46,7 +46,7 @@ class Recomputed:
         self.matches = {name: set() for name in self.queries.queries}
 
     def transact(self, time: int, changes: Iterable[Change | Happening]) -> Told:
-        """All changes of one moment, in order."""
+        """Apply all changes of one point in time, in order."""
         asked, happened = told_apart(changes)
         if happened and not asked:
             return Told([], [], [], happened)
@@ -95,7 +95,7 @@ class Recomputed:
 
 
 def evaluate_all(queries: Queries, graph: Graph, moving: Callable[[Element, Moving], Value]) -> dict[str, set[Match]]:
-    """The matches of every query."""
+    """Return the matches of every query."""
     found: dict[str, set[Match]] = {}
     reader = _Reader(queries, graph, moving, found)
     for name, query in queries.queries.items():
@@ -131,7 +131,7 @@ class _Reader:
                 yield row
 
     def _joined(self, constraints: Iterable[m.Constraint], rows: list[Row]) -> list[Row]:
-        """Every row with every way to fulfil the constraints; those of absence last, when all else is bound."""
+        """Join the rows with the matches of all constraints; negations come last, when all variables are bound."""
         wanted = [c for c in constraints if not isinstance(c, m.No)]
         for constraint in wanted:
             variables, tuples = self._relation(constraint)
@@ -160,7 +160,7 @@ class _Reader:
                 return constraint.arguments, matches
 
     def _walks(self, edges: set[Match], low: int, high: int | None) -> set[Match]:
-        """Pairs that some walk of ``low`` to ``high`` edges joins."""
+        """Return the node pairs connected by some walk of ``low`` to ``high`` edges."""
         at: set[Match] = {(node, node) for node in self.graph.nodes}
         found = set(at) if low == 0 else set()
         seen: set[frozenset[Match]] = set()
@@ -171,7 +171,7 @@ class _Reader:
             if steps >= low:
                 found |= at
             if high is None:
-                # Walks without a bound end when the same ends come again.
+                # Unbounded walks end when a set of pairs repeats.
                 if frozenset(at) in seen:
                     break
                 seen.add(frozenset(at))
@@ -231,7 +231,7 @@ class _Reader:
 
 
 def _agreeing(row: Row, variables: tuple[str, ...], tuples: set[Match]) -> Iterator[Row]:
-    """What each tuple adds to a row, for those that agree with it, and with themselves where a variable comes twice."""
+    """Yield the bindings that each tuple adds to a row, if they agree with it and among repeated variables."""
     for values in tuples:
         new = dict(zip(variables, values, strict=True))
         if all(same(new[name], value) for name, value in zip(variables, values, strict=True)) and all(
@@ -241,7 +241,7 @@ def _agreeing(row: Row, variables: tuple[str, ...], tuples: set[Match]) -> Itera
 
 
 def _by_match(rows: list[Row]) -> list[Row]:
-    """In one order, so that a sum of doubles has one value."""
+    """Sort rows into one order, so that a sum of doubles is deterministic."""
     return sorted(rows, key=lambda row: match_key([row[name] for name in sorted(row)]))
 
 
@@ -249,5 +249,5 @@ _descending_key = cmp_to_key(lambda left, right: compare_values(right, left))
 
 
 def top_key(top: m.Top, keys: Sequence[Value]) -> list[object]:
-    """The first of the top is the least of these; null is below everything."""
+    """Return the sort key of the top: the smallest key is first; null is the lowest value."""
     return [(order_key if order.ascending else _descending_key)(key) for order, key in zip(top.by, keys, strict=True)]

@@ -1,23 +1,23 @@
-"""The specification: what a pattern means, by brute force.
+"""The specification: the meaning of a pattern, by exhaustive search.
 
-Give it the core form of a pattern, the events of one partition in order, and a *horizon*, the time up to
-which the stream is complete; it returns every match that no later event can change. It is slow and meant to
-be read. An engine that disagrees with it is wrong until proven right.
+The input is the core form of a pattern, the events of one partition in order, and a *horizon*, the time up to which the
+stream is complete; the output is every match that no later event can change. It is slow and written to be read. An
+engine that disagrees with it is wrong until proven right.
 
-How a match comes about
-  Every event that fits the pattern's first step starts an *attempt*. An attempt follows *paths*. After each
-  event a path has *options*, in order of preference: steps it can go on with, or to accept. Greedy repetition
-  prefers another round, reluctant prefers to leave, an earlier branch is preferred to a later one.
+Matching
+  Every event that matches the pattern's first step starts a *run*. A run follows *paths*. After each event a path
+  has *options*, in order of preference: steps that may follow, or to accept. Greedy repetition prefers another
+  iteration, reluctant prefers to leave, and an earlier branch is preferred to a later one.
 
   ``,``    the option may take only the very next event of the partition;
-  ``->``   the path goes on with the first later event that fits one of its ``,`` or ``->`` options, and never
-           past it; which of those options takes it is a matter of preference, and others are tried after it.
-           A round that a reluctant repetition could do without does not hold the path up: it takes the first
-           event that fits it, and is tried after the ways that pass that event over;
-  ``->>``  the option may take every later event that fits, each a *combination* of its own.
+  ``->``   the path takes the first later event that matches one of its ``,`` or ``->`` options, and never skips
+           it; the options that match it are tried in order of preference. An optional iteration of a reluctant
+           repetition does not commit the path: it takes the first event that matches it, and is tried after the
+           options that skip that event;
+  ``->>``  the option may take every later event that matches, each a separate *combination*.
 
-  For each start and each combination the most preferred path that reaches acceptance is a match. Then the
-  skip mode decides which starts count. Contexts, which decide by what partial matches may use an event, are in
+  For each start and each combination, the most preferred path that reaches acceptance is a match. The skip mode
+  then selects the starts. Contexts, which select the partial matches that may use an event, are in
   :mod:`perseid.semantics.contexts`.
 """
 
@@ -53,7 +53,7 @@ from perseid.semantics.values import Relation
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The matches of one partition, in order of their end, and the time up to which there will be no others."""
+    """Matches of one partition, sorted by end, and the time up to which they are complete."""
 
     found: list[Found]
     frontier: int | None
@@ -67,9 +67,9 @@ def judge(
     strictly_later: bool = False,
     relations: Mapping[str, Relation] | None = None,
 ) -> Judged:
-    """All matches of one partition, decided at the horizon (None: the stream has ended).
+    """Return all matches of one partition that are decided at the horizon (None: the stream has ended).
 
-    Timed-out attempts are among them, with that kind, where the pattern reports them.
+    Timed-out runs are included, with that kind, if the pattern reports them.
     """
     if pattern.strictly_later is not None:
         strictly_later = pattern.strictly_later
@@ -89,12 +89,12 @@ def judge(
 def completions(
     pattern: c.CorePattern, events: Sequence[Event], relations: Mapping[str, Relation] | None = None
 ) -> list[Found]:
-    """Every way in which a pattern is completed by the events of one partition, preferred or not, in order of the end.
+    """Return every way in which the events of one partition complete a pattern, preferred or not, sorted by end.
 
-    This is what uncertain streams ask: whether a pattern is completed at a time, and by how many ways, not which match is
-    told. Every way on waits for an event of its own: to leave a repetition and to go round again are two. Later means strictly
-    later, and events of one time stand beside one another: a step takes each of those that fit at the first time at which one
-    does (paper 5, Figure 2).
+    Uncertain streams use this: they need the times and the number of completions, not the selected match. Every
+    continuation waits for its own event: leaving a repetition and repeating it are two. Later means strictly later, and
+    events of one time are alternatives: a step takes each matching event at the first time that has one (Ré et al.
+    2008, Figure 2).
     """
     bench = Judge(pattern, events, None, True, relations or {}, every_way=True)
     outcomes = (o for start in range(len(events)) for o in bench.attempt(start) if isinstance(o, Found))
@@ -125,11 +125,11 @@ def _attempts(judge: Judge) -> Iterator[Found]:
             resume = _resume(judge, decided[0], start)
         elif undecided:
             judge.held.append(judge.events[start].time)
-            return  # Its match, should it come, decides which later starts count.
+            return  # Its match, if any, decides which later starts count.
 
 
 def _decide(outcomes: list[Outcome], *, one: bool) -> list[Found]:
-    """Outcomes come in order of preference: a match counts once nothing preferred to it is open."""
+    """Select matches from outcomes in order of preference: a match counts if no preferred outcome is open."""
     found: dict[tuple[int, ...], Found | None] = {}
     for outcome in outcomes:
         if isinstance(outcome, Found):
@@ -141,12 +141,12 @@ def _decide(outcomes: list[Outcome], *, one: bool) -> list[Found]:
                 found.setdefault(outcome.combination, None)
         if one and found:
             break
-    # Two combinations may, through different ways, come to the same events: that is one match.
+    # Two combinations may reach the same events on different paths: that is one match.
     return list({f.path.taken: f for f in reversed(found.values()) if f is not None}.values())[::-1]
 
 
 def _resume(judge: Judge, found: Found, start: int) -> int:
-    """The first position from which the next attempt may start."""
+    """Return the first position at which the next run may start."""
     skip = judge.pattern.skip
     if skip.mode == "past last":
         return found.path.last + 1
@@ -177,20 +177,20 @@ class Judge:
         self.strictly_later = strictly_later
         self.relations = relations
         self.every_way = every_way
-        """Whether each way on counts for itself, and takes every event of the time at which it first finds one."""
+        """True if continuations are independent and take every matching event of the first time that has one."""
         self.held: list[int] = []
-        """Times at which matches may end that are found, or may be, but not decided at the horizon."""
+        """End times of matches that are found or still possible, but not decided at the horizon."""
         self.names = frozenset(s.name for s in pattern.steps if s.name is not None)
 
-    # attempts
+    # runs
 
     def attempt(self, start: int) -> Iterator[Outcome]:
-        """Every outcome of the attempt that starts with this event, the preferred first."""
+        """Yield every outcome of the run that starts with this event, in order of preference."""
         for path in self.begin(start):
             yield from self.explore(path, start, len(self.events))
 
     def begin(self, start: int) -> Iterator[Path]:
-        """The ways in which this event can be the first of a match."""
+        """Yield the paths in which this event is the first of a match."""
         for option in self.options(Path((self.pattern.body, None))):
             if isinstance(option, Option) and self.fits(option, start):
                 path = self.take(option, start)
@@ -207,7 +207,7 @@ class Judge:
         return False
 
     def explore(self, path: Path, start: int, end: int, *, inner: bool = False) -> Iterator[Outcome]:
-        """Go on from a path with the events before ``end``; ``inner`` is the search for something negated."""
+        """Extend a path with the events before ``end``; ``inner`` is the search for something negated."""
         options = list(self.options(path))
         waiting = [o for o in options if isinstance(o, Option)]
         found: dict[int, list[int]] = {id(o): [] for o in waiting}
@@ -216,7 +216,7 @@ class Judge:
         mine = {p for _, p in path.taken} if inner else set()
         for position in range(path.last + 1, end):
             if position in mine:
-                continue  # What the match itself takes is no part of what must not be.
+                continue  # Events of the match itself are not part of a negated match.
             while behind < position and not self._simultaneous(behind, position):
                 waiting = [o for o in waiting if not self.violated(o, behind, start, inner)]
                 behind += 1
@@ -246,11 +246,11 @@ class Judge:
                     yield Stuck(path, given_up)
 
     def _has_found(self, before: Sequence[int], position: int) -> bool:
-        """Has an option found its event? Where every way counts, it takes all those of one time."""
+        """Return True if an option has found its event; with ``every_way``, it takes all those of one time."""
         return bool(before) and not (self.every_way and self.events[before[0]].time == self.events[position].time)
 
     def _simultaneous(self, earlier: int, later: int) -> bool:
-        """Where later steps must be strictly later, events of one time do not lie between one another."""
+        """Return True if two events of one time do not order each other, as later steps must be strictly later."""
         return self.strictly_later and self.events[earlier].time == self.events[later].time
 
     def _accept(self, path: Path, start: int, inner: bool) -> Iterator[Outcome]:
@@ -266,7 +266,7 @@ class Judge:
             yield Found(path, end)
 
     def accepted_end(self, path: Path, start: int) -> int | None:
-        """When a match that ends here ends, its absences included; None where its bounds or guards refuse it."""
+        """Return the end time of a match accepted here, including absences; None if its bounds or guards fail."""
         closing = self.window_end(start)
         end = max([path.clock, *(closing if w.until is None else w.until for w in path.watches)])
         if end > closing:
@@ -276,7 +276,7 @@ class Judge:
         return end if all(self.holds(guard, path) for guard in self.pattern.guards) else None
 
     def broken(self, path: Path, start: int, seen: int) -> bool:
-        """Among the first ``seen`` events, does something happen that the absences at its end rule out?"""
+        """Return True if the first ``seen`` events violate an absence at the end."""
         for watch in path.watches:
             limit = self.window_end(start) if watch.until is None else watch.until
             high = sum(1 for e in self.events[:seen] if e.time <= limit)
@@ -288,13 +288,13 @@ class Judge:
         return Option(step, path)
 
     def state(self, path: Path) -> object:
-        """Where a path stands: its last step, rounds done, members of conjunctions to come."""
+        """Return the state of a path: its last step, iterations done, pending members of conjunctions."""
         counts: list[tuple[int, ...]] = []
         todo = path.todo
         while todo is not None:
             task, todo = todo
             if isinstance(task, Round):
-                done = task.count - 1  # The round under way is not done.
+                done = task.count - 1  # The current iteration is not done.
                 enough = done if task.loop.high is not None else min(done, max(task.loop.low, 1))
                 counts.append((task.loop.id, enough))
             elif isinstance(task, Rest):
@@ -304,7 +304,7 @@ class Judge:
     # options
 
     def options(self, path: Path) -> Iterator[Option | Accept]:
-        """What the path can do next, the preferred first."""
+        """Yield the next options of the path in order of preference."""
         if path.todo is None:
             yield Accept(path)
             return
@@ -317,7 +317,7 @@ class Judge:
             case c.Seq():
                 todo: Todo = rest
                 for item, hop in zip(reversed(task.items[1:]), reversed(task.hops), strict=True):
-                    # An absence has no event of its own: the arrow that counts is the one behind it.
+                    # An absence has no event of its own: the arrow after it is the one that counts.
                     todo = (item, todo) if isinstance(item, c.Absent) else (hop, (item, todo))
                 yield from self.options(path._replace(todo=(task.items[0], todo)))
             case c.Alt():
@@ -367,7 +367,7 @@ class Judge:
         loop, count = task.loop, task.count
         idle = count > 0 and len(path.taken) == task.mark
         again = not idle and (loop.high is None or count < loop.high) and not self._over(path, task)
-        # A round that takes nothing stands for all rounds still owed; where none is owed it adds nothing.
+        # An empty iteration counts as all missing iterations; if none is missing, it adds nothing.
         enough = count - 1 < loop.low if idle else count >= loop.low
         leave = enough and all(self.holds(guard, path) for guard in loop.guards)
         for way in ("leave", "again") if loop.reluctant else ("again", "leave"):
@@ -385,7 +385,7 @@ class Judge:
                 yield from self.options(path_again)
 
     def _over(self, path: Path, task: Round) -> bool:
-        """Has the stop event come since the repetition's first event?"""
+        """Return True if the stop event has occurred since the repetition's first event."""
         if task.loop.until is None or len(path.taken) == task.entered:
             return False
         begun = path.taken[task.entered][1]
@@ -398,7 +398,7 @@ class Judge:
         return path if until is None else path._replace(clock=until, barrier=until)
 
     def _since(self, path: Path) -> int | None:
-        """What is absent after a timed absence, or after an event where later means strictly later, is later."""
+        """Return the time that negated events must exceed: the end of a timed absence or, if strict, the last clock."""
         return path.clock if self.strictly_later else path.barrier
 
     def _close(self, path: Path) -> Path | None:
@@ -411,7 +411,7 @@ class Judge:
         if isinstance(zone.within, ast.TimeWindow):
             closing = begin + _fixed(zone.within.duration)
             if path.clock > closing:
-                return None  # A timed absence at its end outlasts the zone.
+                return None  # A timed absence at its end lasts longer than the zone.
             mine = [w for w in path.watches if w.depth > len(path.zones) and w.until is None and w.conjunction is None]
             if mine:
                 watches = tuple(replace(w, until=closing) if w in mine else w for w in path.watches)
@@ -423,7 +423,7 @@ class Judge:
     # events
 
     def fits(self, option: Option, position: int) -> bool:
-        """Is this event of the step's kind, and do the conditions that choose hold?"""
+        """Return True if the event has the step's kind and its conditions hold."""
         step = self.pattern.steps[option.step]
         event = self.events[position]
         if not is_of_kind(event, step.kind):
@@ -445,7 +445,7 @@ class Judge:
         )
 
     def take(self, option: Option, position: int) -> Path | None:
-        """The path once the event is taken, or None where the step's ``must`` refuses what was chosen."""
+        """Return the path extended with the event; None if the step's ``must`` fails."""
         step = self.pattern.steps[option.step]
         event = self.events[position]
         path = option.path
@@ -468,13 +468,13 @@ class Judge:
         return path if all(self.holds(test, path, event) for test in step.must) else None
 
     def tested(self, step: int, path: Path, position: int) -> bool:
-        """Would the step's ``must`` let this event pass?"""
+        """Return True if the event passes the step's ``must``."""
         event = self.events[position]
         bound = path._replace(taken=(*path.taken, (step, position)), current={**path.current, step: position})
         return all(self.holds(test, bound, event) for test in self.pattern.steps[step].must)
 
     def live(self, option: Option, path: Path, position: int, start: int, inner: bool) -> bool:
-        """May the option take an event at this position at all, whatever the event is?"""
+        """Return True if the option may take any event at this position."""
         way = option.path
         hop = way.hop
         assert hop is not None
@@ -495,7 +495,7 @@ class Judge:
         return not any(self.stops(until, way, p) for until in way.untils for p in range(path.last + 1, position + 1))
 
     def _is_next(self, last: int, position: int) -> bool:
-        """Is it the very next event; where every way counts, one of the very next time at which there are any?"""
+        """Return True for the very next event; with ``every_way``, for all events of the next time."""
         if not self.every_way:
             return position == last + 1
         between = range(last + 1, position)
@@ -505,7 +505,7 @@ class Judge:
         return self.fits(Option(until, path), position)
 
     def closing(self, option: Option, start: int, inner: bool) -> int | None:
-        """The last time at which the option could take an event; None where nothing bounds it."""
+        """Return the last time at which the option could take an event; None if unbounded."""
         way = option.path
         ends = []
         if not inner and isinstance(self.pattern.within, ast.TimeWindow):
@@ -531,7 +531,7 @@ class Judge:
         return END_OF_TIME
 
     def _may_come(self, option: Option, path: Path, start: int) -> bool:
-        """Could an event after the horizon still be taken by this option?"""
+        """Return True if this option could take an event after the horizon."""
         if self.horizon is None:
             return False
         count = len(self.events)
@@ -547,7 +547,7 @@ class Judge:
         )
 
     def _given_up(self, option: Option, path: Path, start: int) -> int | None:
-        """When the option's window closed after it had waited in vain; None where it ended in another way."""
+        """Return the time at which the option's window closed without a match; None if it ended in another way."""
         closing = self.closing(option, start, False)
         limits = list(self._count_limits(option.path, start, False))
         inside = [
@@ -567,11 +567,11 @@ class Judge:
     # absence
 
     def violated(self, option: Option, position: int, start: int, inner: bool) -> bool:
-        """Does something that must not happen before the option's event happen with this one?"""
+        """Return True if this event completes something that must not occur before the option's event."""
         moment = self.events[position].time
         closing = self.closing(option, start, inner)
         if closing is not None and moment > closing:
-            return False  # The option has run out before.
+            return False  # The option has already timed out.
         if any(position - first >= n for n, first in self._count_limits(option.path, start, inner)):
             return False
         return any(
@@ -581,7 +581,7 @@ class Judge:
         )
 
     def occurs(self, body: c.Core, outer: Path, low: int, high: int, since: int | None = None) -> bool:
-        """Is there a match of the body among the events from ``low`` to before ``high``?"""
+        """Return True if the body matches some events from ``low`` to before ``high``."""
         mine = {p for _, p in outer.taken}
         for start in range(low, high):
             if start in mine or (since is not None and self.events[start].time <= since):
@@ -620,7 +620,7 @@ def _fixed(duration: ast.Duration) -> int:
 
 
 def oracle_matcher() -> Matcher:
-    """The specification itself, as a matcher."""
+    """Return the specification as a matcher."""
 
     def run(
         pattern: c.CorePattern,

@@ -1,4 +1,4 @@
-"""What the oracle follows: paths through a pattern, their options, and how an attempt can end."""
+"""Data structures of the oracle: paths through a pattern, their options, and the outcomes of a run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from perseid.lang.ast import Contiguity
 from perseid.semantics import core as c
 
 Todo: TypeAlias = "tuple[c.Core | c.Hop | Round | Rest | Close, Todo] | None"
-"""What is left of the pattern: a linked list of core elements and the markers below."""
+"""Rest of the pattern: a linked list of core elements and the markers below."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A repetition after ``count`` rounds.
+    """A repetition after ``count`` iterations.
 
-    It was entered when ``entered`` events were taken, and its last round began when ``mark`` were.
+    ``entered`` is the number of events taken at its start, ``mark`` the number at the start of its last iteration.
     """
 
     loop: c.Loop
@@ -29,7 +29,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A conjunction with these members still to come; it was entered when ``entered`` events were taken."""
+    """A conjunction with its pending members; ``entered`` is the number of events taken at its start."""
 
     all: c.All
     members: tuple[int, ...]
@@ -43,42 +43,42 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """An absence being watched: no match of ``body`` after ``position`` (and after the time ``since``)."""
+    """An active absence: no match of ``body`` after ``position`` (and after the time ``since``)."""
 
     body: c.Core
     position: int
     since: int | None
     until: int | None
     depth: int
-    """How many zones were open; an absence at the end of a zone lasts until that zone's window closes."""
+    """Number of open zones; an absence at the end of a zone lasts until that zone's window closes."""
     conjunction: int | None = None
-    """Lasts until this conjunction is done, and not only until the next event."""
+    """The absence lasts until this conjunction is complete, not only until the next event."""
 
 
 class Path(NamedTuple):
-    """One way through the pattern so far; positions are indexes into the partition's events.
+    """A partial path through the pattern; positions are indices into the partition's events.
 
-    A named tuple: the oracle makes millions of changed copies, and those of a frozen dataclass take twice as long or more.
+    A named tuple: the oracle makes millions of modified copies, which take at least twice as long with a dataclass.
     """
 
     todo: Todo
     hop: c.Hop | None = None
     together: bool = False
-    """The next event may have the same time as the last: both belong to one conjunction."""
+    """The next event may have the same time as the last, as both belong to one conjunction."""
     taken: tuple[tuple[int, int], ...] = ()
     current: Mapping[int, int] = MappingProxyType({})
     unified: Mapping[str, object] = MappingProxyType({})
     clock: int = 0
-    """The time of the last event, or the end of a timed absence after it."""
+    """Time of the last event, or the end of a timed absence after it."""
     barrier: int | None = None
-    """The end of a timed absence: the next event must be later."""
+    """End of a timed absence: the next event must be later."""
     watches: tuple[Watch, ...] = ()
     zones: tuple[tuple[c.Zone, int | None], ...] = ()
     untils: tuple[int, ...] = ()
-    """Stop conditions of the repetition whose next round would begin here."""
+    """Stop conditions of the repetition of which the next iteration would begin here."""
     combination: tuple[int, ...] = ()
     spare: bool = False
-    """The next event would begin a round that a reluctant repetition could do without."""
+    """The next event would begin an optional iteration of a reluctant repetition."""
 
     @property
     def last(self) -> int:
@@ -87,7 +87,7 @@ class Path(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A step the path could go on with; ``path`` is what is left once it has taken its event."""
+    """A step that may follow; ``path`` is the state once the step has taken its event."""
 
     step: int
     path: Path
@@ -108,7 +108,7 @@ class Accept:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A path that reached acceptance; ``end`` is the time of its last part, a timed absence included."""
+    """A path that reached acceptance; ``end`` is the time of its last part, including a timed absence."""
 
     path: Path
     end: int
@@ -124,7 +124,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """A path that waited in vain until a window closed, and when that was."""
+    """A path that timed out, and the time at which its window closed."""
 
     path: Path
     end: int

@@ -1,4 +1,4 @@
-"""The interpreter as a matcher of finished events, beside the oracle and the kernels."""
+"""The reference interpreter as a matcher of finite events, comparable with the oracle and the kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perseid.semantics.values import Relation
 
 
 def plan_matcher(plan: Plan) -> Matcher:
-    """The interpreter as a matcher of the plan's patterns."""
+    """Return the interpreter as a matcher of the plan's patterns."""
     by_name = {pattern.name: pattern for pattern in plan.patterns}
 
     def run(

@@ -1,11 +1,11 @@
-"""The meaning of subscriptions: every subscription, every pair of documents, every choice of nodes.
+"""Reference semantics of subscriptions: every subscription, every pair of documents, every choice of nodes.
 
-This is the specification of paper 3's queries, as ``oracle`` is that of sequences: short, slow, and obviously right.
-``FOLLOWED BY`` asks for 0 < t2 - t1 <= T; ``JOIN`` for |t2 - t1| <= T, either order, equal times too. A document is never
-joined with itself, nothing is used up, and what lies in one document decides nothing about another but by its values.
+This is the specification of XSCL queries (Hong et al. 2007), as ``oracle`` is that of sequences: short, slow, simple.
+``FOLLOWED BY`` requires 0 < t2 - t1 <= T; ``JOIN`` requires |t2 - t1| <= T in either order, equal times included. A
+document is never joined with itself, matches consume nothing, and documents are related only by their values.
 
-What is found is told by the nodes that take part in equalities and the nodes where their ways part: the paper's
-RoutT. All else of a block only has to be there, in whatever way.
+A notification is identified by the nodes in equalities and their lowest common ancestors: the paper's RoutT. The rest
+of a block only needs to match in some way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Embedding: TypeAlias = Mapping[Node, Found]
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """A document of a stream; two that say the same are two."""
+    """A document of a stream, compared by identity."""
 
     id: int
     time: int
@@ -38,15 +38,16 @@ class Document:
 
 @dataclass(frozen=True)
 class Notification:
-    """That two documents are what a subscription asks for."""
+    """A pair of documents that matches a subscription."""
 
     subscription: str
     left: int
     right: int
     nodes: tuple[tuple[int, ...], tuple[int, ...]]
-    """The nodes of the left document and those of the right one, by :func:`node_numbers`, each in the order of the block's steps.
+    """Nodes of the left and of the right document, by :func:`node_numbers`, each in the order of the block's steps.
 
-    Neither variables nor alternatives are named: what several alternatives of an OR find in the same nodes is one.
+    Variables and alternatives are not part of the identity: several alternatives of an OR that match the same nodes are
+    one notification.
     """
 
 
@@ -55,7 +56,7 @@ def notifications(
     documents: Sequence[Document],
     namespaces: Mapping[str, str] | None = None,
 ) -> set[Notification]:
-    """All that is due."""
+    """Return all notifications."""
     found: set[Notification] = set()
     for name, subscription in subscriptions.items():
         for related in normal_forms(subscription):
@@ -69,10 +70,9 @@ def results(
     documents: Sequence[Document],
     namespaces: Mapping[str, str] | None = None,
 ) -> dict[Notification, str]:
-    """All that is due, with what SELECT makes of it.
+    """Return all notifications with their SELECT output.
 
-    A variable stands for every node that it is in some way in which the blocks lie in the two documents and the
-    notification is this one.
+    A variable has every node that it binds in some embedding of the blocks with this notification.
     """
     made: dict[Notification, str] = {}
     for name, subscription in subscriptions.items():
@@ -121,7 +121,7 @@ def _of_one(
 
 
 def in_time(related: Related, left: int, right: int) -> bool:
-    """Are the times of two documents as the subscription asks?"""
+    """Return True if the times of two documents satisfy the subscription."""
     apart = right - left
     if related.relation is Relation.JOIN:
         apart = abs(apart)
@@ -131,7 +131,7 @@ def in_time(related: Related, left: int, right: int) -> bool:
 
 
 def _named(block: Block, side: int, way: Embedding, namespaces: Mapping[str, str]) -> Iterator[tuple[str, Found]]:
-    """Every variable of a block that lies so, with its nodes."""
+    """Yield every variable of an embedded block, with its nodes."""
     for node, found in way.items():
         yield from ((name, found) for name in names_at(block, side, node))
         if isinstance(found, Element):
@@ -147,7 +147,7 @@ def _embeddings(
     asked: set[Node],
     namespaces: Mapping[str, str],
 ) -> Iterable[Embedding]:
-    """Every way in which the block's nodes lie in a document, those that are compared with constants as they should be."""
+    """Yield every embedding of the block's nodes in a document that satisfies the conditions on constants."""
     if document.stream != block.stream:
         return
     known = known_prefixes(block.tree, namespaces)
@@ -161,9 +161,9 @@ def _embeddings(
 def _below(
     reading: Reading, step: tp.TreeNode, node: Node, place: Place, asked: set[Node]
 ) -> Iterator[dict[Node, Found]]:
-    """Every way in which a step, and what is asked for below it, lies in a place."""
+    """Yield every embedding of a step, and of the queried nodes below it, at a place."""
     branches = {there: one for there, one in below(node, step) if any(a[: len(there)] == there for a in asked)}
-    # What nobody asks for only has to be there.
+    # Nodes that no comparison uses only need to exist.
     demands = [one for number, one in enumerate(step.predicates) if (*node, number) not in branches]
     demanded = tp.TreeNode(
         step.axis, step.test, step.is_attribute, None, (), step.siblings, None if (*node, -1) in branches else step.next

@@ -1,4 +1,4 @@
-"""What the interpreter keeps: threads in a program, and the items of an attempt in order of preference."""
+"""State of the reference interpreter: threads in a program, and the items of a run in order of preference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perseid.lang.ast import Contiguity
 from perseid.semantics import core as c
 
 Register: TypeAlias = tuple[int, int, int]
-"""Loops: rounds done, events taken when the round began and when the loop did. Conjunctions: a bit per member done."""
+"""Loops: iterations done, events taken at iteration and loop start. Conjunctions: members done (bits), 0, events."""
 CLEAR: Register = (0, 0, 0)
 
 
@@ -36,9 +36,9 @@ class OpenZone:
 
 
 class Thread(NamedTuple):
-    """A point in a program with everything bound on the way; positions count the partition's events.
+    """A position in a program with its bindings; event positions index the partition's events.
 
-    A named tuple, as the oracle's `Path` is: changed copies of one are cheap.
+    It is a named tuple, like the oracle's ``Path``, because modified copies are cheap.
     """
 
     program: int
@@ -67,7 +67,7 @@ class Thread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A thread that stands before ``TakeEvent``."""
+    """A thread at ``TakeEvent``."""
 
     step: int
     path: Thread
@@ -83,14 +83,14 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A thread that stands before ``AcceptMatch``."""
+    """A thread at ``AcceptMatch``."""
 
     path: Thread
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting:
-    """An option of ``thread``, which has just taken an event; ``broken`` is when its absence was broken."""
+    """An option of ``thread``, which has just taken an event; ``broken`` is the time its absence was violated."""
 
     thread: Thread
     wait: Wait
@@ -101,7 +101,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pending:
-    """Accepted, once the absences at its end are over."""
+    """Accepted, pending the absences at its end."""
 
     thread: Thread
     end: int
@@ -115,7 +115,7 @@ class Complete:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenUp:
-    """An option that waited in vain until its window closed, at its place in the order."""
+    """An option that timed out, at its position in the order of preference."""
 
     thread: Thread
     end: int

@@ -1,7 +1,7 @@
-"""The meaning of tree patterns: what each part of one finds in a document, by trying everything.
+"""Reference semantics of tree patterns, by exhaustive search.
 
-This is the specification of regular tree patterns (paper 1), as ``oracle`` is that of sequences. docs/semantics.md says
-the same in words. The evaluation is :class:`perseid.semantics.trees.Reading`, with which subscriptions make their output too.
+This is the specification of regular tree patterns (CEDMFT), described in docs/semantics.md, as ``oracle`` is that of
+sequences. The evaluation is :class:`perseid.semantics.trees.Reading`, which subscriptions use for their output too.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from perseid.semantics.trees import Place, Reading, Results, known_prefixes
 
 
 def find_trees(pattern: tp.TreePattern, root: Element, namespaces: Mapping[str, str] | None = None) -> Results | None:
-    """What a pattern returns of a document; None where the document does not match it.
+    """Return the results of a pattern in a document; None if the document does not match.
 
-    ``namespaces`` says what prefixes stand for; the empty prefix is that of names without one.
+    ``namespaces`` maps prefixes to URIs; the empty prefix applies to names without one.
     """
     known = known_prefixes(pattern, namespaces or {})
     return Reading(root, known, pattern).expression(pattern.root, Place((root,)))

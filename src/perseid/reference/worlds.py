@@ -1,13 +1,14 @@
-"""What a pattern means over an uncertain stream, by brute force: every possible world, and the oracle in each.
+"""Reference semantics of patterns over uncertain streams: enumerate all possible worlds and run the oracle in each.
 
-A *chain* is what is believed of one key: at each of its steps one event with some value, or none. Chains are independent of
-one another. A world is one choice for every chain at every step; its probability is the product of what the choices have.
-The answer is, for each group and time, the probability of all worlds in which the pattern is completed there
-(:func:`perseid.reference.oracle.completions`), and how many matches are to be expected: the sum over all worlds of their
-probability times the number of matches that are completed there. One match is the events that are taken, each as a step of the pattern:
-another event, or the same as another step, is another match; that the pattern comes to the same by several paths is not.
+A *chain* is the distribution of one key: at each of its steps one event with some value, or none. Chains are mutually
+independent. A world is one choice for every chain at every step; its probability is the product of the probabilities of
+its choices. The result, for each group and time, is the total probability of the worlds in which the pattern is
+completed at that time (:func:`perseid.reference.oracle.completions`), and the expected number of matches: the sum over
+all worlds of their probability times the number of matches completed then. A match is identified by the events taken
+and their steps: another event, or the same event at another step, is another match; several paths to the same events
+are one match.
 
-This is slow and meant to be read. Engines are compared with it.
+It is slow and written to be read. Engines are compared with it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Choice: TypeAlias = "tuple[tuple[str, object], ...] | None"
 
 @dataclass(frozen=True)
 class Possible:
-    """That an event with this value happens at a step, given what happened at the step before."""
+    """Probability of an event with this value at a step, given the choice at the step before."""
 
     value: Choice
     probability: float
@@ -40,19 +41,19 @@ class Possible:
 
 @dataclass(frozen=True)
 class Chain:
-    """What is believed of one key: a table for each step. What a table leaves out is no event."""
+    """Distribution of one key: a table for each step. The remaining probability of a table is that of no event."""
 
     type: str
     key: Mapping[str, object]
-    """The columns that are certain."""
+    """The certain columns."""
     steps: Sequence[tuple[int, Sequence[Possible]]]
-    """By time. With ``every`` these are all steps, also those without rows; without it, the distinct times of this chain's rows: at
-    other times the chain has no step, no event, and keeps its value."""
+    """In time order. With ``every`` these are all steps, including those without rows; without it, the distinct times
+    of this chain's rows: at other times the chain has no step and no event, and its value does not change."""
     linked: bool = False
-    """Whether a step depends on the one before it; then the first depends on no event."""
+    """True if a step depends on the one before it; the first step is then conditioned on no event."""
 
     def paths(self, until: int) -> Iterator[tuple[float, tuple[Choice, ...]]]:
-        """Everything that may happen up to a time, with its probability."""
+        """Yield every path up to a time, with its probability."""
         ways: list[tuple[float, tuple[Choice, ...]]] = [(1.0, ())]
         for time, table in self.steps:
             if time > until:
@@ -67,10 +68,10 @@ class Chain:
         yield from ways
 
     def since(self, time: int) -> Chain:
-        """The chain without what was before a time: its first step is as probable as it is by itself, and those behind it depend
-        on it as they did.
+        """Return the chain from a time on: its first step has its marginal distribution, later steps are unchanged.
 
-        A pattern within some time is completed at t as it is without a bound by the chains since t less that time.
+        A pattern with a window is completed at t if the pattern without it is completed at t by the chains since t
+        minus the window.
         """
         later = [(at, table) for at, table in self.steps if at >= time]
         if self.linked and later:
@@ -84,9 +85,9 @@ class Chain:
 
 @dataclass(frozen=True)
 class HiddenChain:
-    """What readings say of one key: a hidden value at each step, which cannot be seen, and how likely each makes the reading.
+    """Readings of one key: a hidden value at each step, and the likelihood of the reading under each value.
 
-    What is asked of a time is answered from the readings up to it, and of the ``lag`` steps behind it.
+    The result at a time uses the readings up to it and of the ``lag`` steps after it.
     """
 
     type: str
@@ -95,13 +96,13 @@ class HiddenChain:
     initial: Sequence[float]
     transitions: Sequence[Sequence[float]]
     steps: Sequence[tuple[int, Sequence[float]]]
-    """By time: for each value, the probability of what was read."""
+    """In time order: for each value, the probability of the reading."""
     lag: int | None = 0
-    """None: all readings there are."""
+    """None: all readings are used."""
     linked: bool = field(default=True, init=False)
 
     def paths(self, until: int) -> Iterator[tuple[float, tuple[Choice, ...]]]:
-        """Everything that may be hidden up to a time, with its probability given the readings that count."""
+        """Yield every hidden path up to a time, with its probability given the readings in use."""
         asked = sum(time <= until for time, _ in self.steps)
         if asked == 0:
             yield 1.0, ()
@@ -123,7 +124,7 @@ class HiddenChain:
 
 @dataclass
 class Answer:
-    """Of a group at a time: how probable it is that the pattern is completed, and by how many matches on average."""
+    """Result for a group at a time: probability that the pattern is completed, and expected number of matches."""
 
     probability: float = 0.0
     expected: float = 0.0
@@ -135,10 +136,10 @@ def answers(
     certain: Sequence[Event] = (),
     relations: Mapping[str, Relation] | None = None,
 ) -> dict[tuple[tuple[object, ...], int], Answer]:
-    """The answers that are above 0, by group and time; ``certain`` are events that happen in every world."""
+    """Return the nonzero results by group and time; ``certain`` are events that happen in every world."""
     times = sorted({time for chain in chains for time, _ in chain.steps} | {event.time for event in certain})
     out: dict[tuple[tuple[object, ...], int], Answer] = defaultdict(Answer)
-    # What later readings say changes the past; without readings one look at the whole is enough.
+    # Later readings change the distribution of earlier values; without readings, one evaluation is enough.
     hidden = any(isinstance(chain, HiddenChain) for chain in chains)
     for until in times if hidden else times[-1:]:
         for weight, happened in worlds(chains, until):
@@ -155,7 +156,7 @@ def answers(
 
 
 def worlds(chains: Sequence[Chain | HiddenChain], until: int) -> Iterator[tuple[float, list[Event]]]:
-    """Every possible world up to a time: its probability, and the events that happen in it."""
+    """Yield every possible world up to a time: its probability and its events."""
     for paths in product(*(list(chain.paths(until)) for chain in chains)):
         weight = 1.0
         events: list[Event] = []

@@ -1,4 +1,4 @@
-"""Parameters get their values: ``:threshold`` becomes a constant before a pattern is compiled."""
+"""Bind parameters: ``:threshold`` becomes a constant before a pattern is compiled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
 
 
 def literal_of(value: object) -> ex.Literal:
-    """A Python value as a constant of the language."""
+    """Convert a Python value to a literal."""
     match value:
         case None:
             return ex.Literal("null", None)
@@ -65,7 +65,7 @@ def literal_of(value: object) -> ex.Literal:
 
 
 def bind(pattern: ast.Pattern, values: Mapping[str, object] | None = None) -> ast.Pattern:
-    """The pattern with its parameters replaced by values, defaults included; none may be left open."""
+    """Replace the parameters of a pattern by values or defaults; raise if one has neither."""
     values = dict(values or {})
     declared = {p.name: p for p in pattern.parameters}
     for name in values:
@@ -91,7 +91,7 @@ def bind(pattern: ast.Pattern, values: Mapping[str, object] | None = None) -> as
 
 
 def check_declared(pattern: ast.Pattern) -> None:
-    """Raise an error for a ``:name`` that the head of the pattern does not declare; warn of a declared one without a use."""
+    """Raise if a ``:name`` is not declared in the head of the pattern; warn about declared names without a use."""
     declared = {p.name for p in pattern.parameters}
     for param in _params(pattern):
         if param.name not in declared:
@@ -145,7 +145,7 @@ def _value(pattern: ast.Pattern, parameter: ast.Parameter, value: object) -> tup
 
 
 def _as(wanted: str, value: object) -> ex.Literal:
-    """What people write for a type: 899.5 for a decimal, '10 minutes' for a duration."""
+    """Convert common notations of a type: 899.5 for a decimal, '10 minutes' for a duration."""
     if wanted == "decimal" and isinstance(value, float) and math.isfinite(value):
         return literal_of(Decimal(repr(value)))
     if wanted == "duration" and isinstance(value, str):
@@ -160,7 +160,7 @@ def _a(kind: str) -> str:
 
 
 def signed(literal: ex.Literal, span: ex.Span | None = None) -> ex.Expr:
-    """A constant as the parser reads it: a negative one is written with a minus sign."""
+    """Return a constant as the parser builds it: a negative one is a unary minus."""
     if literal.kind in ("integer", "decimal", "double", "duration") and str(literal.value).startswith("-"):
         value = literal.value
         positive = value.copy_negate() if isinstance(value, Decimal) else -value  # type: ignore[operator]

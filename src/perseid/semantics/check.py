@@ -1,7 +1,7 @@
-"""Patterns against a schema: every name known, every expression typed, every parameter fit for its place.
+"""Check patterns against a schema: resolve every name, and type every expression and parameter.
 
-Without a schema the columns are unknown, and only what no schema could make right is refused. Nothing here
-knows the source text: errors carry spans, and whoever holds the text attaches it with ``locate``.
+Without a schema the columns are unknown, and only patterns that are wrong under every schema are rejected. Errors carry
+spans; the caller attaches the source text with ``locate``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from perseid.semantics.scope import Bindings, MatchScope
 from perseid.semantics.typing import check_condition, described, infer, member_type
 
 Columns: TypeAlias = "Mapping[str, t.Type] | None"
-"""The columns of a step's event; None where nothing says which it has."""
+"""Columns of a step's event; None if unknown."""
 
 _SHOWN_NAMES = 12
 _MAX_CHAIN = 100
@@ -41,10 +41,10 @@ _NOTHING = MatchScope(frozenset(), Bindings())
 
 
 def check(file_or_pattern: ast.PatternFile | ast.Pattern, schema: t.EventSchema | None = None) -> list[c.CorePattern]:
-    """The core form of each pattern, in the order written, once nothing is wrong with any of them.
+    """Validate patterns and return their core forms, in source order.
 
-    Parameters take their defaults. One without a default stays a parameter where it is a value; where it is
-    a length of time, one that contradicts nothing stands in for it: such a core is to look at, not to run.
+    Parameters take their defaults. Without a default, a value parameter stays a parameter, and a duration parameter is
+    replaced by a placeholder that passes every check: such a core can be inspected but not run.
     """
     patterns = (file_or_pattern,) if isinstance(file_or_pattern, ast.Pattern) else file_or_pattern.patterns
     checker = _Checker(patterns, schema)
@@ -52,7 +52,7 @@ def check(file_or_pattern: ast.PatternFile | ast.Pattern, schema: t.EventSchema 
 
 
 def parameter_types(pattern: ast.Pattern) -> dict[str, t.Type]:
-    """The declared types, once each is a type, is declared once, and fits its default."""
+    """Return the declared types; raise if one is unknown, declared twice, or does not fit its default."""
     found: dict[str, t.Type] = {}
     for parameter in pattern.parameters:
         name = parameter.name
@@ -108,7 +108,7 @@ def _default_fits(declared: t.Type, default: ex.Literal) -> bool:
 
 
 def _check_uses(node: object, types: Mapping[str, t.Type]) -> None:
-    """A list stands behind ``in``, a length of time is declared as a duration."""
+    """Reject list parameters outside ``in``, and parameters used as durations but declared otherwise."""
     if isinstance(node, ex.InList) and len(node.items) == 1 and isinstance(node.items[0], ex.Param):
         _check_uses(node.value, types)
         return
@@ -144,10 +144,10 @@ def _is_length(node: object, role: str) -> bool:
 
 
 def _with_lengths(node: object, defaults: Mapping[str, ex.Literal]) -> Any:
-    """The tree with every length of time a number.
+    """Replace every duration parameter by a number.
 
-    An open upper bound becomes the longest there is and an open lower one the shortest, so that no check of
-    one length against another fails for a value nobody has given.
+    Without a default, an upper bound becomes the maximum duration and a lower bound the minimum, so that no comparison
+    of two durations fails for an unbound value.
     """
     if isinstance(node, tuple):
         return tuple(_with_lengths(child, defaults) for child in node)
@@ -168,7 +168,7 @@ def _with_lengths(node: object, defaults: Mapping[str, ex.Literal]) -> Any:
 
 
 def _with_values(node: object, defaults: Mapping[str, ex.Literal]) -> Any:
-    """The tree with every parameter that has a default replaced by it, in the parameter's place."""
+    """Replace every parameter that has a default by it, at the parameter's span."""
     if isinstance(node, ex.Param):
         default = defaults.get(node.name)
         return node if default is None else signed(default, node.span)
@@ -205,7 +205,7 @@ class _Checker:
         types = parameter_types(pattern)
         _check_uses(replace(pattern, parameters=()), types)
         defaults = {p.name: p.default for p in pattern.parameters if p.default is not None}
-        # Types are judged by what parameters are declared as, contradictions by what they are by default.
+        # Type checks use the declared types of parameters, contradiction checks their defaults.
         typed = replace(_with_lengths(pattern, defaults), parameters=())
         for step in _untils(typed.match):
             self._columns(step.kind, step.span)
@@ -234,7 +234,7 @@ class _Checker:
         return None
 
     def _fed(self, name: str, span: ex.Span | None) -> Columns:
-        """The columns of another pattern's matches."""
+        """Return the columns of another pattern's matches."""
         if name in self.trail:
             if name == self.trail[-1]:
                 raise MeaningError(
@@ -258,7 +258,7 @@ class _Checker:
         return self.outputs[name]
 
     def _check_bare(self, pattern: ast.Pattern) -> None:
-        """A bare column in ``where`` or ``return``: a schema says which steps have it."""
+        """Reject a bare column in ``where`` or ``return`` over several steps, by the columns of each in the schema."""
         steps = list(ast.steps(pattern.match))
         columns = [self._columns(s.kind, _head(s.span, _kind(s))) for s in steps]
         hidden = {id(s) for s in _negated(pattern.match)}
@@ -341,7 +341,7 @@ class _Checker:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What names mean in one place of a pattern: the environment expressions are typed in."""
+    """Typing environment of one location in a pattern."""
 
     core: c.CorePattern
     columns: list[Columns]
@@ -400,7 +400,7 @@ class _Names:
         return self.core.step_named(name) is not None
 
     def plain(self, expr: ex.Expr) -> ex.Expr:
-        """``t.amount`` as ``amount`` in t's own condition: two ways to write one thing."""
+        """Rewrite ``t.amount`` to ``amount`` in t's own condition, where they are equivalent."""
         own = None if self.own is None else self.core.steps[self.own].name
         if own is not None and isinstance(expr, ex.Ref) and expr.parts[0] == own and len(expr.parts) > 1:
             return ex.Ref(expr.parts[1:])
@@ -414,7 +414,7 @@ def _inside(type_: t.Type, path: tuple[str, ...], ref: ex.Ref) -> t.Type:
 
 
 def _unified(core: c.CorePattern, columns: list[Columns]) -> dict[str, t.Type]:
-    """The type of every unified name; its places must agree."""
+    """Return the type of every unified name; its columns must have compatible types."""
     found: dict[str, tuple[c.CoreStep, t.Type]] = {}
     names = _Names(core, columns, {}, {})
     for step in core.steps:
@@ -452,7 +452,7 @@ def _check_conjunct(expr: ex.Expr, env: _Names) -> None:
 
 
 def _check_sense(expr: ex.Expr, env: _Names) -> None:
-    """Comparisons that read well and can only have one outcome."""
+    """Reject well-typed comparisons that can only have one outcome."""
     for part in ex.walk(expr):
         if isinstance(part, ex.Binary):
             _check_null(part)
@@ -502,7 +502,7 @@ def _check_itself(expr: ex.Binary, env: _Names) -> None:
 
 
 def _head(span: ex.Span | None, name: str) -> ex.Span | None:
-    """The part of a step's span that is its type."""
+    """Return the part of a step's span that covers its type."""
     if span is None or span.end - span.start < len(name):
         return span
     return ex.Span(span.start, span.start + len(name), span.line, span.column)

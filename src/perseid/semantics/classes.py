@@ -1,15 +1,15 @@
-"""How hard a pattern is over an uncertain stream: the classes of paper 5, decided from the pattern and the stream's keys.
+"""Query classes of patterns over uncertain streams (Lahar, Ré et al. 2008), from the pattern and the keys.
 
-Regular: every condition is about one event, and no variable is shared; an automaton carries the probability.
-Extended Regular: shared variables stand in every step, in the key of its stream: each binding is a Regular query of its own,
-and independent of the others. Safe: that holds for a prefix, and what follows takes other events: of other types, or with another
-constant in a column of the key. All else is Unsafe:
-already the simplest queries outside are #P-hard (Propositions 3.18 and 3.19), and are sampled.
+Regular: every condition is about one event, and no variable is shared; an automaton carries the probability. Extended
+Regular: shared variables occur in every step, in the key of its stream; each binding is a separate Regular query,
+independent of the others. Safe: that holds for a prefix, and the rest takes other events: of other types, or with
+another constant in a column of the key. All others are Unsafe: already the simplest of them are #P-hard (Propositions
+3.18 and 3.19), and are sampled.
 
-Conditions in brackets are part of a subgoal, ``must`` is the selection behind it; both are where the paper has pushed them. A
-column of ``partition by`` is a constant in each group. Windows and absences of one event, which the paper has not, stay in the class of the
-rest: a situation of the automaton has an age, and a safe plan is followed, for each step, over the steps that a window reaches
-back to. A safe plan with other bounds on time is not, and such patterns are Unsafe.
+Conditions in brackets are part of a subgoal and ``must`` is the selection after it; both are pushed down as in the
+paper. A column of ``partition by`` is a constant in each group. The paper has no windows and no absences of one event;
+they do not change the class: a configuration of the automaton has an age, and a safe plan is evaluated, for each step,
+over the steps that a window reaches back to. A safe plan with other time bounds is rejected, and the pattern is Unsafe.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class QueryClass(Enum):
 
 @dataclass(frozen=True)
 class Keys:
-    """What is known of a kind of event: the columns of its key, which are certain, and those that are not."""
+    """Columns of an event type: its key, which is certain, and its uncertain columns."""
 
     key: tuple[str, ...] | None
-    """None: all columns, as of certain events."""
+    """None: all columns, as for certain events."""
     uncertain: tuple[str, ...] = ()
 
     def has(self, column: str) -> bool:
@@ -50,16 +50,16 @@ class Keys:
 
 @dataclass(frozen=True)
 class Reg:
-    """An automaton for a prefix whose variables all have values."""
+    """Automaton of a prefix with all variables bound."""
 
     steps: tuple[int, ...]
     items: int
-    """How many items of the sequence it has."""
+    """Number of items of the sequence."""
 
 
 @dataclass(frozen=True)
 class Project:
-    """True for some value of a variable: bindings are independent."""
+    """Independent project: true for some value of a variable."""
 
     variable: str
     plan: SafePlan
@@ -67,7 +67,7 @@ class Project:
 
 @dataclass(frozen=True)
 class Then:
-    """A plan, and then one step that takes events which no step of the plan can take."""
+    """A plan, then one step that takes events which no step of the plan can take."""
 
     plan: SafePlan
     step: int
@@ -78,17 +78,17 @@ SafePlan = Reg | Project | Then
 
 @dataclass(frozen=True)
 class Classified:
-    """The class, why, and what evaluation needs: variables that are bound apart, and the plan where there is one."""
+    """Query class, the reason, and inputs of the evaluation: per-binding variables and the safe plan."""
 
     kind: QueryClass
     why: str
     bound: tuple[str, ...] = ()
-    """Variables each of whose bindings is a query of its own."""
+    """Variables with an independent query per binding."""
     plan: SafePlan | None = None
 
 
 def local_form(pattern: c.CorePattern) -> c.CorePattern:
-    """The same pattern, with variables in conditions read from the event at hand where its step has them."""
+    """Rewrite variables in conditions to columns of the current event, where its step binds them."""
     steps = []
     for step in pattern.steps:
         own = {name: path for path, name in step.unify}
@@ -108,9 +108,9 @@ def _with_own(expr: ex.Expr, own: Mapping[str, ex.Ref]) -> ex.Expr:
 
 
 def grounded(pattern: c.CorePattern, bound: Iterable[str], *, others: bool = True) -> c.CorePattern:
-    """The pattern for one value of each of these variables, asked of events that have it: they need not be compared any more.
+    """Return the pattern for input with one value per bound variable, without the comparisons of these variables.
 
-    Nor need ``others`` that stand in one place. Null is no value of a variable.
+    With ``others``, variables that occur only once are dropped too. Null is not a value of a variable.
     """
     free = set(bound)
     if others:
@@ -128,14 +128,14 @@ def grounded(pattern: c.CorePattern, bound: Iterable[str], *, others: bool = Tru
 
 
 def classify(pattern: c.CorePattern, streams: Mapping[str, Keys]) -> Classified:
-    """The class of a pattern, in its local form, over streams with these keys, by type of event."""
+    """Classify a pattern in its local form over streams with these keys, by event type."""
     crossing = _crossing(pattern)
     if crossing is not None:
         return Classified(QueryClass.UNSAFE, f"{crossing} looks at two events: a predicate that is not local")
     steps = tuple(step.id for step in pattern.steps)
     shared = _shared(pattern, steps)
     if not shared:
-        # A variable in the key of every step need not be shared to tell queries apart.
+        # A variable in the key of every step separates queries even if it is not shared.
         alone = (
             ()
             if is_strict(pattern)
@@ -160,7 +160,7 @@ def classify(pattern: c.CorePattern, streams: Mapping[str, Keys]) -> Classified:
 
 
 def is_strict(pattern: c.CorePattern) -> bool:
-    """Does a step have to be the very next event, whatever that is?"""
+    """Return True if some step or iteration must be the very next event."""
     return any(
         hop.contiguity is ast.Contiguity.NEXT
         for element in c.each(pattern.body)
@@ -171,13 +171,13 @@ def is_strict(pattern: c.CorePattern) -> bool:
 
 
 def _has_comma(pattern: c.CorePattern) -> bool:
-    """Is a step of a sequence strict, and not only the iterations of a repetition?"""
+    """Return True if a step of a sequence is strict, not only the iterations of a repetition."""
     sequences = (element for element in c.each(pattern.body) if isinstance(element, c.Seq))
     return any(hop.contiguity is ast.Contiguity.NEXT for one in sequences for hop in one.hops)
 
 
 def _crossing(pattern: c.CorePattern) -> str | None:
-    """A condition that one event does not decide, as text."""
+    """Return the text of a condition over more than one event, or None."""
     for step in pattern.steps:
         for expr in (*(k.expr for k in step.choose), *step.must):
             if not event_local(expr, step, pattern):
@@ -186,7 +186,7 @@ def _crossing(pattern: c.CorePattern) -> str | None:
 
 
 def _shared(pattern: c.CorePattern, steps: Sequence[int]) -> list[str]:
-    """Variables that stand in more than one of the steps, or in one that is repeated."""
+    """Return the variables that occur in more than one of the steps, or in a repeated one."""
     places: dict[str, int] = {}
     for number in steps:
         step = pattern.steps[number]
@@ -196,7 +196,7 @@ def _shared(pattern: c.CorePattern, steps: Sequence[int]) -> list[str]:
 
 
 def _dependent(pattern: c.CorePattern, streams: Mapping[str, Keys], steps: Iterable[int], variable: str) -> str | None:
-    """Why these steps are not syntactically independent on a variable (Definition 3.4); None where they are."""
+    """Return the reason why these steps are not syntactically independent on a variable (Definition 3.4), or None."""
     columns: dict[str, str] = {}
     for number in steps:
         step = pattern.steps[number]
@@ -216,7 +216,7 @@ def _dependent(pattern: c.CorePattern, streams: Mapping[str, Keys], steps: Itera
 
 
 def bound_column(pattern: c.CorePattern, streams: Mapping[str, Keys], variable: str) -> dict[str, str]:
-    """By type of event: the column of its key that a variable is."""
+    """Return the key column of a variable, by event type."""
     found: dict[str, str] = {}
     for step in pattern.steps:
         if isinstance(step.kind, ast.EventType) and step.kind.name in streams:
@@ -227,13 +227,13 @@ def bound_column(pattern: c.CorePattern, streams: Mapping[str, Keys], variable: 
 
 
 def window_of(pattern: c.CorePattern) -> int | None:
-    """How many microseconds a match may last, where a window of time says so."""
+    """Return the time window in microseconds, or None."""
     within = pattern.within
     return within.duration if isinstance(within, ast.TimeWindow) and isinstance(within.duration, int) else None
 
 
 def _is_bounded_otherwise(pattern: c.CorePattern) -> bool:
-    """Has it a window that is not one of time?"""
+    """Return True for a window other than a time window."""
     return not isinstance(pattern.within, ast.Forever | None) and window_of(pattern) is None
 
 
@@ -249,9 +249,9 @@ def _whole(pattern: c.CorePattern) -> str:
 
 
 def _items(pattern: c.CorePattern) -> list[c.Core] | None:
-    """The items of a plain sequence of single and repeated steps without bounds; None where it is something else.
+    """Return the items of a plain sequence without time bounds; None for any other pattern.
 
-    A comma rules a safe plan out wherever it stands, also inside a group or a repetition; so do consecutive iterations.
+    A comma rules out a safe plan anywhere, also inside a group or a repetition; so do consecutive iterations.
     """
     if is_strict(pattern) or _is_bounded_otherwise(pattern) or pattern.holds_for is not None:
         return None
@@ -267,7 +267,7 @@ def _items(pattern: c.CorePattern) -> list[c.Core] | None:
 def _plan(
     pattern: c.CorePattern, streams: Mapping[str, Keys], items: Sequence[c.Core], env: frozenset[str]
 ) -> tuple[SafePlan | None, str]:
-    """Algorithm 1, with what Equation 3 takes for granted: both sides of a sequence draw on different chains."""
+    """Algorithm 1, with the assumption of Equation 3 made explicit: both sides of a sequence use different chains."""
     steps = tuple(step for item in items for step in c.takes(item))
     free = [x for x in _shared(pattern, steps) if x not in env]
     if not free:
@@ -300,9 +300,9 @@ def _plan(
 
 
 def _cannot_unify(one: c.CoreStep, other: c.CoreStep, streams: Mapping[str, Keys]) -> bool:
-    """No event can be taken by both steps: they take different types, or a column of the key has different constants in them.
+    """Return True if no event can be taken by both steps: their types or constants in a key column differ.
 
-    Events that differ in their key are of different chains, which are independent.
+    Events with different keys belong to different chains, which are independent.
     """
     if not isinstance(one.kind, ast.EventType) or not isinstance(other.kind, ast.EventType):
         return False
@@ -316,9 +316,9 @@ def _cannot_unify(one: c.CoreStep, other: c.CoreStep, streams: Mapping[str, Keys
 
 
 def key_constants(step: c.CoreStep, keys: Keys) -> dict[str, tuple[ex.Literal, ...]]:
-    """By column of the key: constants to one of which every event is equal that the step takes.
+    """Return, by key column, the constants that a step's conditions allow.
 
-    Only conditions that choose the event count: a test comes after the event is chosen, whatever its key is.
+    Only conditions that select the event count: ``must`` is tested after the event is selected, whatever its key.
     """
     found: dict[str, tuple[ex.Literal, ...]] = {}
     for condition in step.choose:
@@ -342,7 +342,7 @@ def _conjuncts(expr: ex.Expr) -> Iterator[ex.Expr]:
 
 
 def _equated(expr: ex.Expr) -> tuple[ex.Ref | None, tuple[ex.Literal, ...]]:
-    """A column and the constants to one of which a condition says that it is equal; None where it says something else."""
+    """Return a column and the constants it is compared with for equality; None for other conditions."""
     match expr:
         case ex.Binary(op="=", left=ex.Ref() as value, right=ex.Literal() as constant):
             return value, (constant,)
@@ -358,9 +358,9 @@ _NUMBERS = ("integer", "decimal", "double")
 
 
 def _differ(one: ex.Literal, other: ex.Literal) -> bool:
-    """Can no value be equal to both constants, whatever the type of its column is?
+    """Return True if no value equals both constants, whatever the type of the column.
 
-    Numbers differ if they do so as doubles. Of constants of different kinds nothing is claimed.
+    Numbers differ if they differ as doubles. Constants of different kinds are assumed not to differ.
     """
     if one.kind in _NUMBERS and other.kind in _NUMBERS:
         return float(one.value) != float(other.value)  # type: ignore[arg-type]
@@ -368,7 +368,7 @@ def _differ(one: ex.Literal, other: ex.Literal) -> bool:
 
 
 def shown(plan: SafePlan, pattern: c.CorePattern) -> str:
-    """A plan in the paper's notation."""
+    """Format a plan in the paper's notation."""
     match plan:
         case Reg():
             named = "; ".join(_called(pattern, number) for number in plan.steps)

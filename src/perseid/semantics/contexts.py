@@ -1,19 +1,19 @@
-"""Event contexts: which partial matches may use an event (paper 2, Section 4.4; Snoop for three of them).
+"""Event contexts: the partial matches that may use an event (Dávid et al. 2016, Section 4.4; three are from Snoop).
 
-Here a partial match is one path, kept in a list per partition; each event is offered to the list in order.
-A partial match that can go on with several options takes the preferred one and never comes back.
+A partial match is one path, stored in a list per partition; each event is offered to the list in order. A partial match
+with several options for an event takes the preferred one and does not backtrack.
 
   chronicle         an event goes to the oldest partial match that can use it, otherwise it may start one;
   immediate         chronicle, and an event that none can use and that starts none ends them all;
   strict immediate  at most one partial match; an event it cannot use ends it and may itself start another;
   continuous        every start opens a partial match, and an event goes to all that can use it;
-  recent            a partial match is not used up, and a newer one at the same state replaces it. Of two partial
-                    matches the newer is the one that took its last event later; where both took the same one, the
-                    events before it decide in the same way, and one that has no event before it is the older;
-  cumulative        one partial match, which also gathers every further event of the steps it has passed.
+  recent            a partial match is not consumed, and a newer one at the same state replaces it. Of two partial
+                    matches, the newer is the one that took its last event later; if both took the same event, the
+                    events before it are compared in the same way, and one without an event before it is the older;
+  cumulative        one partial match, which also collects every further event of the steps it has passed.
 
-Under chronicle and immediate a round that a reluctant repetition could do without does not take an event that
-could start a new partial match: ``A+? -> B`` on A A B B gives two matches, ``A+ -> B`` one.
+Under chronicle and immediate, an optional iteration of a reluctant repetition does not take an event that could start a
+new partial match: ``A+? -> B`` on A A B B gives two matches, ``A+ -> B`` one.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from perseid.semantics.events import Event
 END_OF_TIME = 2**63
 
 Path: TypeAlias = Any
-"""What the bench calls a path: it has ``taken``, ``last``, ``clock``, ``watches``, ``current``."""
+"""A path of the bench; it has ``taken``, ``last``, ``clock``, ``watches``, ``current``."""
 Option: TypeAlias = Any
-"""A step the path can go on with (it has ``step``), or an acceptance (it has not); both have ``path``."""
+"""A step that may follow (with ``step``), or an acceptance (without); both have ``path``."""
 
 
 class Bench(Protocol):
-    """What a context asks of whoever follows the paths: the oracle, or the interpreter of a plan."""
+    """Interface between a context and the interpreter of paths: the oracle, or the interpreter of a plan."""
 
     @property
     def pattern(self) -> CorePattern: ...
@@ -69,7 +69,7 @@ class Completed:
 
 
 def contextual_matches(bench: Bench, horizon: int | None) -> Simulation:
-    """The whole partition under the pattern's context."""
+    """Process a whole partition under the pattern's context."""
     simulation = Simulation(bench)
     for position in range(len(bench.events)):
         simulation.offer(position)
@@ -78,7 +78,7 @@ def contextual_matches(bench: Bench, horizon: int | None) -> Simulation:
 
 
 class Simulation:
-    """The list of partial matches, offered one event after the other."""
+    """The list of partial matches, updated event by event."""
 
     def __init__(self, bench: Bench) -> None:
         assert bench.pattern.context is not None
@@ -86,7 +86,7 @@ class Simulation:
         self.partials: list[Path] = []
         self.found: list[Completed] = []
         self.went_on: list[Path] = []
-        """Partial matches that another grew from (recent): they did not wait in vain."""
+        """Partial matches that another was extended from (recent); they do not count as timed out."""
         self.rule = {
             Selection.CHRONICLE: self._chronicle,
             Selection.IMMEDIATE: self._immediate,
@@ -105,7 +105,7 @@ class Simulation:
     # completion
 
     def settle(self, seen: int, now: int) -> None:
-        """Complete and drop what is decided once the events before ``seen`` have passed and it is ``now``."""
+        """Complete or drop partial matches that are decided after the events before ``seen`` at time ``now``."""
         kept = []
         for path in self.partials:
             verdict = self._verdict(path, seen, now)
@@ -116,7 +116,7 @@ class Simulation:
         self.partials = kept
 
     def _verdict(self, path: Path, seen: int, now: int) -> Completed | bool | None:
-        """A match; or False where the partial match is over; or None where it goes on."""
+        """Return a match; False if the partial match is over; None if it is still open."""
         start = path.taken[0][1]
         waiting = False
         late: int | None = None
@@ -131,7 +131,7 @@ class Simulation:
                 closing = self.judge.closing(option, start, False)
                 if closing is not None and closing < now:
                     late = closing if late is None else late
-                elif now < END_OF_TIME:  # At the end of the stream no option waits any longer.
+                elif now < END_OF_TIME:  # At the end of the stream no option is pending.
                     waiting = True
         if waiting:
             return None
@@ -140,14 +140,14 @@ class Simulation:
         return False
 
     def _accept(self, path: Path, start: int, seen: int, now: int) -> Completed | bool | None:
-        """A match; or False where it never will be one; or None where an absence is not over."""
+        """Return a match; False if it can never be one; None while an absence is pending."""
         end = self.judge.accepted_end(path, start)
         if end is None or self.judge.broken(path, start, seen):
             return False
         return Completed(path, end) if not path.watches or end < now else None
 
     def _dead(self, option: Option, path: Path, seen: int, now: int) -> bool:
-        """Has something passed that keeps this option from taking an event now or later?"""
+        """Return True if an earlier event prevents this option from taking an event now or later."""
         judge = self.judge
         passed = range(path.last + 1, seen)
         if any(judge.stops(until, option.path, p) for until in option.path.untils for p in passed):
@@ -159,7 +159,7 @@ class Simulation:
         )
 
     def held(self) -> list[int]:
-        """Times at which partial matches that could be accepted, and still wait for more, would end."""
+        """Return the end times of partial matches that could be accepted but wait for more events."""
         ends = []
         for path in self.partials:
             for option in self.judge.options(path):
@@ -170,7 +170,7 @@ class Simulation:
         return ends
 
     def wakes(self) -> Iterator[int]:
-        """Times whose passing, without a further event, may decide something."""
+        """Yield timers: times that may decide something when they pass without a further event."""
         for path in self.partials:
             start = path.taken[0][1]
             for option in self.judge.options(path):
@@ -184,7 +184,7 @@ class Simulation:
     # use
 
     def _usable(self, path: Path, position: int) -> Option | None:
-        """The preferred option with which this partial match can use the event."""
+        """Return the preferred option with which this partial match can use the event."""
         start = path.taken[0][1]
         for option in self.judge.options(path):
             if (
@@ -200,7 +200,7 @@ class Simulation:
         return next(self.judge.begin(position), None)
 
     def _go_on(self, path: Path, option: Option, position: int) -> None:
-        """Replace a partial match by itself with the event; ``must`` may end it instead."""
+        """Replace a partial match by itself extended with the event; ``must`` may end it instead."""
         after = self.judge.take(option, position)
         at = self.partials.index(path)
         self.partials[at : at + 1] = [] if after is None else [after]
@@ -208,7 +208,7 @@ class Simulation:
     # the contexts
 
     def _chronicle(self, position: int) -> bool:
-        """True where the event was used or started something."""
+        """Return True if the event was used or started a partial match."""
         fresh = self._start(position)
         for path in self.partials:
             option = self._usable(path, position)
@@ -226,7 +226,7 @@ class Simulation:
         return used
 
     def _end_all(self, position: int) -> None:
-        """End all partial matches; those that the event completes, as one that ends a repetition does, are matches."""
+        """End all partial matches; those that the event completes, such as by ending a repetition, are matches."""
         self.settle(position + 1, self.judge.events[position].time)
         self.partials.clear()
 
@@ -265,7 +265,7 @@ class Simulation:
             if after is not None:
                 newer.append(after)
                 self.went_on.append(path)
-        # The list is in order of recency: a partial match that replaces another is the newest, and so goes last.
+        # The list is in order of recency: a partial match that replaces another is the newest and goes last.
         states: dict[object, Path] = {}
         for path in [*self.partials, *newer]:
             state = self.judge.state(path)
@@ -273,7 +273,7 @@ class Simulation:
             states[state] = path
         moment = self.judge.events[position].time
         for path in self.partials:
-            # A partial match that the event replaces may be complete with it, as where it ends a repetition.
+            # A partial match that the event replaces may be complete with it, as if the event ends a repetition.
             verdict = None if path in states.values() else self._verdict(path, position + 1, moment)
             if isinstance(verdict, Completed):
                 self.found.append(verdict)

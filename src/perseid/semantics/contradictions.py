@@ -1,4 +1,4 @@
-"""Conditions on one value that no value can satisfy together; only what is certain is reported."""
+"""Find conditions on one value that no value satisfies together; only certain contradictions are reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Bound:
 
 
 def find_contradiction(conditions: list[ex.Expr]) -> Clash | None:
-    """The first pair of conditions on the same value that exclude each other."""
+    """Return the first pair of conditions on one value that exclude each other."""
     seen: dict[str, list[_Bound]] = {}
     for condition in (part for whole in conditions for part in ex.conjuncts(whole)):
         for subject, bound in _bounds(condition):

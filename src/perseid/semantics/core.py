@@ -1,8 +1,8 @@
-"""The core form of a pattern: what is left when sugar is gone and every default is written out.
+"""Core form of a pattern: sugar is removed and every default is explicit.
 
-The oracle and the compiler both read this form. Steps are numbered in the order written; every arrow has its
-contiguity; every conjunct of ``where`` has moved to the place where it is decided; ``stays`` has become a
-step and an absence; every absence knows what ends it.
+The oracle and the compiler both read this form. Steps are numbered in source order; every arrow has its contiguity;
+every conjunct of ``where`` is at the place where it is decided; ``stays`` is a step and an absence; every absence has
+an explicit end.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from perseid.lang.expressions import Expr, Ref, Span
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that chooses a step's event.
+    """A condition that selects a step's event.
 
-    ``needs`` is for conditions between members of a conjunction, whose order is not known: while one of these
-    steps has no event yet the condition is not asked; it will be asked again when that step finds its event.
+    ``needs`` is for conditions between members of a conjunction, which may match in any order: while one of these steps
+    has no event yet, the condition is skipped; it is evaluated again when that step binds its event.
     """
 
     expr: Expr
@@ -29,7 +29,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class CoreStep:
-    """One event to be found. ``negated`` steps bind nothing that the rest of the pattern can see."""
+    """One event to match. ``negated`` steps bind nothing visible to the rest of the pattern."""
 
     id: int
     name: str | None
@@ -44,7 +44,7 @@ class CoreStep:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """How a step follows the event before it; times are microseconds between the two."""
+    """Relation of a step to the event before it; times are microseconds between the two."""
 
     contiguity: Contiguity
     after: int | None = None
@@ -69,7 +69,7 @@ class Alt:
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """Every member once, in any order; ``barred`` must not happen before the last member is done."""
+    """Every member once, in any order; ``barred`` must not match before the last member is complete."""
 
     id: int
     members: tuple[Core, ...]
@@ -80,7 +80,7 @@ class All:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``low`` to ``high`` rounds of the body; ``guards`` must hold to leave; ``inside`` are the body's steps."""
+    """``low`` to ``high`` iterations of the body; ``guards`` must hold to leave; ``inside`` are the body's steps."""
 
     id: int
     body: Core
@@ -97,7 +97,7 @@ class Loop:
 class Absent:
     """No match of the body for ``duration`` after the event before it; without one, until the next event.
 
-    Where no next event comes, because the match or a zone ends here, the absence lasts until that window closes.
+    If the match or a zone ends here, there is no next event, and the absence lasts until that window closes.
     """
 
     body: Core
@@ -106,7 +106,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A stretch of the match with its own bounds on length."""
+    """A part of the match with its own bounds on length."""
 
     id: int
     body: Core
@@ -119,7 +119,7 @@ Core: TypeAlias = Take | Seq | Alt | All | Loop | Absent | Zone
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """``not X for d`` before the first step: no match of X in the d before the match begins."""
+    """``not X for d`` before the first step: no match of X within d before the match begins."""
 
     body: Core
     duration: int
@@ -127,7 +127,7 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class CorePattern:
-    """A pattern ready to be given its meaning."""
+    """A resolved pattern."""
 
     name: str
     steps: tuple[CoreStep, ...]
@@ -140,7 +140,7 @@ class CorePattern:
     context: Selection | None
     skip: Skip
     strictly_later: bool | None
-    """True where the selection wants later steps strictly later in time; None leaves it to the stream."""
+    """If not None, set by the selection: True if later steps need strictly later times. None: set by the stream."""
     report_timeouts: bool
     returns: tuple[tuple[str, Expr], ...]
     evidence: Evidence | None
@@ -150,7 +150,7 @@ class CorePattern:
 
     @property
     def lone_step(self) -> CoreStep | None:
-        """The step whose event bare column names mean, where the pattern has just one."""
+        """The step that bare column names refer to, if the pattern has exactly one positive step."""
         bound = [s for s in self.steps if not s.negated]
         return bound[0] if len(bound) == 1 else None
 
@@ -173,21 +173,21 @@ def core_parts(core: Core) -> tuple[Core, ...]:
 
 
 def each(core: Core) -> Iterator[Core]:
-    """The element and everything inside it, parents first."""
+    """Yield the element and everything inside it, parents first."""
     yield core
     for part in core_parts(core):
         yield from each(part)
 
 
 def each_of(pattern: CorePattern) -> Iterator[Core]:
-    """Every element of a pattern, what its leading absences negate included."""
+    """Yield every element of a pattern, including the bodies of its leading absences."""
     yield from each(pattern.body)
     for lead in pattern.lead:
         yield from each(lead.body)
 
 
 def guards_of(pattern: CorePattern) -> Iterator[Expr]:
-    """Conditions that are asked on leaving a repetition, on completing a conjunction, and at the end."""
+    """Yield conditions evaluated on leaving a repetition, on completing a conjunction, and at the end."""
     for element in each_of(pattern):
         if isinstance(element, (Loop, All)):
             yield from element.guards
@@ -195,7 +195,7 @@ def guards_of(pattern: CorePattern) -> Iterator[Expr]:
 
 
 def ends(core: Core) -> Iterator[Core]:
-    """The parts of an element that can be its last: steps, absences, and the repetitions and zones around them."""
+    """Yield the parts that can be last in an element: steps, absences, and the repetitions and zones around them."""
     match core:
         case Seq():
             for item in reversed(core.items):
@@ -216,7 +216,7 @@ def ends(core: Core) -> Iterator[Core]:
 
 
 def takes(core: Core, *, negated: bool = True) -> tuple[int, ...]:
-    """The steps of a core element, in order; without those under ``not`` unless asked."""
+    """Return the steps of a core element in order, without those under ``not`` if ``negated`` is False."""
     if isinstance(core, Take):
         return (core.step,)
     if isinstance(core, Absent) and not negated:
@@ -226,7 +226,7 @@ def takes(core: Core, *, negated: bool = True) -> tuple[int, ...]:
 
 
 def can_be_empty(core: Core) -> bool:
-    """Can this be matched by no event at all?"""
+    """Return True if the element can match no event at all."""
     match core:
         case Take():
             return False

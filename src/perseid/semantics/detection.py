@@ -1,7 +1,6 @@
-"""From patterns and events to matches: partitions, patterns that feed patterns, outputs, suppression.
+"""Evaluate patterns over events: partitioning, patterns over matches of patterns, output rows, suppression.
 
-What finds the matches of one partition is given as a function, so that the oracle and every engine are asked
-in exactly the same way.
+The matcher of one partition is passed as a function, so that the oracle and every engine are called in the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from perseid.semantics.scope import Bindings, MatchScope, attribute_path
 
 @dataclass(frozen=True, slots=True)
 class RawMatch:
-    """What an engine finds in one partition: which event (by position) stands at which step."""
+    """A match in one partition, as pairs of step and event position."""
 
     taken: tuple[tuple[int, int], ...]
     end: int
@@ -32,13 +31,13 @@ class RawMatch:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """What a matcher gives for one partition."""
+    """Matcher result for one partition."""
 
     found: list[RawMatch]
     frontier: int | None
-    """The time up to which there will be no other matches; None where the stream has ended."""
+    """Time up to which the matches are complete; None if the stream has ended."""
     capped: int = 0
-    """Attempts given up because the pattern keeps no more than its cap."""
+    """Partial matches dropped because the pattern's cap was reached."""
 
 
 class Matcher(Protocol):
@@ -57,7 +56,7 @@ class Matcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One match, or one timed-out attempt where the pattern reports them."""
+    """One match, or one timed-out run if the pattern reports timeouts."""
 
     pattern: str
     match_id: str
@@ -77,14 +76,14 @@ class Match:
     revision: int = 0
 
     def __repr__(self) -> str:
-        """One line; the fields have the rest."""
+        """One-line summary."""
         steps = ", ".join(f"{name}×{len(events)}" for name, events in self.bindings.items())
         return f"<{self.kind} of {self.pattern}: {dict(self.key)} {steps} {dict(self.values)}>"
 
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """Everything a run over finite events gives: the matches and what was counted beside them."""
+    """Result of a run over finite events: matches and counters."""
 
     matches: tuple[Match, ...]
     suppressed: int = 0
@@ -100,7 +99,7 @@ class Detection:
 
 
 def feeding_order(patterns: Sequence[c.CorePattern]) -> list[c.CorePattern]:
-    """The patterns with every producer before its consumers; a circle is an error."""
+    """Sort the patterns with every producer before its consumers; a cycle is an error."""
     by_name = {p.name: p for p in patterns}
     order: list[c.CorePattern] = []
     state: dict[str, str] = {}
@@ -122,7 +121,7 @@ def feeding_order(patterns: Sequence[c.CorePattern]) -> list[c.CorePattern]:
 
 
 def feeds(pattern: c.CorePattern, names: Collection[str]) -> list[str]:
-    """Which of these patterns (best a set or dict) this one takes matches of, as events."""
+    """Return the names of the given patterns that feed this one with matches; ``names`` is best a set or dict."""
     wanted = [s.kind.name for s in pattern.steps if isinstance(s.kind, ast.EventType)]
     return list(dict.fromkeys(n for n in wanted if n in names))
 
@@ -137,9 +136,9 @@ def detect(
     dedupe: bool = False,
     relations: Mapping[str, Iterable[Iterable[object]]] | None = None,
 ) -> Detection:
-    """All matches of a set of patterns over finite events, in order of their end.
+    """Return all matches of a set of patterns over finite events, sorted by their end.
 
-    With ``dedupe`` events of one partition that have equal times and identities are one.
+    With ``dedupe``, events of one partition with equal times and identities count once.
     """
     listed = {name: [tuple(row) for row in rows] for name, rows in (relations or {}).items()}
     check_relations(patterns, listed)
@@ -160,7 +159,7 @@ def detect(
         found, frontier, given_up = _of_pattern(pattern, own, matcher, bound, strictly_later, dedupe, tables)
         capped += given_up
         if pattern.suppress is not None and frontier is not None:
-            # An earlier match that is not decided yet may suppress a later one that is.
+            # An earlier match that is still pending may suppress a later one.
             found = [m for m in found if m.kind != "match" or m.end <= frontier]
         kept = _suppress(pattern, found)
         suppressed += len(found) - len(kept)
@@ -172,7 +171,7 @@ def detect(
 
 
 def check_relations(patterns: Sequence[c.CorePattern], tables: Mapping[str, list[tuple[object, ...]]]) -> None:
-    """Is every relation given that a pattern asks for, with rows of the right length?"""
+    """Raise if a relation used by a pattern is missing or has rows of the wrong width."""
     for pattern in patterns:
         for expr in expressions_of(pattern):
             for part in ex.walk(expr):
@@ -192,7 +191,7 @@ def check_relations(patterns: Sequence[c.CorePattern], tables: Mapping[str, list
 
 
 def expressions_of(pattern: c.CorePattern) -> list[ex.Expr]:
-    """Every expression of a pattern, wherever it is decided."""
+    """Return every expression of a pattern: guards, conditions and outputs."""
     out: list[ex.Expr] = list(c.guards_of(pattern))
     for step in pattern.steps:
         out.extend(condition.expr for condition in step.choose)
@@ -225,7 +224,7 @@ def _of_pattern(
         capped += part.capped
         if part.frontier is not None and (frontier is None or part.frontier < frontier):
             frontier = part.frontier
-    # Partitions are joined in the one order that does not depend on how they were visited.
+    # Sort by a total order that does not depend on the order of the partitions.
     out.sort(key=lambda m: (m.end, m.start, m.match_id))
     return out, frontier, capped
 
@@ -237,9 +236,9 @@ def placed_match(
     columns: Sequence[str],
     tables: Mapping[str, v.Relation],
 ) -> Match:
-    """A match from the places of its events in their partition; ``columns`` are what its key is called."""
+    """Build a match from event positions in a partition; ``columns`` are the names of its key."""
     contributing = tuple((step, rows[position]) for step, position in raw.taken)
-    # Keys that are equal may be written differently (1 and 1.0): a match has that of its first event.
+    # Equal keys may differ in form (1 and 1.0): a match has the key of its first event.
     own_key = [v.plain(attribute_path(contributing[0][1].attributes, path.parts)) for path in pattern.partition]
     key = dict(zip(columns, own_key, strict=True))
     scope = match_scope(pattern, contributing, raw.unified, tables)
@@ -264,7 +263,7 @@ def match_scope(
     unified: Mapping[str, object],
     tables: Mapping[str, v.Relation],
 ) -> MatchScope:
-    """What the returned expressions see of a match."""
+    """Return the scope that evaluates the returned expressions of a match."""
     bound = _bound_events(pattern, contributing)
     names = frozenset(s.name for s in pattern.steps if s.name is not None)
     current = {name: events[-1] for name, events in bound.items()}
@@ -282,7 +281,7 @@ def make_match(
     end: int,
     values: Mapping[str, object],
 ) -> Match:
-    """A match from its events and what was computed from them."""
+    """Build a match from its events and the computed values."""
     evidence, dropped = None, 0
     if pattern.evidence is not None:
         shown = contributing[: pattern.evidence.limit]
@@ -313,7 +312,7 @@ def _bound_events(pattern: c.CorePattern, contributing: Contributing) -> dict[st
 
 
 def _suppress(pattern: c.CorePattern, found: list[Match]) -> list[Match]:
-    """Leave out matches that come too soon after one with equal ``by`` values; timed-out ones are not touched."""
+    """Drop matches too soon after one with equal ``by`` values; timeouts are not affected."""
     suppress = pattern.suppress
     if suppress is None:
         return found
@@ -335,6 +334,6 @@ def _suppress(pattern: c.CorePattern, found: list[Match]) -> list[Match]:
 
 
 def _as_event(match: Match, index: int, number: int) -> Event:
-    """A match as an event that other patterns can name; it comes after the events of its own time."""
+    """Convert a match to an event for other patterns; it sorts after the events of its own time."""
     attributes = {**match.key, **match.values, "match_id": match.match_id}
     return Event(match.pattern, match.end, attributes, match.match_id, 0, (1, index, number))

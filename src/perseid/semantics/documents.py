@@ -1,7 +1,7 @@
-"""Documents as their meaning sees them: elements with attributes, text and children, in document order.
+"""Document model: elements with attributes, text and children, in document order.
 
-Comments and processing instructions mean nothing, and text next to text is one text. Nothing here reads XML: whoever
-has a document in another form makes one of these from it.
+Comments and processing instructions are dropped, and adjacent text is merged. This module does not parse XML; callers
+convert from other representations.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from functools import cached_property
 from typing import TypeAlias
 
 Name: TypeAlias = tuple[str, str]
-"""The URI of a namespace, empty for none, and a local name."""
+"""Namespace URI, empty for none, and local name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Element:
-    """One element; two that say the same are two."""
+    """One element, compared by identity."""
 
     name: Name
     attributes: Mapping[Name, str] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Element:
 
     @cached_property
     def text(self) -> str:
-        """All text in it, however deep, in document order: XPath's string value."""
+        """All descendant text in document order: XPath's string value."""
         texts: list[str] = []
         waiting: list[Element | str] = [self]
         while waiting:
@@ -41,7 +41,7 @@ class Element:
         return "".join(texts)
 
     def walk(self) -> Iterator[Element]:
-        """The element and all below it, in document order; without recursion."""
+        """Yield the element and all its descendants in document order, without recursion."""
         waiting = [self]
         while waiting:
             one = waiting.pop()
@@ -63,11 +63,11 @@ class Attribute:
 
 Found: TypeAlias = Element | Attribute
 ATTRIBUTE_BITS = 14
-"""So many bits of a number are the attribute's."""
+"""Low bits of a node number that hold the attribute index."""
 
 
 def node_numbers(root: Element) -> dict[Found, int]:
-    """The number of every node: that of its element in document order, from 1, and of the attribute in it."""
+    """Number every node: the element's index in document order from 1, and the index of the attribute in it."""
     found: dict[Found, int] = {}
     for number, element in enumerate(root.walk(), 1):
         found[element] = number << ATTRIBUTE_BITS

@@ -1,8 +1,7 @@
-"""What an expression is worth: SQL's meaning as Spark 4 gives it, and null wherever Spark would fail.
+"""Expression evaluation with the SQL semantics of Spark 4, and null wherever Spark would fail.
 
-Evaluation never raises, whatever the values: overflow, a zero divisor, a bad cast and operands that do not
-go together are null, and so is a string longer than ``MAX_STRING`` or a ``like`` pattern longer than
-``MAX_LIKE``.
+Evaluation never raises: overflow, a zero divisor, an invalid cast and incompatible operands are null, and so is a
+string longer than ``MAX_STRING`` or a ``like`` pattern longer than ``MAX_LIKE``.
 """
 
 from __future__ import annotations
@@ -45,44 +44,44 @@ MAX_NUMBER_TEXT = 1_000
 
 
 class Scope(Protocol):
-    """Where an expression finds its names: a partial match and the event at hand."""
+    """Name resolution of an expression: a partial match and the current event."""
 
     def ref(self, parts: tuple[str, ...]) -> object:
-        """The value of a dotted name; anything missing on the way is None."""
+        """Return the value of a dotted name; None if any part of it is missing."""
         ...
 
     def rounds(self, names: frozenset[str]) -> Iterable[Scope]:
-        """One scope for each event bound to the repeated step among ``names``, in order.
+        """Return one scope per event bound to the repeated step among ``names``, in order.
 
-        ``names`` are the first parts of all names in an aggregate's argument. A round's own ``rounds`` end
-        with that round, so that ``prev`` inside an aggregate looks back from it.
+        ``names`` are the first parts of all names in an aggregate's argument. The nested ``rounds`` of an iteration end
+        with that iteration, so that ``prev`` inside an aggregate looks back from it.
         """
         ...
 
     def is_step(self, name: str) -> bool:
-        """Does this bare name mean a step (``count(t)`` counts its events) and not a column?"""
+        """Return True if this bare name is a step (``count(t)`` counts its events), not a column."""
         ...
 
     def param(self, name: str) -> object: ...
 
     def relation(self, name: str) -> Relation | Iterable[tuple[object, ...]] | None:
-        """Prefer a :class:`Relation`: it is indexed once, other rows are gone through at each call."""
+        """Return a relation. A :class:`Relation` is indexed once; other rows are scanned at each call."""
         ...
 
     def time(self, step: str | None) -> datetime | None:
-        """The event time of a step, or of the event at hand."""
+        """Return the event time of a step, or of the current event."""
         ...
 
     def event_type(self, step: str | None) -> str | None: ...
 
 
 def truth(value: Value) -> bool:
-    """Does a condition with this value hold? Null does not."""
+    """Return True if a condition with this value holds; null does not."""
     return value is True
 
 
 def evaluate(expr: Expr, scope: Scope) -> Value:
-    """The value of an expression; see :mod:`perseid.semantics.values` for what values are."""
+    """Evaluate an expression; see :mod:`perseid.semantics.values` for the representation of values."""
     match expr:
         case Literal():
             return literal_value(expr)
@@ -125,7 +124,7 @@ def evaluate(expr: Expr, scope: Scope) -> Value:
 
 
 def literal_value(expr: Literal) -> Value:
-    """A literal's constant in its run-time form."""
+    """Return the runtime value of a literal."""
     value = expr.value
     if isinstance(value, int) and not isinstance(value, bool):
         match expr.kind:
@@ -142,7 +141,7 @@ def literal_value(expr: Literal) -> Value:
 
 
 def conjunction(left: Value, right: Value) -> bool | None:
-    """Three-valued and; what is no boolean counts as null."""
+    """Three-valued AND; non-boolean values count as null."""
     if left is False or right is False:
         return False
     return True if left is True and right is True else None
@@ -180,7 +179,7 @@ def ordering(op: str, left: Value, right: Value) -> bool | None:
 def _binary(expr: Binary, scope: Scope) -> Value:
     left = evaluate(expr.left, scope)
     match expr.op:
-        # Neither side can fail, so the right one need not be asked when the left decides.
+        # Neither side can fail, so the right one is not evaluated if the left decides.
         case "and":
             return False if left is False else conjunction(left, evaluate(expr.right, scope))
         case "or":
@@ -256,7 +255,7 @@ def _step_name(expr: Call) -> str | None:
 
 
 def step_names(expr: Expr) -> frozenset[str]:
-    """The first parts of all names in an expression: what an aggregate may run over."""
+    """Return the first parts of all names in an expression: candidate steps of an aggregate."""
     return frozenset(e.parts[0] for e in walk(expr) if isinstance(e, Ref))
 
 
@@ -275,7 +274,7 @@ def _aggregate(function: Function, expr: Call, scope: Scope) -> Value:
 
 
 def like_stretches(pattern: str) -> list[list[str | None]] | None:
-    """The characters between the ``%`` of a pattern, None for any one; None when an escape has nothing to escape."""
+    """Split a ``like`` pattern at ``%`` into characters, None for ``_``; None if an escape is invalid."""
     found: list[list[str | None]] = [[]]
     at = 0
     while at < len(pattern):
@@ -295,7 +294,7 @@ def like_stretches(pattern: str) -> list[list[str | None]] | None:
 
 @lru_cache(maxsize=512)
 def _like_parts(pattern: str) -> tuple[tuple[re.Pattern[str], int], ...] | None:
-    """An expression for each stretch between ``%``, and how long it is.
+    """Return a regular expression and its length for each part of a ``like`` pattern between ``%``.
 
     A fixed-length expression cannot backtrack, so matching takes at most text times pattern steps.
     """
@@ -307,7 +306,7 @@ def _like_parts(pattern: str) -> tuple[tuple[re.Pattern[str], int], ...] | None:
 
 
 def like(value: Value, pattern: Value) -> bool | None:
-    """SQL's ``like``: ``%`` any run of characters, ``_`` any one, backslash takes the next literally."""
+    """SQL ``LIKE``: ``%`` is any sequence of characters, ``_`` any one, and a backslash escapes the next."""
     if not isinstance(value, str) or not isinstance(pattern, str) or len(pattern) > MAX_LIKE:
         return None
     parts = _like_parts(pattern)
@@ -319,7 +318,7 @@ def like(value: Value, pattern: Value) -> bool | None:
     tail, room = between.pop()
     if head.match(value) is None:
         return False
-    # Taking each stretch as early as it goes leaves the most room for the ones after it.
+    # Matching each part as early as possible leaves the most text for the parts after it.
     for part, _ in between:
         found = part.search(value, at)
         if found is None:
@@ -337,7 +336,7 @@ def _cast_target(written: str) -> t.Type | None:
 
 
 def cast(value: Value, target: t.Type) -> Value:
-    """``cast(value as target)``, null where Spark's ``try_cast`` is."""
+    """``cast(value as target)``, null where Spark's ``try_cast`` is null."""
     if value is None:
         return None
     match target:
@@ -402,7 +401,7 @@ def _to_double(value: Value) -> float | None:
             if len(word) > MAX_NUMBER_TEXT:
                 return None
             if word[-1:] in ("d", "D", "f", "F") and word[-2:-1].isdigit():
-                word = word[:-1]  # Java reads a type suffix, and Spark reads as Java does
+                word = word[:-1]  # Java accepts a type suffix, and so does Spark
             if _NUMBER.fullmatch(word):
                 return float(word)
             sign, bare = (word[0], word[1:]) if word[:1] in ("+", "-") else ("", word)
@@ -448,7 +447,7 @@ def _to_timestamp(value: Value) -> datetime | None:
 
 def _to_date(value: Value) -> date | None:
     if isinstance(value, str):
-        # Whatever follows a date after a blank or a T is passed over.
+        # Anything after a date and a blank or a T is ignored.
         day = re.split("[ T]", v.trimmed(value), maxsplit=1)[0]
         at = v.read_timestamp(day)
         return None if at is None else at.date()

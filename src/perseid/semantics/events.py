@@ -13,9 +13,9 @@ from perseid.semantics import values as v
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. ``time`` is microseconds since 1970 UTC; ``id`` is what makes it this event and no other.
+    """One event. ``time`` is in microseconds since 1970 UTC; ``id`` identifies the event.
 
-    As a number (see :func:`perseid.semantics.hashing.identity_word`) the id takes part in the ids of matches.
+    Match ids are computed from the id as a number (see :func:`perseid.semantics.hashing.identity_word`).
     """
 
     type: str | None
@@ -24,12 +24,12 @@ class Event:
     id: str
     occurrence: int = 0
     rank: tuple[object, ...] = field(default=(), compare=False, repr=False)
-    """What decides before ``id`` among events of one time: the ``order_by`` values, ready to be compared, and where
-    events were read from rows their identity as a number, as engines compare it."""
+    """Order before ``id`` among events of one time: the ``order_by`` values as comparable keys and, for events read
+    from rows, their identity as a number, as engines compare it."""
 
 
 def is_of_kind(event: Event, kind: ast.StepKind) -> bool:
-    """Whether a step of this kind may take the event, before any condition."""
+    """Return True if a step of this kind may take the event, before any condition."""
     match kind:
         case ast.EventType():
             return event.type == kind.name
@@ -39,17 +39,17 @@ def is_of_kind(event: Event, kind: ast.StepKind) -> bool:
 
 
 def content_id(columns: Mapping[str, object], names: Sequence[str] | None = None) -> str:
-    """A hash of all an event's columns by name: its identity where no ``id`` columns are named.
+    """Hash all columns of an event by name: its identity if no ``id`` columns are configured.
 
-    ``names`` are those of the whole table, sorted, where rows leave out what is null.
+    ``names`` are the sorted columns of the table, for rows that omit nulls.
     """
     return str(hashing.hash_values([columns.get(name) for name in (sorted(columns) if names is None else names)]))
 
 
 def arrange(events: Iterable[Event]) -> list[Event]:
-    """The events of a partition in their one order: time, then ``order_by``, then identity, then occurrence.
+    """Sort the events of a partition by time, then ``order_by``, then identity, then occurrence.
 
-    Equal events are told apart by an occurrence number, so a stream that holds an event twice holds two.
+    Duplicate events get different occurrence numbers, so a stream with an event twice has two events.
     """
     ordered = sorted(events, key=lambda e: (e.time, e.rank, e.id))
     seen: dict[tuple[int, str], int] = {}
@@ -62,9 +62,9 @@ def arrange(events: Iterable[Event]) -> list[Event]:
 
 
 def match_id(semantic_hash: str, key: Sequence[v.Value], contributions: Iterable[tuple[int, Event]]) -> str:
-    """128 bits over what the pattern means, the key's values and which event stands at which step.
+    """Return 128 bits over the semantic hash of the pattern, the key, and the event at each step.
 
-    No clock and no counter takes part: a replay gives the same ids.
+    No clock and no counter is used: a replay gives the same ids.
     """
     taken = ((step, e.time, e.occurrence, hashing.identity_word(e.id)) for step, e in contributions)
     return hashing.match_id(semantic_hash, key, taken)

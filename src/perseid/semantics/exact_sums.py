@@ -1,4 +1,4 @@
-"""Sums of doubles that do not hang on the order of adding, and from which what was added can be taken away."""
+"""Exact sums of doubles: independent of the order of addition, and values can be retracted."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _SCALE = 1074
-"""Every finite double is a whole number of the smallest one, two to the power of minus this."""
+"""Every finite double is an integer multiple of two to the power of minus this."""
 _UNIT = 1 << _SCALE
 
 
 @dataclass(slots=True)
 class ExactSum:
-    """The true sum as a whole number of smallest doubles; what is not finite is counted beside it."""
+    """The exact sum as a multiple of the smallest double; non-finite values are counted separately."""
 
     total: int = 0
     count: int = 0
@@ -22,7 +22,7 @@ class ExactSum:
     unknown: int = 0
 
     def add(self, value: float, weight: int = 1) -> None:
-        """``weight`` times a value; minus one takes it away again."""
+        """Add ``weight`` times a value; a weight of minus one retracts it."""
         self.count += weight
         if math.isfinite(value):
             numerator, denominator = value.as_integer_ratio()
@@ -35,7 +35,7 @@ class ExactSum:
             self.downwards += weight
 
     def value(self) -> float:
-        """The double nearest to the true sum; as IEEE has it where infinities or NaN are in it."""
+        """Return the double nearest to the exact sum; infinities and NaN follow IEEE 754."""
         if self.unknown or (self.upwards and self.downwards):
             return math.nan
         if self.upwards or self.downwards:

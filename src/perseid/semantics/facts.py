@@ -1,4 +1,4 @@
-"""What can be said of a pattern before any event is seen; later parts decide by it, and ``explain`` prints it."""
+"""Static analysis of patterns: properties that planning uses and ``explain`` prints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EngineName = Literal["sequence", "disorder", "trees", "joins", "uncertain", "mod
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """One step: the conditions one event can decide, those that need earlier events, and what is read of it."""
+    """One step: conditions decidable from one event, conditions on earlier events, and the columns read."""
 
     id: int
     local: tuple[ex.Expr, ...]
@@ -25,7 +25,7 @@ class StepFacts:
     tests: tuple[ex.Expr, ...]
     columns: tuple[str, ...]
     kept: tuple[str, ...]
-    """Columns that later conditions, outputs or unification still ask for once the event is taken."""
+    """Columns that later conditions, outputs or unification read after the event is taken."""
 
 
 Known = Literal["event", "deadline", "window"]
@@ -35,27 +35,27 @@ Known = Literal["event", "deadline", "window"]
 class Facts:
     steps: tuple[StepFacts, ...]
     all_columns: bool
-    """Every column is read: the events themselves are returned as evidence."""
+    """True if every column is read, as events are returned as evidence."""
     droppable: bool
     droppable_why: str
-    """May events that no step wants be dropped unseen, and why (not)?"""
+    """Reason why events that match no step may or may not be dropped unread."""
     bound: int | None
-    """The longest time from first to last part, in microseconds, where one is known."""
+    """Maximum time from first to last part, in microseconds; None if unbounded."""
     count_bound: int | None
-    """The largest number of events from first to last, where one is known."""
+    """Maximum number of events from first to last; None if unbounded."""
     lookback: int
-    """How far before its first event a match still depends on the past."""
+    """Time before its first event on which a match depends, in microseconds."""
     retention: Literal["empty", "window", "unbounded"]
     growth: Literal["one per start", "polynomial", "exponential"]
     growth_why: str
     known: tuple[Known, ...]
-    """What can decide a match: its last event, the deadline of an absence, the closing of a window."""
+    """Possible deciders of a match: its last event, the deadline of an absence, the end of a window."""
     engines: tuple[EngineName, ...]
     engines_why: str
 
 
 def event_local(expr: ex.Expr, step: c.CoreStep, pattern: c.CorePattern) -> bool:
-    """Can the event alone decide this condition?"""
+    """Return True if the event alone decides this condition."""
     refs = references(expr)
     if refs.aggregated:
         return False
@@ -184,7 +184,7 @@ def _bounds(pattern: c.CorePattern) -> tuple[int | None, int | None]:
 
 
 def _events(element: c.Core) -> int | None:
-    """How many events an element spans where every arrow is strict and every repetition bounded."""
+    """Return the number of events of an element if all its arrows are strict and its repetitions bounded."""
     match element:
         case c.Take():
             return 1
@@ -213,7 +213,7 @@ def _sum(parts: list[int | None]) -> int | None:
 
 
 def _length(element: c.Core) -> int | None:
-    """The longest time an element can last where no window bounds the pattern."""
+    """Return the maximum duration of an element without a pattern window, or None."""
     match element:
         case c.Take():
             return 0
@@ -270,7 +270,7 @@ def _known(pattern: c.CorePattern) -> tuple[Known, ...]:
 
 
 def _last_of_all(element: c.Core) -> Iterator[c.Core]:
-    """The parts that can end a match; an absence at the end ends it in their place."""
+    """Yield the parts that can end a match; a trailing absence replaces the parts before it."""
     if isinstance(element, c.Seq) and isinstance(element.items[-1], c.Absent):
         yield element.items[-1]
     elif isinstance(element, c.Seq):
@@ -286,9 +286,9 @@ def _last_of_all(element: c.Core) -> Iterator[c.Core]:
 
 
 def ambiguous(pattern: c.CorePattern) -> bool:
-    """Can a preferred way still be open when a less preferred one is complete?
+    """Return True if a preferred path may still be open when a less preferred one is complete.
 
-    Only where a path has a choice, and one event can fit two of its options or a round it could do without.
+    This requires a choice, and an event that matches two of its alternatives or an iteration that is not required.
     """
     choices = [
         e for e in c.each(pattern.body) if isinstance(e, (c.Alt, c.All)) or (isinstance(e, c.Loop) and e.high != e.low)

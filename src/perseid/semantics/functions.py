@@ -1,7 +1,7 @@
-"""The allowlist: every function and aggregate an expression may call, as data.
+"""Allowlist of the functions and aggregates of expressions, as a table.
 
-Regular expressions are left out on purpose: a pattern of the backtracking kind can take exponential time on
-a hostile event. ``like``, ``contains``, ``startswith``, ``endswith`` and ``split_part`` are linear.
+Regular expressions are excluded on purpose: a backtracking match can take exponential time on an adversarial event.
+``like``, ``contains``, ``startswith``, ``endswith`` and ``split_part`` are linear.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Kind = Choice[
     "any", "like first", "boolean", "number", "amount", "integer", "constant integer", "string", "text", "moment",
     "unit", "array", "collection", "orderable", "step",
 ]  # fmt: skip
-"""What an argument must be: an *amount* is a number or a duration, *text* anything that prints, a *moment* a
-timestamp or a date, *like first* goes together with the first argument."""
+"""Argument kinds: an *amount* is a number or a duration, *text* anything that prints, a *moment* a timestamp or a date;
+*like first* must be compatible with the first argument."""
 
 ResultRule: TypeAlias = "Callable[[Sequence[t.Type], Sequence[Expr]], t.Type]"
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One entry. The last parameter kind repeats when more arguments are allowed (``high`` None: any number).
+    """One function. The last parameter kind repeats if more arguments are allowed (``high`` None: any number).
 
-    ``run`` gets evaluated arguments; when ``strict``, none of them null. An aggregate's first argument is the
-    list of its values, one for each event of the repetition, nulls included.
+    ``run`` gets evaluated arguments; if ``strict``, none of them is null. The first argument of an aggregate is the
+    list of its values, one per event of the repetition, including nulls.
     """
 
     name: str
@@ -57,11 +57,11 @@ UNITS = (
 )  # fmt: skip
 EARTH_RADIUS_KM = 6371.0088
 DEGREES = 180.0 / math.pi
-"""How many degrees a radian has."""
+"""Degrees per radian."""
 
 
 def literal_integer(expr: Expr) -> int | None:
-    """The number behind ``5`` or ``-5``; None for anything else."""
+    """Return the value of ``5`` or ``-5``; None for anything else."""
     if isinstance(expr, Unary) and expr.op == "-":
         inner = literal_integer(expr.operand)
         return None if inner is None else -inner
@@ -175,7 +175,7 @@ def _round(value: Value, digits: Value = 0) -> Value:
         if not math.isfinite(value):
             return value
         found = _quantized(Decimal(repr(value)), digits)
-        return float(found) + 0.0  # Spark rounds by way of a decimal, which has no minus zero
+        return float(found) + 0.0  # Spark rounds via a decimal, which has no minus zero
     if isinstance(value, int):
         return v.integer(int(_quantized(Decimal(value), digits))) if digits < 0 else value
     assert isinstance(value, Decimal)
@@ -186,7 +186,7 @@ def _quantized(value: Decimal, digits: int) -> Decimal:
     exponent = value.as_tuple().exponent
     if not value or (isinstance(exponent, int) and -exponent <= digits):
         return value
-    # Comparing first keeps hostile digit counts out of the exponent.
+    # Compared first, so that extreme digit counts never reach the exponent.
     if value.adjusted() < -digits - 1:
         return Decimal(0)
     return v.EXACT.quantize(value, Decimal((0, (1,), -digits)))
@@ -215,7 +215,7 @@ def _power(base: Value, exponent: Value) -> Value:
     a, b = v.to_double(base), v.to_double(exponent)
     if a is None or b is None:
         return None
-    # Java's pow, where it differs from C's: 1 to an unknown or infinite power is not a number.
+    # Java's pow, where it differs from C's: 1 to the power of NaN or infinity is NaN.
     if math.isnan(b) or (math.isinf(b) and abs(a) == 1.0):
         return math.nan
     odd = math.isfinite(b) and math.fmod(b, 2.0) in (1.0, -1.0)
@@ -234,7 +234,7 @@ def _sign(value: float) -> float:
 
 
 def common(found: list[Value]) -> list[Value] | None:
-    """Numbers brought to one kind, as Spark does where it picks one of several; None if kinds do not mix."""
+    """Convert numbers to a common type, as Spark does for one of several; None for incompatible types."""
     if all(v.is_number(x) for x in found):
         if any(isinstance(x, float) for x in found):
             return [v.to_double(x) for x in found]
@@ -278,7 +278,7 @@ def _substring(value: Value, start: Value, length: Value = v.MAX_INTEGER) -> Val
         return None
     assert isinstance(start, int)
     assert isinstance(length, int)
-    # From 1; 0 reads as 1; a negative start counts from the end and may begin before the string.
+    # 1-based; 0 is treated as 1; a negative start counts from the end and may be before the string.
     first = start - 1 if start > 0 else len(value) + start if start < 0 else 0
     return value[max(first, 0) : max(first + length, 0)]
 
@@ -341,7 +341,7 @@ def _array_contains(array: Value, wanted: Value) -> Value:
 
 
 def entry(mapping: Mapping[Value, Value], key: Value) -> Value:
-    """A map's value; Python would take true for the key 1."""
+    """Return the value of a map key; Python would treat true as the key 1."""
     if isinstance(key, list | dict) or (isinstance(key, bool) and not any(k is key for k in mapping)):
         return None
     return v.scalar(mapping.get(key))
@@ -363,7 +363,7 @@ def _distance_km(*args: Value) -> Value:
     lat1, lon1, lat2, lon2 = map(math.radians, numbers)
     half = math.sin((lat2 - lat1) / 2) ** 2
     half += math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2) ** 2
-    # Rounding can push the haversine of antipodes a hair outside 0..1.
+    # Rounding can push the haversine of antipodes slightly outside 0..1.
     return 2 * EARTH_RADIUS_KM * math.asin(math.sqrt(min(1.0, max(0.0, half))))
 
 
@@ -374,7 +374,7 @@ def _angle(*args: Value) -> Value:
     ax, ay, bx, by, cx, cy = numbers
     ux, uy, wx, wy = ax - bx, ay - by, cx - bx, cy - by
     cross, dot = abs(ux * wy - uy * wx), ux * wx + uy * wy
-    # Both are zero where a side has no length; numbers too large for doubles have no angle either.
+    # Both are zero if a side has length zero; overflow to infinity has no angle either.
     if (cross == 0.0 and dot == 0.0) or not (math.isfinite(cross) and math.isfinite(dot)):
         return None
     return math.atan2(cross, dot) * DEGREES
@@ -402,7 +402,7 @@ def _sum(found: list[Value]) -> Value:
 def _avg(found: list[Value]) -> Value:
     known = _known(found)
     if known and all(isinstance(x, int) for x in known):
-        known = [v.to_double(x) for x in known]  # Spark adds integers up as doubles here, so they cannot overflow
+        known = [v.to_double(x) for x in known]  # Spark averages integers as doubles, so the sum cannot overflow
     total = _sum(known)
     if isinstance(total, Decimal):
         alike = common(known) or []
@@ -418,7 +418,7 @@ def _stddev(found: list[Value]) -> Value:
     for x in known:
         if x is None:
             return None
-        # The order of operations is Spark's own, so that the last bit is too.
+        # Same order of operations as Spark, so that the last bit agrees.
         count += 1
         delta = x - mean
         step = delta / count
@@ -474,7 +474,7 @@ def _aggregate(
 
 
 def _answered_by_scope(*args: Value) -> Value:
-    """The evaluator asks the scope instead: only it knows the events."""
+    """Placeholder: the evaluator reads this function from the scope, which has the events."""
     return None
 
 
@@ -547,4 +547,4 @@ _TABLE = (
 FUNCTIONS: dict[str, Function] = {function.name: function for function in _TABLE}
 AGGREGATES = frozenset(name for name, function in FUNCTIONS.items() if function.aggregate)
 NAVIGATION = frozenset({"first", "last", "prev"})
-"""Aggregates that pick one event; they may stand inside others: ``every(t.x > prev(t.x))``."""
+"""Aggregates that pick one event; they may be nested in others: ``every(t.x > prev(t.x))``."""

@@ -1,7 +1,7 @@
-"""A model as it stands: typed nodes with attributes, and edges; and the five ways to change it.
+"""Model graph: typed nodes with attributes, edges, and five elementary changes.
 
-A change that does not fit the model as it stands is refused with a reason, and the model is as it was.
-Deleting a node first takes away every edge at it: those are elementary changes too.
+A change that is invalid in the current state raises an error with the reason and leaves the model unchanged. Deleting a
+node first removes all its edges, each as an elementary change.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from perseid.semantics.types import Type
 from perseid.semantics.values import Value
 
 Element: TypeAlias = "str | int"
-"""What a node is called: unique in its model, all of one model texts or all numbers."""
+"""Name of a node, unique in its model; the names of one model are all texts or all numbers."""
 Action = Choice["create", "delete", "set", "link", "unlink"]
 ACTIONS: tuple[Action, ...] = ("create", "delete", "set", "link", "unlink")
 RANK: dict[str, int] = {"unlink": 0, "delete": 1, "create": 2, "set": 3, "link": 4}
-"""The order of changes of one moment that nothing else puts in order: so an element can be replaced, an edge moved."""
+"""Default order of changes at one time, so that an element can be replaced and an edge moved."""
 NAN = float("nan")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One elementary change, as it is asked for.
+    """One requested elementary change.
 
-    ``kind`` is the node type of a create and the edge type of a link or unlink; ``target`` the other end of these.
+    ``kind`` is the node type of a create and the edge type of a link or unlink; ``target`` is the edge's other end.
     """
 
     action: Action
@@ -42,16 +42,16 @@ class Change:
     value: object = None
     target: Element | None = None
     tied: bool = field(default=False, compare=False, repr=False)
-    """True where nothing but the value orders this set behind the change before it, a set of the same attribute."""
+    """True if only the value orders this set after the change before it, a set of the same attribute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """An ordinary event beside a model: it changes nothing, and is told after what its moment changed."""
+    """An ordinary event in a model's input: it changes nothing, and follows the changes of its time."""
 
     type: str
     values: tuple[tuple[str, object], ...]
-    """Its columns, each with a value."""
+    """Columns with their values."""
 
     @property
     def action(self) -> str:
@@ -60,12 +60,12 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One elementary change, as it happened: an event that a step ``change set Host.cpu`` may ask for."""
+    """One applied elementary change: an event for steps such as ``change set Host.cpu``."""
 
     action: Action
     element: Element
     kind: str
-    """The node's own type, or the edge's."""
+    """Type of the node or of the edge."""
     attribute: str | None = None
     old: Value = None
     new: Value = None
@@ -73,10 +73,10 @@ class Done:
 
 
 def in_turn(rank: Iterable[object], change: Change | Happening) -> tuple[object, ...]:
-    """Sort key of a change among those of its time: rank, action, then element, attribute, kind and target.
+    """Return the sort key of a change within its time: rank, action, then element, attribute, kind and target.
 
-    The value comes last and only as text, so that the order does not depend on the order of rows. Sets of one
-    attribute that are equal up to there are ordered by value where the type of the attribute is known.
+    The value comes last and as text only, so that the order does not depend on the order of rows. Sets of one attribute
+    that are equal up to there are ordered by value where the type of the attribute is known.
     """
     if isinstance(change, Happening):
         return (*map(_rank_key, rank), len(RANK), 1, repr(change))
@@ -86,7 +86,7 @@ def in_turn(rank: Iterable[object], change: Change | Happening) -> tuple[object,
 
 
 def is_tied(before: Change | Happening, change: Change | Happening) -> bool:
-    """Are two changes of one time and rank sets of one attribute of one element?"""
+    """Return True if two changes of one time and rank are sets of one attribute of one element."""
     if not isinstance(before, Change) or not isinstance(change, Change):
         return False
     if before.action != "set" or change.action != "set":
@@ -95,19 +95,19 @@ def is_tied(before: Change | Happening, change: Change | Happening) -> bool:
 
 
 def have_equal_ranks(left: Iterable[object], right: Iterable[object]) -> bool:
-    """Do two ranks leave the order open? NaN equals NaN, null equals null."""
+    """Return True if two ranks are equal; NaN equals NaN, null equals null."""
     return all(_rank_key(a) == _rank_key(b) for a, b in zip(left, right, strict=True))
 
 
 def _rank_key(value: object) -> tuple[object, ...]:
-    """Sort key of a value of one column: null least, NaN greatest."""
+    """Return the sort key of a column value: null first, NaN last."""
     if value is None:
         return (0,)
     return (2,) if isinstance(value, float) and math.isnan(value) else (1, value)
 
 
 def _name_key(name: object) -> tuple[object, ...]:
-    """Sort key of a name: null, numbers by size, texts by code point, anything else by its text."""
+    """Return the sort key of a name: null, numbers by size, texts by code point, anything else by its text."""
     if name is None:
         return (0,)
     if isinstance(name, str):
@@ -116,11 +116,11 @@ def _name_key(name: object) -> tuple[object, ...]:
 
 
 class ChangeError(PerseidError):
-    """A change that does not fit the model as it stands."""
+    """A change that is invalid in the current state of the model."""
 
 
 def canonical(value: Value) -> Value:
-    """One object for NaN and one zero, so that values can be told apart by ``==`` and by hash."""
+    """Return one object for NaN and one zero, so that values can be compared and hashed."""
     if isinstance(value, float):
         if math.isnan(value):
             return NAN
@@ -129,13 +129,13 @@ def canonical(value: Value) -> Value:
 
 
 def same(left: Value, right: Value) -> bool:
-    """Are two canonical values one? NaN is NaN, and null is null."""
+    """Return True if two canonical values are equal; NaN equals NaN, and null equals null."""
     return left is right or left == right
 
 
 @dataclass(slots=True)
 class Graph:
-    """Nodes by name; edges by type, forwards and backwards."""
+    """Nodes by name; edges by type, in both directions."""
 
     kinds: Kinds
     nodes: dict[Element, str] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class Graph:
     back: dict[str, dict[Element, set[Element]]] = field(default_factory=dict)
 
     def apply(self, change: Change) -> list[Done]:
-        """What a change does, in order; or :class:`ChangeError`."""
+        """Apply a change; return its elementary changes in order, or raise :class:`ChangeError`."""
         match change.action:
             case "create":
                 return self._create(change)
@@ -159,7 +159,7 @@ class Graph:
         raise ChangeError(f"There is no change called {change.action!r}. Changes are: {', '.join(ACTIONS)}.")
 
     def value_given(self, change: Change) -> Value:
-        """The value of a set in the type of its attribute; null where the set does not fit."""
+        """Return the value of a set in the type of its attribute; null if the set is invalid."""
         kind = self.nodes.get(change.element)
         type_ = None if kind is None else self.kinds.attributes(kind).get(str(change.attribute))
         return None if type_ is None else _read_value(change.value, type_)
@@ -238,7 +238,7 @@ class Graph:
         return self.nodes[element]
 
     def _edges_at(self, element: Element) -> Iterator[tuple[Element, str, None, None, None, Element]]:
-        """The edges at a node in an order that does not hang on hashes; a loop once."""
+        """Yield the edges at a node in an order independent of hashing; a self-loop once."""
         for edge in sorted(self.forth):
             for target in _sorted(self.forth[edge].get(element, ())):
                 yield element, edge, None, None, None, target
@@ -255,7 +255,7 @@ class Graph:
 
 
 def _read_value(value: object, type_: Type) -> Value:
-    """A value in the type of an attribute. A text is cast: rows of changes have one column for values of all types."""
+    """Convert a value to an attribute type. Texts are cast: change rows have one value column for all types."""
     given = v.scalar(value)
     return canonical(cast(given, type_) if isinstance(given, str) else v.conform(given, type_))
 

@@ -1,7 +1,7 @@
-"""The identity of events, keys and matches: 64-bit hashes that Spark, NumPy and plain Python all make alike.
+"""64-bit identity hashes of events, keys and matches, identical in Spark, NumPy and plain Python.
 
 The hash is XXH64 as Spark's ``xxhash64`` chains it: the hash of the columns so far is the seed for the next one.
-Before a value is hashed it is made canonical, so that neither a column's width nor a session's settings count:
+Values are made canonical first, so that neither a column's width nor session settings matter:
 
 - integers, booleans (0 or 1), timestamps and durations (microseconds) and dates (days) are one 64-bit word;
 - a float is the word of its double's bits, with one zero and one NaN;
@@ -9,7 +9,7 @@ Before a value is hashed it is made canonical, so that neither a column's width 
 - a list is one word: the chained hashes of its elements, each hashed as a list of one column;
 - a struct or a map is one word: the chained hashes of its names (or keys) and values, by pairs in ascending order.
 
-Spark passes over nulls, so words that hold one bit for every null column, 60 columns a word, end each hash.
+Spark skips nulls, so null bitmap words, 60 columns per word, end each hash.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from perseid.semantics.values import Value
 SEED = 42
 """The seed of Spark's ``xxhash64``."""
 NULL_BITS = 60
-"""How many columns share one word of null bits."""
+"""Columns per null bitmap word."""
 NAN_BITS = 0x7FF8000000000000
 
 PRIME_1 = 0x9E3779B185EBCA87
@@ -43,23 +43,23 @@ _DOUBLE = struct.Struct("<d")
 
 
 def signed(word: int) -> int:
-    """The same 64 bits as a signed integer."""
+    """Return the same 64 bits as a signed integer."""
     word &= _ALL
     return word - 2**64 if word >> 63 else word
 
 
 def hash_long(word: int, seed: int) -> int:
-    """One 64-bit word, as Spark's ``hashLong``."""
+    """Hash one 64-bit word, as Spark's ``hashLong``."""
     return signed(_long(word, seed))
 
 
 def hash_bytes(data: bytes, seed: int) -> int:
-    """Any bytes, as Spark's ``hashUnsafeBytes``."""
+    """Hash bytes, as Spark's ``hashUnsafeBytes``."""
     return signed(_bytes(data, seed))
 
 
 def hash_words(seed: int, words: Iterable[int]) -> int:
-    """Words one after the other, each with the hash of those before it as its seed."""
+    """Hash words in sequence, each with the hash of those before it as seed."""
     h = seed
     for word in words:
         h = _long(word, h)
@@ -67,12 +67,12 @@ def hash_words(seed: int, words: Iterable[int]) -> int:
 
 
 def hash_values(values: Sequence[Value], leading: int | None = None) -> int:
-    """``xxhash64`` of these columns after they were made canonical, ``leading`` being one more word before them."""
+    """Return ``xxhash64`` of the canonical columns, with an optional ``leading`` word before them."""
     return signed(_values(values, leading, 0))
 
 
 def identity_of(values: Sequence[Value]) -> int:
-    """The identity of an event by its ``id`` columns: a single integer is its own, anything else is hashed."""
+    """Return an event's identity from its ``id`` columns: a single integer itself, else the hash of the columns."""
     if len(values) == 1:
         only = v.scalar(values[0])
         if isinstance(only, int) and not isinstance(only, bool):
@@ -81,7 +81,7 @@ def identity_of(values: Sequence[Value]) -> int:
 
 
 def identity_word(text: str) -> int:
-    """The identity an event's ``id`` stands for: the integer it is the text of, else the hash of its bytes."""
+    """Return the identity for an event's ``id``: the integer that the text represents, else the hash of its bytes."""
     if len(text) <= 20:
         try:
             number = int(text)
@@ -94,25 +94,25 @@ def identity_word(text: str) -> int:
 
 
 def key_words(values: Sequence[Value]) -> tuple[int, int]:
-    """Two words for a key: the hash of its columns, and the same with the word 1 before them."""
+    """Return two words for a key: the hash of its columns, and the same with a leading word 1."""
     return hash_values(values), hash_values(values, leading=1)
 
 
 @lru_cache(maxsize=1024)
 def match_seeds(semantic_hash: str) -> tuple[int, int]:
-    """The seeds of a match id's two lanes, by what the pattern means."""
+    """Return the seeds of the two lanes of a match id, from the semantic hash of the pattern."""
     digest = hashlib.blake2b(semantic_hash.encode(), digest_size=16).digest()
     return int.from_bytes(digest[:8], "big", signed=True), int.from_bytes(digest[8:], "big", signed=True)
 
 
 def match_id(semantic_hash: str, key: Sequence[Value], taken: Iterable[tuple[int, int, int, int]]) -> str:
-    """128 bits over the pattern's meaning, the key, and (step, time, occurrence, identity) of every event taken."""
+    """Return 128 bits over the semantic hash, the key, and (step, time, occurrence, identity) of every event."""
     words = [*key_words(key), *(word for event in taken for word in event)]
     return "".join(f"{hash_words(seed, words) & _ALL:016x}" for seed in match_seeds(semantic_hash))
 
 
 def canonical(value: Value, depth: int = 0) -> int | bytes | None:
-    """What is hashed for a value: a word, bytes, or nothing for null."""
+    """Return the canonical form of a value: a word, bytes, or None for null."""
     value = v.scalar(value)
     match value:
         case None:
@@ -166,7 +166,7 @@ def _values(values: Sequence[Value], leading: int | None, depth: int) -> int:
 
 
 def _utf8(text: str) -> bytes:
-    # Half a surrogate pair is no character, but Python's strings may hold one, and hashing must not fail.
+    # Python strings may contain lone surrogates, which are not valid characters, and hashing must not fail.
     return text.encode("utf-8", "surrogatepass")
 
 

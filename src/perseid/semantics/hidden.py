@@ -1,12 +1,12 @@
-"""Hidden Markov models: something goes unseen from value to value, and a sensor tells of it as well as it can.
+"""Hidden Markov models: a hidden value changes step by step, and a sensor reports uncertain readings of it.
 
-A person walks through rooms, one step a second; antennas report some of the steps, and sometimes the wrong one. The
-model says where a walk begins, where it goes on to from each value, and how likely each reading is there. What can be
-known of the values from readings is computed by :mod:`perseid.engines.uncertain`; this is the source that paper 5's
-streams come from (its section 2.4).
+Example: a person walks through rooms, one step a second; antennas report some of the steps, and sometimes the wrong
+one. The model has the initial distribution, the transition probabilities, and the probability of each reading given the
+value. :mod:`perseid.engines.uncertain` computes the posterior of the values from readings; Lahar's probabilistic
+streams come from such models (Ré et al. 2008, Section 2.4).
 
-Transitions are kept sparse, by the value that is left: a floor plan of a thousand rooms has a few thousand ways. Nothing
-is made to sum to one behind anybody's back: a distribution that does not is refused, with its sum.
+Transitions are sparse, by source value: a floor plan of a thousand rooms has a few thousand transitions. Distributions
+are never normalized: one that does not sum to one is rejected, with its sum.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy.typing as npt
 from perseid.errors import BindingError, EventDataError, did_you_mean, type_name
 
 Value: TypeAlias = Hashable
-"""A hidden value or a reading: text, number, time, or a tuple of such."""
+"""A hidden value or a reading: text, number, time, or a tuple of these."""
 _V = TypeVar("_V", bound=Value)
 _R = TypeVar("_R", bound=Value)
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -35,31 +35,31 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 TOLERANCE = 1e-9
-"""How far the sum of a distribution may lie from one: what rounding does, and no more."""
+"""Maximum deviation of a distribution's sum from one, which allows for rounding only."""
 LARGEST = 100_000_000
-"""The most numbers that a product of two models may have."""
+"""Maximum number of array elements in a product of two models."""
 UNKNOWN = -1
-"""The code of a step that nothing was said about."""
+"""Code of a step without a reading."""
 _SCALARS = (str, bytes, int, float, Decimal, dt.date, dt.time, dt.timedelta)
 
 
 @dataclass(frozen=True, eq=False)
 class HiddenMarkov:
-    """What is hidden, how it moves, and how it is read. Two models that say the same are equal."""
+    """A hidden Markov model: values, transitions and emissions. Models with equal content are equal."""
 
     values: tuple[Value, ...]
     readings: tuple[Value, ...]
-    """What a sensor may report. ``None``, nothing was read, is a reading like others if it is one at all."""
+    """Possible sensor reports. ``None`` (nothing was read) is an ordinary reading if it is listed."""
     initial: Floats
-    """How likely each value is at the first step of a key."""
+    """Probability of each value at the first step of a key."""
     starts: Ints
-    """Where the transitions that leave a value begin in the two arrays below; one more for the end."""
+    """Offset of each source value's transitions in the two arrays below, plus the end (CSR row pointers)."""
     targets: Ints
-    """Where transitions lead, in ascending order for each value left."""
+    """Target values of the transitions, ascending for each source value."""
     weights: Floats
-    """How likely they are, given the value left."""
+    """Probability of each transition, given its source value."""
     emissions: Floats
-    """How likely a reading (row) is, given the value (column). A model may have none: see ``likelihoods`` elsewhere."""
+    """Probability of a reading (row), given the value (column). Without readings, a model takes likelihoods only."""
 
     def __post_init__(self) -> None:
         values, readings = _names(self.values, "values"), _names(self.readings, "readings", none=True)
@@ -110,7 +110,7 @@ class HiddenMarkov:
             object.__setattr__(self, name, made)
 
     def reversed_transitions(self) -> tuple[Ints, Ints, Floats]:
-        """The same transitions by the value they lead to: starts, sources in ascending order, weights."""
+        """Return the transitions by target value: offsets, sources in ascending order, weights."""
         return self._reversed
 
     @cached_property
@@ -125,7 +125,7 @@ class HiddenMarkov:
         return made
 
     def codes(self, readings: Iterable[Value]) -> Ints:
-        """Readings as rows of ``emissions``; ``None``, if it is no reading of the model, as nothing said."""
+        """Return readings as rows of ``emissions``; ``None`` is ``UNKNOWN`` unless it is a reading of the model."""
         known = self._codes
         try:
             return np.fromiter((known[reading] for reading in readings), np.int64)
@@ -142,7 +142,7 @@ class HiddenMarkov:
         return {None: UNKNOWN} | {reading: code for code, reading in enumerate(self.readings)}
 
     def product(self, other: HiddenMarkov) -> HiddenMarkov:
-        """Two models side by side that know nothing of each other: values and readings are pairs."""
+        """Return the product of two independent models: values and readings are pairs."""
         transitions, numbers = len(self.targets) * len(other.targets), self.emissions.size * other.emissions.size
         if max(transitions, numbers) > LARGEST:
             raise BindingError(
@@ -171,7 +171,7 @@ class HiddenMarkov:
         )
 
     def digest(self) -> str:
-        """The model as a short text, the same in every process: state is kept with it, and refused under another."""
+        """Return a digest, equal in every process: state is stored with it and rejected under another model."""
         return self._digest
 
     @cached_property
@@ -191,7 +191,7 @@ class HiddenMarkov:
         return hash(self.digest())
 
     def __reduce__(self) -> tuple[object, ...]:
-        # What is cached stays behind, and arrays come back as read-only as they were.
+        # Cached properties are not pickled, and arrays are read-only again after unpickling.
         return HiddenMarkov, tuple(getattr(self, name) for name in self.__dataclass_fields__)
 
 
@@ -203,12 +203,12 @@ def hidden_markov(
     readings: Mapping[_V, Mapping[_R, float]] | npt.ArrayLike | None = None,
     reading_names: Iterable[Value] | None = None,
 ) -> HiddenMarkov:
-    """A model of mappings, or of matrices with a row for each value.
+    """Build a model from mappings, or from matrices with a row for each value.
 
-    ``transitions`` says for each value where it goes on to, ``readings`` what is read there: ``{"a": {"antenna": 0.7,
-    None: 0.3}}``. What a mapping leaves out has probability 0. Values are by default those that transitions leave, all
-    alike at the start. A matrix of readings has a column for each of ``reading_names``. Without readings the model
-    takes likelihoods only.
+    ``transitions`` has the distribution of the next value for each value, ``readings`` that of the reading: ``{"a":
+    {"antenna": 0.7, None: 0.3}}``. Missing entries have probability 0. By default, values are the keys of
+    ``transitions``, with a uniform initial distribution. A matrix of readings has a column for each of
+    ``reading_names``. Without readings the model takes likelihoods only.
     """
     if values is None and not isinstance(transitions, Mapping):
         raise BindingError("A matrix of transitions has no names.", hint='Say what rows are: values=["a", "b"].')
@@ -234,7 +234,7 @@ def hidden_markov(
 
 
 def floor_plan(edges: Iterable[tuple[Value, Value]], stay: float = 0.8) -> dict[Value, dict[Value, float]]:
-    """Transitions on an undirected graph of rooms: stay where one is, or go to any neighbour alike."""
+    """Return transitions on an undirected graph of rooms: stay, or go to each neighbor with equal probability."""
     if isinstance(stay, bool) or not isinstance(stay, int | float) or not 0 <= stay <= 1:
         raise BindingError(f"stay is a probability, not {stay!r}.", hint="floor_plan(edges, stay=0.8)")
     neighbours: dict[Value, dict[Value, None]] = {}
@@ -256,7 +256,7 @@ def _ways(room: Value, neighbours: Iterable[Value], stay: float) -> Iterable[tup
 
 
 def _sparse(given: object, numbers: Mapping[Value, int]) -> list[list[tuple[int, float]]]:
-    """Transitions by the value they leave; those that never happen are left out."""
+    """Return the transitions by source value, without those of probability 0."""
     if isinstance(given, Mapping):
         _known(given, numbers, "transitions", "value")
         rows = (_pairs(given.get(value, {}), numbers, "transitions", "value") for value in numbers)
@@ -271,7 +271,7 @@ def _sparse(given: object, numbers: Mapping[Value, int]) -> list[list[tuple[int,
 def _emissions(
     given: object, named: Iterable[Value] | None, numbers: Mapping[Value, int]
 ) -> tuple[tuple[Value, ...], Floats]:
-    """What may be read, and how likely it is: a row for each reading, a column for each value."""
+    """Return the readings and their probabilities: a row for each reading, a column for each value."""
     if given is None:
         if named is not None:
             raise BindingError("reading_names are given and no readings.", hint="readings={'a': {'antenna': 1.0}}")
@@ -297,7 +297,7 @@ def _emissions(
 
 
 def _row(given: object, numbers: Mapping[Value, int], what: str, kind: str) -> Floats:
-    """A mapping as numbers in the order of names; what it leaves out is 0."""
+    """Convert a mapping to an array in the order of names; missing entries are 0."""
     row = np.zeros(len(numbers))
     for number, chance in _pairs(given, numbers, what, kind):
         row[number] = chance
@@ -305,7 +305,7 @@ def _row(given: object, numbers: Mapping[Value, int], what: str, kind: str) -> F
 
 
 def _pairs(given: Any, numbers: Mapping[Value, int], what: str, kind: str) -> list[tuple[int, float]]:
-    """A mapping with numbers for names."""
+    """Convert a mapping to (index, probability) pairs."""
     _known(_mapping(given, what), numbers, what, kind)
     pairs = []
     for name, chance in given.items():
@@ -338,7 +338,7 @@ def _some(names: Iterable[Value]) -> str:
 
 
 def _names(given: Iterable[Value], what: str, none: bool = False) -> tuple[Value, ...]:
-    """Names as plain scalars, each once."""
+    """Return unique names as plain scalars."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise BindingError(f"{what} is a {type_name(given)}, not a list of names.")
     names = tuple(name.item() if isinstance(name, np.generic) else name for name in given)
@@ -355,7 +355,7 @@ def _names(given: Iterable[Value], what: str, none: bool = False) -> tuple[Value
 
 
 def _is_scalar(name: object, nested: bool = False) -> bool:
-    """Whether something is the same in every process, and equal to itself."""
+    """Return True for names that are equal in every process, and equal to themselves."""
     if isinstance(name, tuple):
         return all(_is_scalar(part, nested=True) for part in name)
     if isinstance(name, Decimal | float) and math.isnan(name):
@@ -374,7 +374,7 @@ def _integers(given: object, what: str) -> Ints:
 
 
 def _probabilities(given: object, shape: tuple[int, ...], what: str, say: Callable[[tuple[int, ...]], str]) -> Floats:
-    """Numbers from 0 to 1 in an array of its own; ``say`` is what one of them is the probability of."""
+    """Copy numbers from 0 to 1 to an array; ``say`` describes the probability at an index in errors."""
     try:
         array = np.asarray(given)
         if array.size and array.dtype.kind not in "fiubO":
@@ -395,6 +395,6 @@ def _probabilities(given: object, shape: tuple[int, ...], what: str, say: Callab
 
 
 def _ones(sums: Floats, say: Callable[[int], str], hint: str = "Nothing is made to fit: give all of it.") -> None:
-    """Refuse what does not sum to one."""
+    """Raise unless all sums are one, within the tolerance."""
     for index in np.flatnonzero(~(np.abs(sums - 1) <= TOLERANCE))[:1]:
         raise BindingError(f"{say(int(index))} sum to {float(sums[index])!r}, not to 1.", hint=hint)

@@ -1,4 +1,4 @@
-"""What a model may contain, made ready to be asked: which type is below which, what a type carries, what an edge joins."""
+"""Checked metamodels: type hierarchy, inherited attributes, and edge ends."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Kinds:
     nodes: dict[str, NodeType] = field(default_factory=dict)
     edges: dict[str, EdgeType] = field(default_factory=dict)
     above: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Every type with all types above it, itself among them."""
+    """Every type with all its supertypes, including itself."""
     carried: dict[str, dict[str, t.Type]] = field(default_factory=dict)
-    """The attributes of each type, those of types above it among them."""
+    """Attributes of each type, including those of its supertypes."""
 
     def is_a(self, kind: str, wanted: str) -> bool:
         return wanted in self.above[kind]
 
     def below(self, wanted: str) -> list[str]:
-        """This type and all below it."""
+        """Return this type and all its subtypes."""
         return [kind for kind, above in self.above.items() if wanted in above]
 
     def attributes(self, kind: str) -> dict[str, t.Type]:
@@ -58,7 +58,7 @@ class Kinds:
 
 
 def kinds_of(metamodel: Metamodel) -> Kinds:
-    """The metamodel, if it is sound: names once, types that exist, nothing above itself."""
+    """Check a metamodel: unique names, existing types, no cycles in the hierarchy."""
     kinds = Kinds(metamodel)
     for node in metamodel.nodes:
         if node.name in kinds.nodes:
@@ -111,7 +111,7 @@ def _carried(kinds: Kinds, node: NodeType) -> dict[str, t.Type]:
 
 
 def unknown(what: str, name: str | None, known: list[str], span: Place | None = None) -> UnknownNameError:
-    """Nothing has this name: what could have been meant, or what there is."""
+    """Return the error for an unknown name, with the nearest name or the available names."""
     close = nearest(str(name), known)
     hint = None if close else f"There are: {_listing(known)}" if known else "There are none."
     return UnknownNameError(f"There is no {what} called {name!r}.", span=span, hint=hint, nearest=close)

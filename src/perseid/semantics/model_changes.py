@@ -1,8 +1,8 @@
-"""What a transaction changes: the changes that fit applied to a graph, the nodes they touch, and matches that come and go.
+"""Apply transactions to a graph: valid changes, the nodes they touch, and changes of query matches.
 
-A transaction is all changes of one moment; queries see its end. A match is *found* when it was not there before, *lost*
-when it is there no more, and *updated* when it stayed and a node among its parameters changed: an attribute has another
-value, or an edge at it came or went.
+A transaction is all changes of one point in time; queries are evaluated at its end. A match is *found* if it is new,
+*lost* if it is gone, and *updated* if it remains and a node among its parameters changed: a new attribute value, or an
+edge at it was added or removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from perseid.semantics.values import Value
 
 @dataclass(frozen=True, slots=True)
 class QueryChange:
-    """A match that came, stayed with a change, or went: an event that a step ``found q`` may ask for."""
+    """A match that appeared, changed, or disappeared: an event for steps such as ``found q``."""
 
     change: str
     query: str
@@ -28,7 +28,7 @@ class QueryChange:
 
 @dataclass(slots=True)
 class Told:
-    """What one transaction brought: elementary changes, changes of matches, what was refused, and what happened beside."""
+    """Effects of one transaction: elementary changes, query changes, rejected changes, and events without a change."""
 
     done: list[Done]
     changes: list[QueryChange]
@@ -37,9 +37,9 @@ class Told:
 
 
 def told_apart(changes: Iterable[Change | Happening]) -> tuple[list[Change], list[Happening]]:
-    """Changes of a moment, and what happened beside them.
+    """Split the input of one point in time into changes and other events.
 
-    A moment without a change is no transaction: what queries see does not hang on events that are none of theirs.
+    Without a change there is no transaction: query results do not depend on unrelated events.
     """
     whole = list(changes)
     happened = [one for one in whole if isinstance(one, Happening)]
@@ -47,7 +47,7 @@ def told_apart(changes: Iterable[Change | Happening]) -> tuple[list[Change], lis
 
 
 def applied(graph: Graph, changes: Iterable[Change]) -> tuple[list[Done], list[tuple[Change, str]]]:
-    """Every change that fits, done; those that do not, with the reason."""
+    """Apply every valid change; return the elementary changes, and the rejected ones with the reason."""
     done: list[Done] = []
     refused: list[tuple[Change, str]] = []
     for change in _settle_ties(graph, changes):
@@ -59,9 +59,9 @@ def applied(graph: Graph, changes: Iterable[Change]) -> tuple[list[Done], list[t
 
 
 def _settle_ties(graph: Graph, changes: Iterable[Change]) -> Iterator[Change]:
-    """Changes in their order, and tied sets of one attribute by value: null first, NaN last.
+    """Yield changes in order, with tied sets of one attribute sorted by value: null first, NaN last.
 
-    A run is sorted after all changes before it are applied: these decide the type of the node.
+    A run is sorted after all changes before it are applied, as these decide the type of the node.
     """
     run: list[Change] = []
     for change in changes:
@@ -77,9 +77,9 @@ def _by_value(graph: Graph, run: list[Change]) -> list[Change]:
 
 
 def touched(done: Iterable[Done]) -> set[Element]:
-    """Nodes that changed: an attribute has another value, or an edge at it came or went.
+    """Return the nodes that changed: a new attribute value, or an edge at them was added or removed.
 
-    A node that was deleted and created again under its name is another one, and so has changed.
+    A node deleted and created again under its name is a different node, and so has changed.
     """
     found: set[Element] = set()
     first: dict[tuple[Element, str | None], Value] = {}

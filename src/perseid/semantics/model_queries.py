@@ -1,7 +1,7 @@
-"""Queries over a model, checked and made ready: names that exist, variables that are bound, called queries first.
+"""Check queries over a model and prepare them: names exist, variables are bound, called queries come first.
 
-What comes out is the same tree in which every ``_`` has a name of its own and ``moving_avg(hand.y, 5)`` has become
-an attribute of ``hand`` with that name; oracle and engine both start from it.
+The result is the same AST in which every ``_`` has a unique name and ``moving_avg(hand.y, 5)`` is an attribute of
+``hand`` with that name; the oracle and the engine both start from it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from perseid.semantics.values import Value
 
 MOVING = ("moving_avg", "moving_min", "moving_max", "moving_sum", "moving_count")
 MOST_VALUES = 10_000
-"""The longest window of ``moving_avg(hand.y, n)``, in values."""
+"""Maximum window of ``moving_avg(hand.y, n)``, in values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """What is made of the last values an attribute was given: a number of them, or those of a stretch of time."""
+    """Moving aggregate over the last values of an attribute: a number of values, or a time range."""
 
     function: str
     attribute: str
@@ -41,7 +41,7 @@ class Moving:
 
 @dataclass(frozen=True, slots=True)
 class ANode:
-    """A variable that stands for a node; ``types`` are all it is known to be of, those above them among them."""
+    """A node variable; ``types`` are its known types, including their supertypes."""
 
     types: frozenset[str] = frozenset()
 
@@ -54,7 +54,7 @@ class AValue:
 Sort: TypeAlias = "ANode | AValue"
 Match: TypeAlias = "tuple[Value, ...]"
 _WIDE = (t.Double, t.Decimal)
-"""Types that a whole number may stand in for."""
+"""Types to which an integer may be converted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +64,18 @@ class Queries:
     kinds: Kinds
     queries: dict[str, m.Query]
     sorts: dict[str, dict[str, Sort]]
-    """What each parameter of a query is."""
+    """Sort of each parameter of a query."""
     moving: dict[str, Moving]
-    """Moving windows by the name they have as an attribute."""
+    """Moving windows by their attribute name."""
 
     def node_parameters(self, query: str) -> tuple[int, ...]:
-        """The places of the parameters that are nodes: a change of one of these is an update of the match."""
+        """Return the indices of the node parameters; a change of one of these nodes is an update of the match."""
         sorts = self.sorts[query]
         parameters = self.queries[query].parameters
         return tuple(i for i, name in enumerate(parameters) if isinstance(sorts[name], ANode))
 
     def widened(self, query: str) -> Callable[[Match], Match] | None:
-        """What puts the numbers of a match in the types of the parameters, where ways have narrower ones."""
+        """Return a function that converts a match to the parameter types, if an alternative has narrower ones."""
         ways = self.queries[query].ways
         sorts = [self.sorts[query][name] for name in self.queries[query].parameters]
         types = {i: s.type for i, s in enumerate(sorts) if isinstance(s, AValue) and isinstance(s.type, _WIDE)}
@@ -85,7 +85,7 @@ class Queries:
 
 
 def check_queries(kinds: Kinds, queries: Iterable[m.Query]) -> Queries:
-    """All queries of a set, checked; raises an error with its place for the first that is wrong."""
+    """Check all queries of a set; raise an error with its span for the first that is wrong."""
     given = {query.name: query for query in queries}
     checked = Queries(kinds, {}, {}, {})
     for name in given:
@@ -129,14 +129,14 @@ def _check(name: str, given: Mapping[str, m.Query], done: Queries, on_the_way: t
 
 
 def _place_of(name: str, query: m.Query) -> Place | None:
-    """Where a query asks another one."""
+    """Return the span at which a query calls another one."""
     if isinstance(query.ways, m.Components):
         return query.ways.span
     return next((call.span for call in m.calls(query) if call.query == name), query.span)
 
 
 def bound(constraints: Iterable[m.Constraint], checked: Queries) -> dict[str, Sort]:
-    """What the variables of constraints are; those of absence bind none outside themselves."""
+    """Return the sorts of the variables of constraints; variables of a negation are local to it."""
     ways = _Ways(m.Query("", (), ()), checked)
     sorts: dict[str, Sort] = {}
     for constraint in constraints:
@@ -171,13 +171,13 @@ def _components(query: m.Query, asked: m.Components, done: Queries) -> dict[str,
             span=asked.span,
             hint="The last two parameters of the edges are nodes, and the last one of what stands after 'over'.",
         )
-    # A node of a component may have come from any side.
+    # A node of a component may come from either end.
     node = ANode(frozenset.intersection(*(end.types for end in ends)))
     return dict(zip(query.parameters, (*groups, node, node), strict=True))
 
 
 class _Ways:
-    """The ways of one query."""
+    """The alternatives of one query."""
 
     def __init__(self, query: m.Query, done: Queries) -> None:
         self.query = query
@@ -193,7 +193,7 @@ class _Ways:
         return replace(self.query, ways=ways, top=top), sorts
 
     def _common(self, name: str, sorts: list[Sort]) -> Sort:
-        """What a parameter is whichever way a match was found."""
+        """Return the common sort of a parameter over all alternatives."""
         nodes = [s for s in sorts if isinstance(s, ANode)]
         if nodes and len(nodes) != len(sorts):
             raise TypeMismatchError(
@@ -244,7 +244,7 @@ class _Ways:
         return replace(way, constraints=ready, definitions=tuple(definitions), where=where), sorts
 
     def _named(self, constraints: tuple[m.Constraint, ...]) -> tuple[m.Constraint, ...]:
-        """Every ``_`` with a name of its own."""
+        """Give every ``_`` a unique name."""
 
         def name(variable: str) -> str:
             return f"_{next(self.fresh)}?" if variable == m.ANYTHING else variable
@@ -277,7 +277,7 @@ class _Ways:
                 edge = kinds.edges[constraint.edge]
                 ends = ((constraint.source, edge.source), (constraint.target, edge.target))
                 for variable, type_ in ends:
-                    # A walk of no edge at all ends where it began, whatever that is.
+                    # A walk of zero edges ends at its start, whatever its type.
                     known = kinds.above[type_] if constraint.low else frozenset[str]()
                     self._is(variable, ANode(known), sorts, constraint.span)
             case m.Call():
@@ -312,7 +312,7 @@ class _Ways:
                 f"{variable!r} cannot be a node and a value.", span=span, hint="Choose another name for one of them."
             )
         elif _differ(known.type, sort.type):
-            # 1 and 1.0 are equal, and which of them the variable stood for would hang on the order of looking.
+            # 1 and 1.0 are equal, so the type of the variable's value would depend on the order of evaluation.
             raise TypeMismatchError(
                 f"{variable!r} is {known.type} at one place and {sort.type} at another.",
                 span=span,
@@ -338,7 +338,7 @@ class _Ways:
         call = self._named((definition.call,))[0]
         assert isinstance(call, m.Call)
         self.bind(call, dict(sorts))
-        # Only what the call is asked with: so a group has one value, whatever row looks it up.
+        # Bind only the arguments of the call: a group then has one value, whichever row reads it.
         inside: dict[str, Sort] = {}
         self.bind(call, inside)
         over = None if definition.value is None else self._expression(definition.value, inside)
@@ -414,7 +414,7 @@ def _differ(left: t.Type, right: t.Type) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the names of an expression of a query are."""
+    """Types of the names in an expression of a query."""
 
     done: Queries
     sorts: Mapping[str, Sort]
@@ -429,7 +429,7 @@ class Names:
         return self._attribute(ref, sort, path[0]) if path else t.Unknown()
 
     def _unknown(self, ref: ex.Ref) -> UnknownNameError:
-        """No such variable; it may be an attribute of one."""
+        """Return the error for an unknown variable, which may be an attribute of one."""
         name = ref.parts[0]
         for variable, sort in self.sorts.items():
             if isinstance(sort, ANode) and any(name in self.done.kinds.carried[kind] for kind in sort.types):

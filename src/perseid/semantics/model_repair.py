@@ -1,7 +1,7 @@
-"""Repairs of a model: what is to be reached, the steps and fixes that reach it, and models as sets of facts.
+"""Model repairs: objectives, the steps and fixes that reach them, and models as sets of facts.
 
-A step is a repair at one match of its query; it can be taken where every change it asks for fits. A fix is a sequence of
-steps after which no objective has a match; it ends there.
+A step is a repair at one match of its query; it is applicable if every change of it is valid. A fix is a sequence of
+steps that ends as soon as no objective has a match.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Fact: TypeAlias = "tuple[object, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Aims:
-    """What is to be reached: queries by name, and how far to go for it."""
+    """Objectives of a repair search: queries by name, and the limits of the search."""
 
     hard: tuple[str, ...]
-    """Must have no match in the end."""
+    """Must have no match at the end."""
     soft: tuple[str, ...] = ()
-    """The fewer matches these have in the end, the better."""
+    """Should have as few matches as possible at the end."""
     never: tuple[str, ...] = ()
-    """May have no match after any step."""
+    """Must have no match after any step."""
     depth: int = 5
     cost: Decimal | None = None
 
@@ -39,7 +39,7 @@ class Aims:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One repair at one match: what it asks for, what it costs, and what it comes to in words."""
+    """One repair at one match: its changes, its cost, and a description."""
 
     repair: str
     match: Match
@@ -50,7 +50,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Steps that lead to a model in which no objective has a match."""
+    """Steps that lead to a model without matches of the objectives."""
 
     steps: tuple[Step, ...]
     soft: int
@@ -61,11 +61,11 @@ class Fix:
 
     @property
     def changes(self) -> list[Change]:
-        """All changes that it takes, in order."""
+        """Return all changes of the fix, in order."""
         return [change for step in self.steps for change in step.changes]
 
     def way(self) -> tuple[object, ...]:
-        """What decides between two ways to the same model."""
+        """Return the sort key among fixes that lead to the same model."""
         return self.cost, len(self.steps), tuple(step.said for step in self.steps)
 
     def rank(self) -> tuple[object, ...]:
@@ -76,14 +76,14 @@ class Fix:
 
 
 def asked_by(repair: r.Repair, match: Match, graph: Graph) -> tuple[Change, ...]:
-    """The changes of a step, with the values that the model has now."""
+    """Return the changes of a step, evaluated on the current model."""
     names = {name: value for name, value in zip(repair.arguments, match, strict=True) if name != "_"}
     effects = effects_of(r.Block(repair.actions), repair.name, names, graph)
     return tuple(asked.change for asked in effects.asked)
 
 
 def said(repair: r.Repair, match: Match, done: Iterable[Done]) -> str:
-    """A step in words."""
+    """Describe a step."""
     return f"{repair.name}({', '.join(map(_text, match))}): {', '.join(map(_done, done))}"
 
 
@@ -105,7 +105,7 @@ def _text(value: object) -> str:
 
 
 def facts(graph: Graph, elements: Iterable[Element]) -> frozenset[Fact]:
-    """Everything that is so of these nodes: what they are, their values, the edges at them."""
+    """Return all facts about these nodes: their types, their values, and the edges at them."""
     found: set[Fact] = set()
     for element in elements:
         kind = graph.nodes.get(element)

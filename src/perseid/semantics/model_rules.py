@@ -1,8 +1,8 @@
-"""What rules over a model do: rounds inside one moment, until a round asks for no change.
+"""Execute rules over a model: iterations at one point in time, until an iteration requests no change.
 
-Round 0 are the changes from outside. What a round brings (changes, matches found, updated and lost, matches of patterns)
-makes rules active. All of them, by priority, place in the text and match, look at the model as the round left it;
-what they ask for, one after the other, is the next round, at the same time.
+Iteration 0 applies the external changes. Its effects (changes, query matches found, updated and lost, pattern matches)
+activate rules. All activations, ordered by priority, source position and match, read the model as the iteration left
+it; the changes that they request are applied in sequence as the next iteration, at the same time.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from perseid.semantics.rules import Rules, column_name
 from perseid.semantics.values import Value
 
 ROUNDS, CHANGES = 100, 10_000
-"""How many rounds a moment may have, and how many changes rules may ask for in it."""
+"""Limits per point in time: iterations, and changes requested by rules."""
 MAX_MOMENTS = 1_000_000
-"""Moments without a change from outside that one call may have, if its time goes on to a bound."""
+"""Maximum number of timer-driven points in time in one call with an upper time bound."""
 _STATES = {"found": "appeared", "updated": "updated", "lost": "disappeared"}
 
 
 class Model(Protocol):
-    """A model that takes transactions: computed anew each time, or live."""
+    """A model that applies transactions: recomputed each time, or incremental."""
 
     @property
     def graph(self) -> Graph: ...
@@ -39,28 +39,28 @@ class Model(Protocol):
 
 
 class Watch(Protocol):
-    """Patterns that look at the events of a model, one after the other."""
+    """Patterns evaluated over the events of a model."""
 
     def take(self, time: int, told: Told) -> list[PatternMatch]:
-        """What the events of a round complete."""
+        """Return the matches completed by the events of an iteration."""
         ...
 
     def pass_to(self, time: int) -> list[PatternMatch]:
-        """What is decided by there being no further event before this time."""
+        """Return the matches decided because no further event occurs before this time."""
         ...
 
     def wake(self) -> int | None:
-        """The first time whose passing may decide something."""
+        """Return the next timer, the first time at which the passing of time may decide something."""
         ...
 
     def finish(self) -> list[PatternMatch]:
-        """What is decided by there being no further event at all."""
+        """Return the matches decided because no further event occurs at all."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What happened to a match of what a rule waits for: it appeared, was updated, disappeared, or the rule fired."""
+    """State change of a match that triggers a rule: appeared, updated, disappeared, or fired."""
 
     rule: str
     match: Mapping[str, Value]
@@ -69,7 +69,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A change that is asked for, by a rule or from outside; of the model with this key, where that is another."""
+    """A requested change, by a rule or external; ``model`` is the key of the target if it is another model."""
 
     change: Change
     rule: str | None = None
@@ -85,7 +85,7 @@ class Emitted:
 
 @dataclass(slots=True)
 class Round:
-    """One round of one moment: what was asked, what it brought, and what rules made of it."""
+    """One iteration at one point in time: the requested changes, their effects, and the activity of rules."""
 
     number: int
     asked: list[Asked]
@@ -110,7 +110,7 @@ class _Activation:
 
 @dataclass(slots=True)
 class Reacting:
-    """A model, the patterns that look at it, and its rules."""
+    """A model, the patterns over its events, and its rules."""
 
     rules: Rules
     model: Model
@@ -121,7 +121,7 @@ class Reacting:
     def transact(
         self, time: int, changes: Iterable[Change | Happening], decided: Sequence[PatternMatch] = ()
     ) -> list[Round]:
-        """All that happens at one moment; ``decided`` are matches that nothing happening until now has decided."""
+        """Process one point in time; ``decided`` are matches decided because no event occurred until now."""
         from_outside, happened = told_apart(changes)
         asked = [Asked(change) for change in from_outside]
         matches = [*decided, *self.watch.pass_to(time)]
@@ -140,7 +140,7 @@ class Reacting:
         return rounds
 
     def until(self, time: int | None) -> Iterator[tuple[int, list[Round]]]:
-        """Moments before ``time`` (or, without one, ever) at which a pattern is decided because nothing happened."""
+        """Yield the timer-driven points in time before ``time`` (or all) at which a pattern is decided."""
         woken = 0
         while (wake := self.watch.wake()) is not None and (time is None or wake + 1 < time):
             matches = self.watch.pass_to(wake + 1)
@@ -168,7 +168,7 @@ class Reacting:
         )
 
     def _react(self, this: Round) -> list[Asked]:
-        """Every active rule acts; what they ask of this model is the next round."""
+        """Run every active rule; return the changes of this model that they request for the next iteration."""
         asked: list[Asked] = []
         for one in sorted(self._active(this), key=_Activation.order):
             this.lives.append(Life(one.rule.name, one.names, "fired"))
@@ -208,14 +208,14 @@ class Reacting:
 
 @dataclass(slots=True)
 class Effects:
-    """What a block of actions comes to."""
+    """Requested changes and emitted rows of a block of actions."""
 
     asked: list[Asked] = field(default_factory=list)
     emitted: list[Emitted] = field(default_factory=list)
 
 
 def effects_of(block: r.Block, rule: str, names: Mapping[str, Value], graph: Graph) -> Effects:
-    """What the actions of a block ask for, with the values that the model has now."""
+    """Evaluate the actions of a block on the current model."""
     known = dict(names)
 
     def named(parts: tuple[str, ...]) -> Value:

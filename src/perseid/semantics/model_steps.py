@@ -1,8 +1,8 @@
-"""Steps over a model as steps over events: ``found q`` and ``change set Host.cpu`` become types and conditions.
+"""Lower model steps to event steps: ``found q`` and ``change set Host.cpu`` become event types and conditions.
 
-To a pattern a model is a stream of events: for each query that the pattern names, its matches found, updated and lost; for
-each kind of elementary change that it names, the changes of that kind. Nothing else is in its stream, so nothing else
-is noise where its context minds noise, and what it finds does not hang on other patterns of its set.
+To a pattern, a model is a stream of events: for each query that the pattern names, its matches found, updated and lost;
+for each kind of elementary change that it names, the changes of that kind. The stream has no other events, so none
+affect a strict context, and matches do not depend on other patterns of the set.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from perseid.semantics.metamodels import Kinds, unknown
 from perseid.semantics.model_queries import AValue, Queries
 
 CHANGE_COLUMNS = ("element", "kind", "attribute", "old", "new", "target")
-"""What an elementary change has as an event."""
+"""Columns of an elementary change as an event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What of a model is in its stream of events."""
+    """The part of a model's changes that is in its event stream."""
 
     queries: tuple[str, ...]
     changes: tuple[ast.ModelChange, ...]
     happenings: tuple[str, ...] = ()
-    """Types of ordinary events beside the model."""
+    """Types of ordinary events joined to the model."""
     columns: tuple[tuple[str, t.Type], ...] = ()
-    """The columns of these, with their types."""
+    """Columns of the ordinary events, with their types."""
 
     def said(self) -> tuple[object, ...]:
-        """All of it, for whoever has to know whether it is still the same."""
+        """Return a comparable description of all fields, to detect changes."""
         columns = [(name, str(type_)) for name, type_ in self.columns]
         return (self.queries, [print_kind(change) for change in self.changes], self.happenings, columns)
 
     def wants(self, done: Done, kinds: Kinds) -> bool:
-        """Does some step ask for a change like this?"""
+        """Return True if some step matches a change like this."""
         return any(_fits(asked, done, kinds) for asked in self.changes)
 
 
@@ -54,27 +54,27 @@ def _fits(asked: ast.ModelChange, done: Done, kinds: Kinds) -> bool:
 
 
 def query_event(change: str, query: str) -> str:
-    """The type of a match that came, stayed with a change, or went."""
+    """Return the event type of a match that appeared, changed, or disappeared."""
     return f"{change} {query}"
 
 
 def change_event(action: str) -> str:
-    """The type of an elementary change."""
+    """Return the event type of an elementary change."""
     return f"change {action}"
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Ordinary events beside a model, as they are declared."""
+    """Declaration of the ordinary events joined to a model."""
 
     types: tuple[str, ...] | None
-    """Their types; None where a column says them."""
+    """Event types; None if a column has the type."""
     columns: tuple[tuple[str, t.Type], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Patterns that are asked of the same events."""
+    """Patterns evaluated over the same events."""
 
     patterns: tuple[ast.Pattern, ...]
     watched: Watched
@@ -87,9 +87,9 @@ def grouped(
     observe: Iterable[str] = (),
     beside: Beside | None = None,
 ) -> list[Group]:
-    """Patterns over the events of a model, by what these are; ``key`` tells models apart in every one of them.
+    """Group patterns by the model events they read; ``key`` columns partition every pattern by model.
 
-    A pattern that takes matches of another is asked of the events of both.
+    A pattern that takes matches of another reads the events of both.
     """
     by_name = {pattern.name: pattern for pattern in patterns}
     found: dict[Watched, list[ast.Pattern]] = {}
@@ -109,7 +109,7 @@ def grouped(
 
 
 def _fed_by(pattern: ast.Pattern, by_name: dict[str, ast.Pattern]) -> list[str]:
-    """Patterns whose fate is one with this one's: it takes their matches, or they its, or those of a third."""
+    """Return the patterns connected with this one through matches, in either direction and transitively."""
     near: dict[str, set[str]] = {name: set() for name in by_name}
     for other in by_name.values():
         for step in ast.steps(other.match):
@@ -125,7 +125,7 @@ def _fed_by(pattern: ast.Pattern, by_name: dict[str, ast.Pattern]) -> list[str]:
 
 
 class _Found:
-    """The queries, changes and ordinary events that steps ask for, as they are met."""
+    """Collects the queries, changes and ordinary events of steps during lowering."""
 
     def __init__(self, queries: Queries, beside: Beside | None, patterns: Collection[str]) -> None:
         self.known = queries
@@ -214,7 +214,7 @@ def _among(column: str, values: list[str]) -> ex.Expr:
 
 
 def event_columns(queries: Queries, watched: Watched, key: Sequence[str] = ()) -> dict[str, t.Type | None]:
-    """The columns that events of a model have beside time, type and key, with their types; None for names of nodes."""
+    """Return the columns of model events besides time, type and key, with their types; None for node names."""
     found: dict[str, t.Type | None] = {}
     for query in watched.queries:
         for name in queries.queries[query].parameters:
@@ -255,7 +255,7 @@ def event_columns(queries: Queries, watched: Watched, key: Sequence[str] = ()) -
 
 
 def _value_type(kinds: Kinds, changes: Iterable[ast.ModelChange]) -> t.Type:
-    """The one type that all attributes have whose changes are asked for."""
+    """Return the common type of all attributes with observed changes."""
     sets = [asked for asked in changes if asked.action == "set"]
     types: dict[t.Type, None] = {}
     for asked in sets:

@@ -1,4 +1,4 @@
-"""Values of queries over a model: names of an expression in a row, aggregates, moving windows, and the order of matches."""
+"""Values of model queries: scope of expressions in a row, aggregates, moving windows, and the order of matches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perseid.semantics.values import Value
 
 @dataclass(frozen=True, slots=True)
 class RowScope:
-    """The names of an expression in a row: each is a variable, or an attribute of the node it stands for."""
+    """Scope of an expression in a row: each name is a variable, or an attribute of a variable's node."""
 
     value: Callable[[tuple[str, ...]], object]
 
@@ -43,14 +43,14 @@ class RowScope:
 
 
 def moving_value(window: Moving, seen: Sequence[Value]) -> Value:
-    """What a moving window is worth over the values in it, oldest first; null without any."""
+    """Return the value of a moving window over its values, oldest first; null without any."""
     known = [value for value in seen if value is not None]
     if window.function == "moving_count":
         return len(known)
     if not known:
         return None
     if window.function in ("moving_avg", "moving_sum"):
-        # One after the other, the oldest first: a window is short, and an array of windows is summed the same way.
+        # Sum in sequence, oldest first: windows are short, and an array of windows is summed in the same order.
         total = 0.0
         for value in known:
             total += float(value)  # type: ignore[arg-type]
@@ -64,10 +64,10 @@ def moving_value(window: Moving, seen: Sequence[Value]) -> Value:
 
 
 def aggregate(function: str, values: Sequence[Value], nothing: Value) -> Value:
-    """The sum of nothing is 0, of the type of the sum; least, greatest and average of nothing are null.
+    """Aggregate the non-null values; ``nothing`` is the result if there are none.
 
-    A sum of doubles is the double nearest to the true sum: so it does not hang on an order, and what was added can
-    be taken away again.
+    A sum of doubles is the double nearest to the exact sum, so it does not depend on the order, and values can be
+    retracted.
     """
     known = [value for value in values if value is not None]
     if not known:
@@ -80,12 +80,12 @@ def aggregate(function: str, values: Sequence[Value], nothing: Value) -> Value:
 
 
 def ordered(matches: Iterable[Match]) -> list[Match]:
-    """Matches in the order of their values; null first."""
+    """Sort matches by their values, nulls first."""
     return sorted(matches, key=match_key)
 
 
 def match_key(values: Sequence[Value]) -> list[object]:
-    """What puts matches in order."""
+    """Return the sort key of a match."""
     return [order_key(value) for value in values]
 
 
@@ -94,7 +94,7 @@ def compare_values(left: Value, right: Value) -> int:
         return (left is not None) - (right is not None)
     found = v.compare(left, right)
     if found is None:
-        # Different kinds, which types keep apart: by name, so that there is an order at all.
+        # Values of different types, which the type check prevents: order by type name to have a total order.
         a, b = type(left).__name__, type(right).__name__
         return (a > b) - (a < b)
     return found

@@ -1,4 +1,4 @@
-"""What a name in an expression stands for: the references of an expression, sorted by what they ask."""
+"""Name references of an expression, grouped by their use."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ AGGREGATES = frozenset(
     ["count", "sum", "avg", "min", "max", "first", "last", "prev", "stddev", "any", "every", "collect"]
 )
 NAVIGATION = frozenset({"first", "last", "prev"})
-"""These may stand inside another aggregate: ``every(t.x > prev(t.x))`` looks back from each round."""
+"""Aggregates that may be nested in another: ``every(t.x > prev(t.x))`` looks back from each iteration."""
 STEP_FUNCTIONS = frozenset({"time", "type"})
-"""Functions whose argument is a step and not a value."""
+"""Functions that take a step as argument, not a value."""
 
 
 @dataclass(slots=True)
 class References:
-    """The names an expression uses, outside and inside aggregates."""
+    """The names that an expression uses, outside and inside aggregates."""
 
     plain: list[ex.Ref] = field(default_factory=list)
     aggregated: list[tuple[ex.Call, ex.Ref]] = field(default_factory=list)
     steps: list[tuple[ex.Call, ex.Ref]] = field(default_factory=list)
     """Arguments of time(a) and type(a)."""
     nested: ex.Call | None = None
-    """An aggregate inside an aggregate, if there is one: it has no meaning."""
+    """A nested aggregate, if there is one, which is an error."""
 
 
 def references(expr: ex.Expr) -> References:
@@ -58,7 +58,7 @@ def _collect(expr: ex.Expr, inside: ex.Call | None, found: References) -> None:
 
 
 def without_own(expr: ex.Expr, own: str | None) -> ex.Expr:
-    """``a.temp`` as ``temp`` and ``time(a)`` as ``time()``: a condition of one event, whatever its step is called."""
+    """Rewrite ``a.temp`` to ``temp`` and ``time(a)`` to ``time()``, independent of the step's name."""
     if own is None:
         return expr
 
@@ -73,7 +73,7 @@ def without_own(expr: ex.Expr, own: str | None) -> ex.Expr:
 
 
 def rewritten(expr: ex.Expr, change: Callable[[ex.Expr], ex.Expr | None]) -> ex.Expr:
-    """An expression with parts of it changed; where ``change`` says nothing of a part, it is asked of the parts of that."""
+    """Copy an expression with parts replaced; where ``change`` returns None, it is applied to the children."""
     changed = change(expr)
     if changed is not None:
         return changed

@@ -1,7 +1,7 @@
-"""Where conditions go and what names mean there: the second pass over a pattern.
+"""Predicate placement, the second pass over a pattern.
 
-Each conjunct of ``where`` moves to the place that decides it; every name is checked against what is bound where it is
-used.
+Each conjunct of ``where`` moves to the place that decides it; every name is checked against the bindings available
+where it is used.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from perseid.semantics.structure import Draft, Structure
 
 
 class Placing(Structure):
-    """Conditions at their places, over the drafts of the first pass."""
+    """Places conditions on the drafts of the first pass."""
 
     lead_steps = 0
-    """How many of the drafts stand in leading absences."""
+    """Number of drafts in leading absences."""
 
     # where
 
@@ -69,9 +69,9 @@ class Placing(Structure):
                 taken[number] = (branch, draft)
 
     def _place_on_binders(self, conjunct: ex.Expr, refs: References, shared: set[str]) -> bool:
-        """A unified name that several steps can be the first to bind: asked wherever it is bound.
+        """Place a condition on a unified name that several steps may bind first on every step that binds it.
 
-        True where that is all there is to do; with other names beside it, a name that may stay unbound is refused.
+        Return True if it is placed. Conditions that mix such a name with others are rejected, as it may be unbound.
         """
         loose = [n for n in shared if self.drafts[self.unified[n]].optional or self.drafts[self.unified[n]].branches]
         if not loose:
@@ -90,7 +90,7 @@ class Placing(Structure):
         return True
 
     def _check_whose(self, refs: References, last: Draft) -> None:
-        """Where a condition is asked of one event, a bare column of another would be read as that event's."""
+        """Reject a bare column of another step on ``last``: it would be read as a column of ``last``."""
         for ref in refs.plain:
             head = ref.parts[0]
             if head not in self.by_name and head not in self.unified and self._only_step(ref) is not last:
@@ -99,7 +99,7 @@ class Placing(Structure):
                 raise ScopeError(f"Which step's {head!r} is meant?", span=ref.span, hint=hint)
 
     def _steps_of(self, refs: References) -> list[Draft]:
-        """The steps that plain names of a conjunct of ``where`` stand for."""
+        """Return the steps that the plain names of a conjunct of ``where`` refer to."""
         found = []
         for ref in refs.plain:
             head = ref.parts[0]
@@ -128,7 +128,7 @@ class Placing(Structure):
         return [self._named(ref) for _, ref in refs.aggregated]
 
     def _not_of_a_step(self, call: ex.Call, ref: ex.Ref) -> UnknownNameError:
-        """``sum(amount)``: an aggregate has to know whose."""
+        """Return the error for ``sum(amount)``: an aggregate needs the name of a step."""
         name = ref.parts[0]
         names = [n for n, d in self.by_name.items() if d.loops and not d.negated] or list(self.by_name)
         return UnknownNameError(
@@ -156,7 +156,7 @@ class Placing(Structure):
         return self.by_name[head]
 
     def _only_step(self, ref: ex.Ref) -> Draft:
-        """A bare column in ``where`` or ``return``: clear only where one step can have it."""
+        """Return the step of a bare column in ``where`` or ``return``; an error unless only one step can have it."""
         positive = [d for d in self.drafts if not d.negated]
         head = ref.parts[0]
         if len(positive) == 1 and (len(ref.parts) == 1 or nearest(head, self.by_name) is None):
@@ -210,7 +210,7 @@ class Placing(Structure):
                     self._check_negated_binder(name, draft)
 
     def _check_negated_binder(self, name: str, draft: Draft) -> None:
-        """What stands under 'not' can compare with a unified value only once something else has bound it."""
+        """Reject a unified name under 'not' if its binding step may match later; a leading 'not' has the first step."""
         first = self.unified.get(name)
         if first is None:
             return

@@ -1,7 +1,7 @@
-"""From the tree as written to the core form, refusing what has no meaning.
+"""Convert a pattern's AST to its core form; patterns without meaning are rejected.
 
-Three passes: the structure (:mod:`perseid.semantics.structure`), the places of conditions and the names they use
-(:mod:`perseid.semantics.placing`), and here the clauses and the finished form.
+There are three passes: the structure (:mod:`perseid.semantics.structure`), predicate placement and name checks
+(:mod:`perseid.semantics.placing`), and here the clauses and the final form.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _STRICTLY_LATER = {ast.Selection.FOLLOWED_BY: True, ast.Selection.SUCCESSOR: Tru
 
 
 def semantic_hash(pattern: ast.Pattern) -> str:
-    """What a pattern means, as 128 bits: name, metadata and layout do not count, bound parameters do."""
+    """Hash the meaning of a pattern to 128 bits: bound parameters count; name, metadata and layout do not."""
     bare = replace(pattern, name="p", metadata=ast.Metadata(), parameters=())
     return hashlib.blake2b(print_pattern(bare).encode(), digest_size=16).hexdigest()
 
 
 def resolve(pattern: ast.Pattern) -> c.CorePattern:
-    """The core form of a pattern whose parameters are bound."""
+    """Convert a pattern with bound parameters to its core form."""
     return _Resolver(pattern).resolve()
 
 
 class _Resolver(Placing):
-    """The third pass, and the finished form."""
+    """The third pass, and the final form."""
 
     def resolve(self) -> c.CorePattern:
         pattern = self.pattern
@@ -113,7 +113,7 @@ class _Resolver(Placing):
         return tuple(out)
 
     def _check_bare_output(self, refs: References, steps: list[Draft]) -> None:
-        """A bare column of a repeated step would stand for several events, like any other name of it."""
+        """Reject a bare column of a repeated step: it is ambiguous over several events."""
         for ref, draft in zip(refs.plain, steps, strict=False):
             if ref.parts[0] not in self.by_name and ref.parts[0] not in self.unified and draft.loops:
                 name = draft.name or "a"

@@ -1,4 +1,4 @@
-"""Rules and repairs over a model, checked where they are written: names that exist, nodes where nodes are needed, values that fit."""
+"""Check rules and repairs over a model: names exist, nodes are used where nodes are needed, and values fit."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from perseid.semantics.typing import infer
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A checked set of rules and repairs, in the order of the text."""
+    """A checked set of rules and repairs, in source order."""
 
     queries: Queries
     rules: tuple[r.Rule, ...] = ()
     repairs: tuple[r.Repair, ...] = ()
     patterns: tuple[ast.Pattern, ...] = ()
-    """Those that rules wait for."""
+    """Patterns that trigger rules."""
     parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What a match of such a pattern is known by: its key and what it returns."""
+    """Names bound by a match of such a pattern: its key and its outputs."""
     source: str | None = None
 
 
 def check_rules(queries: Queries, file: m.ModelFile, source: str | None = None) -> Rules:
-    """All rules and repairs of a text; raises an error with its place for the first that is wrong."""
+    """Check all rules and repairs of a file; raise an error with its span for the first that is wrong."""
     by_name = {pattern.name: pattern for pattern in file.patterns}
     waited = [rule.trigger for rule in file.rules if isinstance(rule.trigger, r.OnPattern)]
     for trigger in waited:
@@ -53,7 +53,7 @@ def check_rules(queries: Queries, file: m.ModelFile, source: str | None = None) 
 
 
 def _arguments(asked: r.OnQuery | r.Repair, queries: Queries) -> dict[str, Sort]:
-    """What the names are that a match of a query is given."""
+    """Return the sorts of the names bound by a match of a query."""
     if asked.query not in queries.queries:
         raise unknown("query", asked.query, list(queries.queries), asked.span)
     sorts = queries.sorts[asked.query]
@@ -73,7 +73,7 @@ def _arguments(asked: r.OnQuery | r.Repair, queries: Queries) -> dict[str, Sort]
     return found
 
 
-# what a match of a pattern is known by
+# names bound by a pattern match
 
 
 def _pattern_sorts(pattern: ast.Pattern, queries: Queries) -> dict[str, Sort]:
@@ -90,7 +90,7 @@ def _pattern_sorts(pattern: ast.Pattern, queries: Queries) -> dict[str, Sort]:
 
 @dataclass(slots=True)
 class _Steps:
-    """What the columns of a pattern's steps are: nodes, or values."""
+    """Sorts of the columns of a pattern's steps: nodes or values."""
 
     pattern: ast.Pattern
     queries: Queries
@@ -99,7 +99,7 @@ class _Steps:
         return self.column(expr.parts) if isinstance(expr, ex.Ref) else AValue(t.Unknown())
 
     def column(self, parts: tuple[str, ...]) -> Sort:
-        """A column of a named step, a name that steps unify by, or a column that every step has."""
+        """Return the sort of a column of a named step, of a unified name, or of a column that every step has."""
         steps = list(ast.steps(self.pattern.match))
         named = [step for step in steps if step.name == parts[0]]
         if named and len(parts) == 2:
@@ -134,13 +134,13 @@ class _Steps:
 
 
 class _Block:
-    """The actions of a block, one after the other: each sees the nodes that those before it named."""
+    """Checks the actions of a block in sequence: each may use the nodes named by those before it."""
 
     def __init__(self, queries: Queries, known: Mapping[str, Sort], model: tuple[ex.Expr, ...]) -> None:
         self.queries = queries
         self.readable = dict(known)
         self.fresh: set[str] = set()
-        """Nodes that are only being made: they have no values yet."""
+        """Nodes without readable values: created by the block, or of another model."""
         self.elsewhere = bool(model)
         self.changeable = {} if model else {n: s for n, s in known.items() if isinstance(s, ANode)}
         for key in model:
@@ -262,9 +262,9 @@ class _Block:
 
 
 def emitted_sorts(rules: Rules, returned: Mapping[str, Mapping[str, t.Type]]) -> dict[str, dict[str, Sort]]:
-    """What the columns of emitted rows are, by the rows' name; ``returned`` has the types of what patterns return.
+    """Return the sorts of the columns of emitted rows, by row name; ``returned`` has the types of pattern outputs.
 
-    A column that rules tell as values of different types is text.
+    A column with values of incompatible types is text.
     """
     patterns = {pattern.name: pattern for pattern in rules.patterns}
     found: dict[str, dict[str, Sort]] = {}
@@ -305,12 +305,12 @@ def _joined(left: Sort, right: Sort) -> Sort:
 
 
 def _can_be(kinds: Kinds, node: ANode, wanted: str) -> bool:
-    """Is there a type that is all this node is known to be, and the wanted one?"""
+    """Return True if some type is a subtype of all known types of the node and of the wanted one."""
     return any(node.types | {wanted} <= above for above in kinds.above.values())
 
 
 def column_name(column: ast.Output) -> str:
-    """What a column of an emitted row is called."""
+    """Return the name of a column of an emitted row."""
     if column.name is not None:
         return column.name
     if isinstance(column.expr, ex.Ref):

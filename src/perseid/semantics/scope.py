@@ -1,4 +1,4 @@
-"""How expressions see a partial match: names to events, unified values, and the event being considered."""
+"""Expression scope over a partial match: names resolve to events, unified values, and the current event."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from perseid.semantics.events import Event
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """What an attempt has bound so far, by step name.
+    """Bindings of a partial match, by step name.
 
-    ``events`` holds all events of a step in order (aggregates); ``current`` the one of this round, absent when
-    the round has none (plain names).
+    ``events`` holds all events of a step in order (for aggregates); ``current`` holds the event of the current
+    iteration, absent if it has none (for plain names).
     """
 
     events: Mapping[str, Sequence[Event]] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Bindings:
 
 @dataclass(frozen=True, slots=True)
 class MatchScope:
-    """A scope of the evaluator over bindings and, in a step's condition, the event at hand."""
+    """Evaluator scope over bindings and, in a step's condition, the current event."""
 
     names: frozenset[str]
     bindings: Bindings
@@ -72,7 +72,7 @@ class MatchScope:
 
 
 def attribute(event: Event, path: tuple[str, ...]) -> object:
-    """A column of an event, or something inside it; what is missing is null."""
+    """Return a column of an event, or a nested field; null if missing."""
     return attribute_path(event.attributes.get(path[0]), path[1:])
 
 
@@ -85,12 +85,12 @@ def attribute_path(value: object, path: tuple[str, ...]) -> object:
 
 
 def holds(expr: Expr, scope: MatchScope) -> bool:
-    """Is the condition true? Null is not."""
+    """Return True if the condition is true; null is not."""
     return truth(evaluate(expr, scope))
 
 
 def unify(pairs: Iterable[tuple[Ref, str]], event: Event, unified: Mapping[str, object]) -> Mapping[str, object] | None:
-    """The unified values with this event's added, or None where one differs; null unifies with nothing."""
+    """Add the event's unified values; None if one differs, and null unifies with nothing."""
     out: dict[str, object] | None = None
     for path, name in pairs:
         value = v.plain(attribute(event, path.parts))

@@ -1,4 +1,4 @@
-"""Refusals that follow from a pattern's shape: what can never match, never end, or means nothing."""
+"""Reject patterns that, by their structure, can never match, never end, or have no meaning."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _no_window(pattern: ast.Pattern) -> PatternError:
 
 
 def _bounded(element: c.Core) -> bool:
-    """Does every wait inside the element end by itself?"""
+    """Return True if every wait inside the element is bounded by the element itself."""
     match element:
         case c.Take() | c.Absent():
             return True
@@ -205,7 +205,7 @@ def _check_reachable(core: c.CorePattern) -> None:
 
 
 def _check_branches(core: c.CorePattern, alternation: c.Alt) -> None:
-    """A later branch that an earlier one always beats can go."""
+    """Reject a branch that an earlier one always preempts."""
     open_kinds: set[ast.StepKind] = set()
     for branch in alternation.branches:
         if not isinstance(branch, c.Take):

@@ -1,4 +1,4 @@
-"""What may be right and reads like a slip of the pen, where no schema says which it is."""
+"""Lints: valid constructs that look like typos, where no schema decides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perseid.semantics.names import references
 
 
 def slips(pattern: ast.Pattern) -> Iterator[str]:
-    """A dotted name in a step's own condition that is no step's and is like one: a struct's field, if it is one."""
+    """Warn about a dotted name in a step's condition that resembles a step name; it may be a struct field."""
     steps = list(ast.steps(pattern.match))
     known = {s.name for s in steps if s.name} | {u.name for s in steps for u in s.unify}
     seen = set()

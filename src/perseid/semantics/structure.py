@@ -1,6 +1,6 @@
-"""The tree's structure as core elements: steps numbered, sugar gone, every arrow with its contiguity.
+"""Lower a pattern's AST to core elements: steps are numbered, sugar is removed, every arrow has its contiguity.
 
-What has no meaning because of where it stands is refused on the way.
+Elements that have no meaning at their position are rejected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PRESET = {
 
 @dataclass(slots=True)
 class Draft:
-    """A step while its conditions are still being gathered."""
+    """A step while its conditions are being collected."""
 
     id: int
     source: ast.Step
@@ -38,7 +38,7 @@ class Draft:
     branches: tuple[tuple[int, int], ...]
     """(alternation, branch) pairs around the step."""
     absence: int | None
-    """Which ``not`` it stands under."""
+    """Number of the enclosing ``not``."""
     choose: list[c.Condition] = field(default_factory=list)
 
     @property
@@ -48,7 +48,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the pattern the walk is."""
+    """Context of an element during the traversal."""
 
     loops: tuple[int, ...] = ()
     repeats: tuple[int, ...] = ()
@@ -57,13 +57,13 @@ class Place:
     branches: tuple[tuple[int, int], ...] = ()
     absence: int | None = None
     started: bool = False
-    """Some event of the match has certainly come before."""
+    """Some event of the match certainly precedes the element."""
     group_started: bool = True
-    """Some event of the windowed group around it has certainly come before."""
+    """Some event of the enclosing windowed group certainly precedes the element."""
 
 
 class Structure:
-    """The first pass over a pattern: drafts of its steps, and the core elements that name them."""
+    """First pass over a pattern: drafts of its steps, and the core elements that refer to them."""
 
     def __init__(self, pattern: ast.Pattern) -> None:
         self.pattern = pattern
@@ -72,7 +72,7 @@ class Structure:
         self.unified: dict[str, int] = {}
         """Unified names by the first step that binds them."""
         self.binders: dict[str, list[Draft]] = {}
-        """All steps that bind a unified name, those under 'not' too."""
+        """All steps that bind a unified name, including those under 'not'."""
         self.loop_guards: dict[int, list[ex.Expr]] = {}
         self.all_guards: dict[int, list[ex.Expr]] = {}
         self.all_loops: dict[int, tuple[int, ...]] = {}
@@ -86,7 +86,7 @@ class Structure:
     # structure
 
     def _split_lead(self, element: ast.Element) -> tuple[list[ast.Absence], ast.Element]:
-        """Absences before the first step look back in time; they are no part of the body."""
+        """Split off the absences before the first step; they look back in time and are not part of the body."""
         lead: list[ast.Absence] = []
         if isinstance(element, ast.Absence):
             raise MeaningError(
@@ -353,7 +353,7 @@ class Structure:
 
 
 def _begins_with_absence(element: ast.Element) -> bool:
-    """Can a 'not' be the first thing in the element?"""
+    """Return True if the element may begin with a 'not'."""
     match element:
         case ast.Absence():
             return True
@@ -368,7 +368,7 @@ def _begins_with_absence(element: ast.Element) -> bool:
 
 
 def _flat(conjunction: ast.Conjunction) -> list[ast.Element]:
-    """A conjunction directly inside another is part of it: "in any order" is associative (paper 2, Table 2)."""
+    """Flatten nested conjunctions: "in any order" is associative (Dávid et al. 2016, Table 2)."""
     out: list[ast.Element] = []
     for member in conjunction.members:
         out.extend(_flat(member) if isinstance(member, ast.Conjunction) else [member])

@@ -1,4 +1,4 @@
-"""Nodes of subscribed blocks: how their texts compare, what they are called, and the variables in runs of siblings."""
+"""Nodes of subscription blocks: value comparison, names, and variables in sibling expressions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _ORDERS: Mapping[str, Callable[[float, float], bool]] = {
 
 
 def compare_numbers(one: str, op: Comparator, other: str) -> bool:
-    """Do two texts compare so, as numbers?"""
+    """Compare two texts as numbers."""
     return _ORDERS[op](number_of(one), number_of(other))
 
 
 def holds(op: Comparator, value: tp.Constant, text: str) -> bool:
-    """Does a text compare so with a constant?"""
+    """Compare a text with a constant."""
     return str(value) in text if op == "contains" else compares(op, value)(text)
 
 
@@ -37,7 +37,7 @@ def root_of(block: Block) -> tp.TreeNode:
 
 
 def names_at(block: Block, side: int, node: Node) -> Iterator[str]:
-    """What the nodes at a step are called: by its variable, and as the block's own where its path ends."""
+    """Yield the names of the nodes at a step: its variable, and the block's own name at the end of its path."""
     step = step_at(root_of(block), node)
     if step.returns is not None:
         yield step.returns
@@ -46,7 +46,7 @@ def names_at(block: Block, side: int, node: Node) -> Iterator[str]:
 
 
 def variables_in_runs(reading: Reading, step: tp.TreeNode, node: Found) -> Iterator[tuple[str, Found]]:
-    """Variables that runs of siblings below a step return, with their nodes."""
+    """Yield the variables returned by sibling expressions below a step, with their nodes."""
     if not isinstance(node, Element):
         return
     exprs = [

@@ -1,8 +1,8 @@
-"""Subscriptions in value-join normal form: comparisons of variables only, each block a tree with all that is asked for named.
+"""Convert subscriptions to value-join normal form: comparisons of nodes only, each a step of its block's tree.
 
-Three rewrites lead there (paper 3, Section 2): a predicate with ``OR`` becomes several pairs; a path behind a variable
-becomes a variable of its own in the block; and a comparison inside a block, ``[/price < 10]``, becomes one of the
-variable that its path ends in, so that subscriptions which differ in a constant differ in nothing else.
+Three rewrites do this (Hong et al. 2007, Section 2): a predicate with ``OR`` becomes several alternatives; a path after
+a variable becomes a new node of the block; and a comparison inside a block, ``[/price < 10]``, becomes a condition on
+the node at the end of its path, so that subscriptions with different constants have the same structure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from perseid.lang.subscriptions import (
 MAX_ALTERNATIVES = 64
 LEFT, RIGHT = 0, 1
 Node: TypeAlias = tuple[int, ...]
-"""A step of a block: the way to it from the root, as numbers of predicates, and -1 for the next step of a path."""
+"""A step of a block as a path from the root: predicate indices, and -1 for the next step of a path."""
 
 
 @dataclass(frozen=True)
@@ -46,31 +46,31 @@ class Condition:
 
 @dataclass(frozen=True)
 class Related:
-    """Two blocks and what has to hold between them."""
+    """Two blocks and the predicate between them."""
 
     relation: Relation
     blocks: tuple[Block, Block]
     pairs: tuple[tuple[Node, Node], ...]
-    """Nodes with the same string value, of the left and of the right block."""
+    """Nodes of the left and of the right block with equal string values."""
     ordered: tuple[tuple[Node, Comparator, Node], ...]
-    """Nodes whose string values compare so, as numbers."""
+    """Nodes with string values that satisfy the comparison as numbers."""
     conditions: tuple[Condition, ...]
     window: int | None
 
     def asked(self, side: int) -> set[Node]:
-        """The nodes of a block that are compared with anything."""
+        """Return the nodes of a block that occur in a comparison."""
         ordered = {(one, other)[side] for one, _, other in self.ordered}
         return {pair[side] for pair in self.pairs} | ordered | {one.node for one in self.conditions if one.side == side}
 
 
 def normal_forms(subscription: Subscription) -> tuple[Related, ...]:
-    """The pairs a subscription asks for: a notification is due where any of them is found."""
+    """Return the alternatives of a subscription; a pair of documents matches if any of them holds."""
     source = subscription.source
     return tuple(dict.fromkeys(_normal(source, each) for each in _alternatives(source.predicate)))
 
 
 def _alternatives(predicate: Predicate) -> list[tuple[Compared, ...]]:
-    """The predicate as alternatives, each of comparisons that all hold."""
+    """Return the predicate in disjunctive normal form: alternatives, each a conjunction of comparisons."""
     if isinstance(predicate, Compared):
         return [(predicate,)]
     if isinstance(predicate, AllOf):
@@ -142,7 +142,7 @@ def _place(trees: list[_Tree], operand: Operand) -> tuple[int, Node]:
 
 
 class _Tree:
-    """A block being rewritten: paths are added to it, and comparisons taken out of it."""
+    """A block during the rewrite: paths are added to it, and comparisons moved out of it."""
 
     def __init__(self, block: Block) -> None:
         self.given = block
@@ -156,7 +156,7 @@ class _Tree:
                 self.places[step.returns] = node
 
     def _lift(self, step: tp.TreeNode, here: Node) -> tp.TreeNode:
-        """Comparisons with constants as mere existence, and what they compare; deeper than brackets nobody looks."""
+        """Replace comparisons with constants by existence tests and record them; sibling expressions are unchanged."""
         predicates: list[tp.TreePredicate] = []
         for one in step.predicates:
             if isinstance(one, tp.Comparison) and one.path is None:
@@ -182,7 +182,7 @@ class _Tree:
             )
         if operand.path is None:
             return node
-        # A path is one node wherever the predicate has it. A bracket of the block is another: it may compare its node.
+        # Equal paths of the predicate share one node. A bracket of the block is separate, as it may compare its node.
         if (node, operand.path) not in self.added:
             there = (*node, len(step_at(self.root, node).predicates))
             self.root = _with_predicate(self.root, node, tp.Exists(operand.path))
@@ -194,7 +194,7 @@ class _Tree:
 
 
 def steps_of(root: tp.TreeNode) -> Iterator[tuple[Node, tp.TreeNode]]:
-    """The steps of a block that stand in paths and in brackets, parents first."""
+    """Yield the steps of a block in paths and brackets, parents first."""
     waiting: list[tuple[Node, tp.TreeNode]] = [((), root)]
     while waiting:
         node, step = waiting.pop()
@@ -203,7 +203,7 @@ def steps_of(root: tp.TreeNode) -> Iterator[tuple[Node, tp.TreeNode]]:
 
 
 def below(node: Node, step: tp.TreeNode) -> Iterator[tuple[Node, tp.TreeNode]]:
-    """The steps right below a step."""
+    """Yield the steps directly below a step."""
     for number, one in enumerate(step.predicates):
         if isinstance(one, tp.Exists) and isinstance(one.expr, tp.TreeNode):
             yield (*node, number), one.expr
@@ -212,7 +212,7 @@ def below(node: Node, step: tp.TreeNode) -> Iterator[tuple[Node, tp.TreeNode]]:
 
 
 def step_at(root: tp.TreeNode, node: Node) -> tp.TreeNode:
-    """The step at a place."""
+    """Return the step at a path."""
     step = root
     for number in node:
         if number < 0:
@@ -241,17 +241,17 @@ def _with_predicate(step: tp.TreeNode, node: Node, added: tp.TreePredicate) -> t
 
 
 def _last(path: tp.TreeNode, node: Node) -> Node:
-    """Where a path ends."""
+    """Return the node at the end of a path."""
     while path.next is not None:
         path, node = path.next, (*node, -1)
     return node
 
 
 def kept(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """What is left of a block's tree when only some of its nodes count: they, and where their ways part.
+    """Return the nodes of the reduced tree: the given nodes and their lowest common ancestors.
 
-    This is the reduction of a join graph to its minor (paper 3, Section 4.2): leaves that nobody asks for are gone, so
-    is what lies above the lowest common ancestor, and so are steps with one child.
+    This reduces a join graph to its minor (Hong et al. 2007, Section 4.2): unused leaves, the steps above the lowest
+    common ancestor, and steps with a single child are removed.
     """
     asked = sorted(set(nodes))
     found = set(asked)
@@ -261,7 +261,7 @@ def kept(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def common(one: Node, other: Node) -> Node:
-    """The lowest step above both, or one of them."""
+    """Return the lowest common ancestor, which may be one of the two."""
     length = 0
     for a, b in zip(one, other, strict=False):
         if a != b:

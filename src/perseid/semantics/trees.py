@@ -1,11 +1,11 @@
-"""The meaning of tree patterns: what each part of one finds in a document, by trying everything.
+"""Reference semantics of tree patterns, by exhaustive search.
 
-This is the specification of regular tree patterns (paper 1), as ``oracle`` is that of sequences: short, slow, and
-obviously right. docs/semantics.md says the same in words.
+This is the specification of regular tree patterns (CEDMFT), as ``oracle`` is that of sequences: short, slow, and easy
+to verify. docs/semantics.md describes the same in words.
 
-A part is asked about a *place*: a node, whose children are a forest; the document, whose forest is its root; or one
-sibling alone. ``/a`` is a root of the forest, ``//a`` any node in it. The answer is None where the part does not hold,
-and otherwise what it returns: a tree for each node that has a return name, and for each run of siblings.
+A part is evaluated at a *place*: a node, with its children as the forest; the document, with its root as the forest; or
+a single sibling. ``/a`` is a root of the forest, ``//a`` any node in it. The result is None if the part does not match,
+otherwise its returned nodes: a tree for each node with a return name, and for each run of siblings.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from perseid.lang import tree_patterns as tp
 from perseid.semantics.documents import Attribute, Element, Name
 
 XML = "http://www.w3.org/XML/1998/namespace"
-"""What the prefix ``xml`` stands for in every document."""
+"""Namespace of the prefix ``xml`` in every document."""
 
 
 @dataclass(frozen=True)
 class Returned:
-    """A node under its return name, with what is returned below it."""
+    """A node under its return name, with the results below it."""
 
     name: str
     node: Element | Attribute
@@ -37,13 +37,13 @@ class Returned:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of siblings returns, in the order of its members."""
+    """Results of one run of siblings, in the order of its members."""
 
     inner: tuple[Result, ...]
     first: Element
-    """Its first member: what tells it from other runs, whatever they return."""
+    """First member, which identifies the run independently of its results."""
     order: int
-    """The place in the pattern of its expression."""
+    """Index of its expression in the pattern."""
 
 
 Result: TypeAlias = Returned | Run
@@ -52,11 +52,11 @@ Results: TypeAlias = tuple[Result, ...]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a part is asked."""
+    """Location at which a part is evaluated."""
 
     forest: Sequence[Element]
     node: Element | None = None
-    """Whose children the forest is; None for the document, and for a sibling alone."""
+    """Parent of the forest; None for the document and for a single sibling."""
 
     @classmethod
     def below(cls, node: Element) -> Place:
@@ -68,25 +68,25 @@ class Place:
         return chain.from_iterable(root.walk() for root in self.forest)
 
     def owners(self, axis: tp.Axis) -> Iterator[Element]:
-        """Elements whose attributes are meant: ``/@x`` is the node's own, ``//@x`` also of all below it."""
+        """Yield the elements with the tested attributes: ``/@x`` the node itself, ``//@x`` also its descendants."""
         own = iter(() if self.node is None else (self.node,))
         return own if axis is tp.Axis.CHILD else chain(own, self.elements(axis))
 
 
 @dataclass(frozen=True)
 class Way:
-    """How siblings from some place on can be read: where the reading stands, what it took, what that returns."""
+    """State of matching siblings: position, number of members, and results."""
 
     end: int
-    """Index behind the last member; before the first member, the index where the run has to begin."""
+    """Index after the last member; before the first member, the index at which the run must begin."""
     taken: int = 0
     gap: bool = False
-    """A ``::`` stands between the last member and the next one."""
+    """A ``::`` separates the last member from the next one."""
     results: Results = ()
 
 
 def known_prefixes(pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> Mapping[str, str]:
-    """What prefixes stand for; refused where the pattern has others."""
+    """Return the namespaces by prefix; raise if the pattern uses an unknown prefix."""
     known = {**namespaces, "xml": XML}
     for part, _ in tp.walk(pattern):
         if isinstance(part, tp.TreeNode) and part.test.prefix is not None and part.test.prefix not in known:
@@ -99,20 +99,20 @@ def known_prefixes(pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> Ma
 
 
 class Reading:
-    """A document being asked for the parts of one pattern."""
+    """Evaluates the parts of one pattern over a document."""
 
     def __init__(self, root: Element, namespaces: Mapping[str, str], pattern: tp.TreePattern) -> None:
         self.root, self.namespaces = root, namespaces
         parts = [part for part, _ in tp.walk(pattern)]
         self.orders: dict[str | int, int] = {id(part): order for order, part in enumerate(parts)}
-        """The place in the pattern of its parts, and of its return names."""
+        """Index in the pattern of its parts, and of its return names."""
         for order, part in enumerate(parts):
             if isinstance(part, tp.TreeNode) and part.returns is not None:
                 self.orders[part.returns] = order
 
     @cached_property
     def siblings(self) -> dict[Element, tuple[Element, ...]]:
-        """By element: it and its siblings."""
+        """Siblings of each element, including itself."""
         found: dict[Element, tuple[Element, ...]] = {self.root: (self.root,)}
         for one in self.root.walk():
             found.update(dict.fromkeys(one.children, one.children))
@@ -124,13 +124,13 @@ class Reading:
     # paths
 
     def path(self, step: tp.TreeNode, place: Place, judge: Callable[[str], bool] | None = None) -> Results | None:
-        """Every node that a path leads to, the same result once; ``judge`` decides about the text of those at its end."""
+        """Return the distinct results of all nodes that a path reaches; ``judge`` tests the text of its end nodes."""
         nodes = self.candidates(step, place)
         found = [below for node in nodes if (below := self.node(step, node, judge)) is not None]
         return self.ordered(chain.from_iterable(found)) if found else None
 
     def candidates(self, step: tp.TreeNode, place: Place) -> Iterator[Element | Attribute]:
-        """Nodes in a place that pass a step's test."""
+        """Yield the nodes at a place that pass a step's test."""
         if not step.is_attribute:
             yield from (one for one in place.elements(step.axis) if self.named(step.test, one.name))
             return
@@ -140,7 +140,7 @@ class Reading:
                     yield Attribute(owner, name)
 
     def ordered(self, results: Iterable[Result]) -> Results:
-        """Each result once, in document order; of those that begin with the same node, that which the pattern has first."""
+        """Return distinct results in document order; for results with the same first node, in pattern order."""
         return tuple(sorted(dict.fromkeys(results), key=self._place))
 
     def _place(self, result: Result) -> tuple[int, int, int]:
@@ -154,7 +154,7 @@ class Reading:
 
     @cached_property
     def numbers(self) -> dict[Element, int]:
-        """By element: its place in the document."""
+        """Index of each element in document order."""
         return {one: number for number, one in enumerate(self.root.walk())}
 
     def named(self, test: tp.NameTest, name: Name, *, attribute: bool = False) -> bool:
@@ -163,11 +163,11 @@ class Reading:
             return False
         if test.prefix is not None:
             return self.namespaces[test.prefix] == uri
-        # Names without a prefix: an element's may have a namespace by default, an attribute's has none.
+        # Names without a prefix: an element may have a default namespace, an attribute has none.
         return test.is_wildcard or uri == ("" if attribute else self.namespaces.get("", ""))
 
     def node(self, step: tp.TreeNode, node: Element | Attribute, judge: Callable[[str], bool] | None) -> Results | None:
-        """What is returned of a node that passes the step's test, and below it."""
+        """Return the results of a node that passes the step's test, and of the parts below it."""
         if step.next is None and judge is not None and not judge(node.text):
             return None
         parts: list[Results | None] = []
@@ -201,7 +201,7 @@ class Reading:
     # runs of siblings
 
     def runs(self, expr: tp.SiblingExpr, place: Place) -> Results | None:
-        """Runs from left to right, none over another; a run begins as early and takes as many siblings as can be."""
+        """Return leftmost-longest, non-overlapping runs of siblings from left to right."""
         found: list[Result] = []
         holds = any(not way.taken for way in self.ways(expr, place.forest[:0], Way(0)))
         at = 0
@@ -210,7 +210,7 @@ class Reading:
             if not ways:
                 at += 1
                 continue
-            # Of those that take most, the one that is over first; of these, the preferred one, which comes first.
+            # Of those with most members, the one that ends first; of these, the first in order of preference.
             best = max(ways, key=lambda way: (way.taken, -way.end))
             if best.results:
                 found.append(Run(best.results, place.forest[at], self.orders[id(expr)]))
@@ -218,10 +218,10 @@ class Reading:
         return tuple(found) if holds else None
 
     def ways(self, expr: tp.SiblingExpr, forest: Sequence[Element], way: Way) -> Iterator[Way]:
-        """Every way to go on from one with an expression, in order of preference."""
+        """Yield every continuation of a match by an expression, in order of preference."""
         match expr:
             case tp.TreeNode():
-                # Behind a gap the member is any later sibling, the nearest first.
+                # After a gap the member is any later sibling, the nearest first.
                 last = len(forest) if way.gap else min(way.end + 1, len(forest))
                 for at in range(way.end, last):
                     found = self.path(expr, Place((forest[at],)))
@@ -240,12 +240,12 @@ class Reading:
             if item + 1 == len(expr.items):
                 yield one
                 continue
-            # A gap lies between two members. It has no length of its own: the next member decides where it ends.
+            # A gap separates two members. It has no fixed length: the next member decides where it ends.
             gap = one.gap or (expr.links[item] is tp.SiblingLink.LATER and one.taken > 0)
             yield from self._sequence(expr, item + 1, forest, replace(one, gap=gap))
 
     def _rounds(self, expr: tp.SiblingRepeat, done: int, forest: Sequence[Element], way: Way) -> Iterator[Way]:
-        """Another round before none; one that takes nothing stands for all that are still owed."""
+        """Prefer another iteration over stopping; an empty iteration counts as all missing iterations."""
         if expr.high is None or done < expr.high:
             for one in self.ways(expr.item, forest, way):
                 if one.taken > way.taken:
@@ -268,7 +268,7 @@ _OPERATORS: Mapping[str, Callable[[str | float, str | float], bool]] = {
 
 
 def compares(op: tp.ComparisonOp, value: tp.Constant) -> Callable[[str], bool]:
-    """Does a text compare so? With a number as doubles do, what is none being NaN; with a text by code points."""
+    """Return a comparison with a constant: numeric as doubles (non-numbers are NaN), textual by code points."""
     compare = _OPERATORS[op]
     if isinstance(value, str):
         return lambda text: compare(text, value)
@@ -276,6 +276,6 @@ def compares(op: tp.ComparisonOp, value: tp.Constant) -> Callable[[str], bool]:
 
 
 def number_of(text: str) -> float:
-    """The number that a text is, as XPath reads it; NaN where it is none."""
+    """Parse a number as XPath does; NaN if the text is not a number."""
     found = _NUMBER.fullmatch(text)
     return float(found[1]) if found else float("nan")

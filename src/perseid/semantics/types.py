@@ -1,7 +1,7 @@
-"""Types of expressions, how they are written, and the schema of events.
+"""Types of expressions, their notation, and the schema of events.
 
-Integers are 64-bit: Spark's smaller integers are widened on the way in. ``Unknown`` is the type of a column
-when no schema was given, ``Null`` that of the bare literal; both go with everything.
+Integers are 64-bit: Spark's smaller integers are widened on input. ``Unknown`` is the type of a column without a
+schema, ``Null`` that of the null literal; both are compatible with every type.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Semi-structured: each value has a type of its own, known only at run time."""
+    """Semi-structured: each value has its own type, known only at run time."""
 
     def __str__(self) -> str:
         return "variant"
@@ -158,14 +158,14 @@ SPELLINGS: dict[str, Type] = {
     "duration": Duration(),
     "binary": Binary(),
     "variant": Variant(),
-    # Without digits Spark means decimal(10,0), which would silently drop the cents of a threshold.
+    # Spark's decimal without digits is decimal(10,0), which would silently drop the cents of a threshold.
     "decimal": Decimal(MAX_PRECISION, 18),
 }
 TYPE_WORDS = (*SPELLINGS, "array", "map", "struct", "list")
 
 
 def is_open(type_: Type) -> bool:
-    """Nothing is known that could make an operation wrong."""
+    """Return True if the type is not known, so that no operation on it can be rejected."""
     return isinstance(type_, Unknown | Variant | Null)
 
 
@@ -285,7 +285,7 @@ class _TypeReader:
 
 
 def parse_type(text: str, span: Place | None = None) -> Type:
-    """The type a text names; what is no type raises with the nearest name."""
+    """Parse a type name; an unknown type raises an error with the nearest name."""
     reader = _TypeReader(text, span)
     result = reader.read()
     if reader.peek():
@@ -298,7 +298,7 @@ def bounded(precision: int, scale: int) -> Decimal:
 
 
 def adjusted(precision: int, scale: int) -> Decimal:
-    """Spark's way to fit a result into 38 digits: give up fraction digits, but keep six of them."""
+    """Fit a result type into 38 digits like Spark: reduce the scale, but not below six digits."""
     if precision <= MAX_PRECISION:
         return Decimal(max(1, precision), scale)
     whole = precision - scale
@@ -306,7 +306,7 @@ def adjusted(precision: int, scale: int) -> Decimal:
 
 
 def decimal_result(op: str, left: Decimal, right: Decimal) -> Decimal:
-    """The type Spark gives ``left op right``."""
+    """Return Spark's result type of ``left op right``."""
     p1, s1, p2, s2 = left.precision, left.scale, right.precision, right.scale
     match op:
         case "*":
@@ -324,7 +324,7 @@ def as_decimal(type_: Integer | Decimal) -> Decimal:
 
 
 def wider_decimal(left: Decimal, right: Decimal) -> Decimal:
-    """A decimal that holds both; beyond 38 digits Spark 4 keeps the whole part and cuts the fraction."""
+    """Return a decimal type for both; beyond 38 digits Spark 4 retains the integer digits and reduces the scale."""
     scale = max(left.scale, right.scale)
     precision = max(left.precision - left.scale, right.precision - right.scale) + scale
     if precision <= MAX_PRECISION:
@@ -333,7 +333,7 @@ def wider_decimal(left: Decimal, right: Decimal) -> Decimal:
 
 
 def wider(left: Type, right: Type) -> Type | None:
-    """The type that values of both become where one is chosen (case, coalesce); None if there is none."""
+    """Return the common type of alternatives (case, coalesce), or None."""
     if left == right or isinstance(right, Null):
         return left
     if isinstance(left, Null):
@@ -357,7 +357,7 @@ def wider(left: Type, right: Type) -> Type | None:
 
 
 def arithmetic_type(op: str, left: Type, right: Type) -> Type | None:
-    """The type of ``left op right`` for + - * / %; None where it has no meaning."""
+    """Return the type of ``left op right`` for + - * / %; None if the operation is invalid."""
     if is_open(left) or is_open(right):
         return _half_known(op, left, right)
     match left, right:
@@ -395,18 +395,18 @@ def _half_known(op: str, left: Type, right: Type) -> Type | None:
 
 @dataclass(frozen=True, slots=True)
 class EventSchema:
-    """What columns events have: by event type, or one set for all types (``common``)."""
+    """Columns of events: by event type, or one set for all types (``common``)."""
 
     by_type: Mapping[str, Mapping[str, Type]]
     common: Mapping[str, Type] | None = None
 
     @property
     def event_types(self) -> tuple[str, ...] | None:
-        """The declared event types; None when any name may be one."""
+        """The declared event types; None if any name is allowed."""
         return None if self.common is not None else tuple(self.by_type)
 
     def columns(self, event_type: str | None = None) -> Mapping[str, Type]:
-        """The columns of a type; without one, those of any type (Unknown where the types disagree)."""
+        """Return the columns of a type; without one, those of all types (Unknown where the types differ)."""
         if self.common is not None:
             return self.common
         if event_type is not None:
@@ -454,6 +454,6 @@ def _declared(type_: str | Type) -> Type:
 
 
 def widest(found: list[Type]) -> Type | None:
-    """:func:`wider` over several; None as soon as two do not go together."""
+    """Return the common type of several types; None if two are incompatible."""
     start: Type | None = Null()
     return reduce(lambda a, b: None if a is None else wider(a, b), found, start)

@@ -1,7 +1,7 @@
-"""The type of an expression, and a sentence with a way out where it has none.
+"""Infer the types of expressions; type errors have a span and a hint.
 
-Without a schema the types of columns are unknown, and nothing is refused that might be right; what literals
-alone make wrong is refused all the same.
+Without a schema the types of columns are unknown, and no expression is rejected that may be valid; errors that literals
+alone cause are still reported.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from perseid.semantics.values import decimal_type, sized
 
 
 class TypeEnv(Protocol):
-    """What names mean: the checker of a pattern implements it over its steps and the schema."""
+    """Typing environment; the checker of a pattern implements it over its steps and the schema."""
 
     def ref(self, ref: Ref) -> t.Type:
-        """The type of a dotted name, ``Unknown`` when no schema says; raises for a name nothing has."""
+        """Return the type of a dotted name, ``Unknown`` without a schema; raise if the name does not exist."""
         ...
 
     def param(self, param: Param) -> t.Type: ...
 
     def relation(self, expr: InRelation) -> tuple[t.Type, ...] | None:
-        """The column types of a relation; None when they are not known."""
+        """Return the column types of a relation; None if unknown."""
         ...
 
     def is_step(self, name: str) -> bool:
-        """May this bare name be a step?"""
+        """Return True if this bare name may be a step."""
         ...
 
 
@@ -74,7 +74,7 @@ _LITERALS: dict[str, t.Type] = {
 
 
 def infer(expr: Expr, env: TypeEnv) -> t.Type:
-    """The type of an expression; raises TypeMismatchError or UnknownNameError with place and hint."""
+    """Return the type of an expression; raise TypeMismatchError or UnknownNameError with span and hint."""
     match expr:
         case Literal():
             return literal_type(expr)
@@ -115,7 +115,7 @@ def infer(expr: Expr, env: TypeEnv) -> t.Type:
 
 
 def check_condition(expr: Expr, env: TypeEnv, where: str = "A condition") -> None:
-    """An expression that stands where true or false is wanted."""
+    """Raise unless the expression may be boolean."""
     _need_boolean(infer(expr, env), expr, where)
 
 
@@ -133,7 +133,7 @@ def literal_type(expr: Literal) -> t.Type:
 
 
 def member_type(base: t.Type, name: str, span: Place | None = None) -> t.Type:
-    """The type of ``base.name``; a missing field is refused only where the fields are known."""
+    """Return the type of ``base.name``; a missing field is an error only if the fields are known."""
     match base:
         case t.Struct():
             known = dict(base.fields)
@@ -203,7 +203,7 @@ _NUMBER_HINT = "A number stands without quotes; a string becomes one with cast(x
 
 
 def described(type_: t.Type) -> str:
-    """The type with its article, as people say it."""
+    """Format a type with its article."""
     name = "integer" if isinstance(type_, t.Integer) else str(type_)
     return f"an {name}" if name[0] in "aeiou" else f"a {name}"
 
@@ -298,7 +298,7 @@ def _arithmetic(expr: Binary, left: t.Type, right: t.Type) -> t.Type:
 
 
 def _beside(expr: Expr, type_: t.Type, other: t.Type) -> t.Type:
-    """An integer literal beside a decimal counts only its own digits."""
+    """Return the operand's type; an integer literal next to a decimal counts only its own digits."""
     number = literal_integer(expr)
     if number is None or not isinstance(other, t.Decimal):
         return type_
@@ -422,7 +422,7 @@ _ELSEWHERE = {
     "std": "stddev",
     "substr": "substring",
 }
-"""What other languages call our functions."""
+"""Function names of other languages."""
 
 
 def _call(expr: Call, env: TypeEnv) -> t.Type:

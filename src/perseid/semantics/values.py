@@ -1,9 +1,8 @@
-"""Values at run time: how Python shows them, how they compare, and arithmetic that never raises.
+"""Runtime values: their Python representation, comparison, and arithmetic that never raises.
 
-null is None; the others are bool, int (64-bit), float, Decimal, str, bytes, datetime (aware, UTC), date,
-timedelta, list, and dict for structs and maps. Values say their own type, so the same code serves events
-with and without a schema. What no Spark value can hold (an integer beyond 64 bits, a year beyond 9999, more
-than 38 digits) is null.
+null is None; the others are bool, int (64-bit), float, Decimal, str, bytes, datetime (aware, UTC), date, timedelta,
+list, and dict for structs and maps. Values carry their own type, so the same code works with and without a schema.
+Values outside Spark's ranges (an integer beyond 64 bits, a year beyond 9999, more than 38 digits) are null.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 EARLIEST = (datetime.min.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
 LATEST = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
-"""The first and the last microsecond of the years 1 to 9999: what lies outside has no timestamp and is null."""
+"""The first and the last microsecond of the years 1 to 9999; timestamps outside are null."""
 MAX_STRING = 1_000_000
-"""A string an expression would make longer than this is null: hostile patterns must not eat the memory."""
+"""Maximum length of a string result; longer is null, so that adversarial patterns cannot exhaust memory."""
 MAX_NESTING = 64
 
-# Wide enough for every exact intermediate of two 38-digit numbers; nothing traps, so nothing raises.
+# Wide enough for every exact intermediate result of two 38-digit numbers; no traps, so nothing raises.
 EXACT = Context(prec=400, rounding=ROUND_HALF_UP, Emin=-999_999, Emax=999_999, traps=[])
 
 
 class SizedDecimal(Decimal):
-    """A decimal that remembers its type's precision; its scale is its exponent.
+    """A decimal that stores its type's precision; its scale is its exponent.
 
-    Spark takes the digits of a quotient from the types of its operands, not from their values.
+    Spark derives the digits of a quotient from the types of its operands, not from their values.
     """
 
     precision: int
@@ -57,7 +56,7 @@ class SizedDecimal(Decimal):
 
 
 def fit(value: Decimal, type_: t.Decimal) -> SizedDecimal | None:
-    """The value in a decimal type: rounded half up to its scale, null if it has too many digits before it."""
+    """Convert to a decimal type: rounded half up to its scale, null if it has too many integer digits."""
     if not value.is_finite():
         return None
     if value and value.adjusted() >= type_.precision - type_.scale + 1:
@@ -66,21 +65,21 @@ def fit(value: Decimal, type_: t.Decimal) -> SizedDecimal | None:
         return SizedDecimal(Decimal((0, (0,), -type_.scale)), type_.precision)
     rounded = EXACT.quantize(value, Decimal((0, (1,), -type_.scale)))
     if not rounded:
-        rounded = rounded.copy_abs()  # there is no minus zero among Spark's decimals
+        rounded = rounded.copy_abs()  # Spark decimals have no minus zero
     elif rounded.adjusted() >= type_.precision - type_.scale:
         return None
     return SizedDecimal(rounded, type_.precision)
 
 
 def decimal_type(value: Decimal) -> t.Decimal:
-    """The declared size where it is known, else the one Spark gives a literal with these digits."""
+    """Return the declared type if known, else the type that Spark gives a literal with these digits."""
     _, digits, exponent = value.as_tuple()
     scale = max(0, -exponent) if isinstance(exponent, int) else 0
     return t.Decimal(getattr(value, "precision", max(len(digits), scale)), scale)
 
 
 def sized(value: Decimal) -> SizedDecimal | None:
-    """A plain decimal with the size of its own digits; null beyond 38."""
+    """Convert a plain decimal to the size of its own digits; null beyond 38."""
     if isinstance(value, SizedDecimal):
         return value
     if not value.is_finite() or (value and value.adjusted() >= t.MAX_PRECISION):
@@ -105,7 +104,7 @@ def microseconds(value: timedelta) -> int:
 
 
 def moment(micros: int) -> datetime | None:
-    """The timestamp so many microseconds after 1970; null outside the years 1 to 9999."""
+    """Return the timestamp for microseconds since 1970; null outside the years 1 to 9999."""
     try:
         return EPOCH + timedelta(microseconds=micros)
     except OverflowError:
@@ -113,7 +112,7 @@ def moment(micros: int) -> datetime | None:
 
 
 def clock(micros: int) -> str:
-    """A time as people write it: the date only where it is not 1970, fractions only where there are any."""
+    """Format a time for display: the date only if it is not 1970-01-01, fractions only if there are any."""
     found = moment(micros)
     if found is None:
         return "∞"
@@ -135,13 +134,13 @@ _NULLS = ("NoneType", "NAType", "NaTType")
 
 
 def is_null(value: object) -> bool:
-    """Was null meant, and not something that cannot be read?"""
+    """Return True for a null of Python, pandas or NumPy, unlike a value that cannot be read."""
     name = type(value).__name__
     return name in _NULLS or (name in ("datetime64", "timedelta64") and str(value) == "NaT")
 
 
 def scalar(value: object) -> Value:
-    """One value as above; the contents of lists and dicts are left as they are, for later."""
+    """Convert one value to the runtime representation; the contents of lists and dicts are not converted."""
     kind = type(value)
     if value is None or kind in (str, float, bool, SizedDecimal, list, dict, bytes):
         return value
@@ -150,12 +149,12 @@ def scalar(value: object) -> Value:
     try:
         return _foreign(value, kind.__name__)
     except Exception:
-        # Any object may stand in an event, and its methods may do anything; what cannot be read is null.
+        # Events may contain any object, with arbitrary methods; values that cannot be read are null.
         return None
 
 
 def _foreign(value: Any, name: str) -> Value:
-    # pandas and NumPy are known by the shape of their values, so that neither need be installed.
+    # pandas and NumPy values are recognized by duck typing, so that neither needs to be installed.
     if name in _NULLS:
         return None
     if name in ("datetime64", "timedelta64"):
@@ -196,7 +195,7 @@ def _foreign(value: Any, name: str) -> Value:
 
 
 def plain(value: object, depth: int = 0) -> Value:
-    """A value and everything inside it as above: for events on their way in."""
+    """Convert a value and its contents to the runtime representation, for input events."""
     found = scalar(value)
     if isinstance(found, list | dict) and depth >= MAX_NESTING:
         return None
@@ -224,9 +223,9 @@ def _order(left: Any, right: Any) -> int:
 
 
 def compare(left: Value, right: Value, depth: int = 0) -> int | None:
-    """-1, 0 or 1 as Spark orders the two; None where they cannot be compared (nulls, different kinds).
+    """Return -1, 0 or 1 in Spark's order; None if the values are not comparable (nulls, different kinds).
 
-    NaN equals itself and is above every number; a double meets an integer or a decimal as a double.
+    NaN equals itself and is above every number; a double is compared with an integer or a decimal as a double.
     """
     if is_number(left) and is_number(right):
         if isinstance(left, float) or isinstance(right, float):
@@ -261,7 +260,7 @@ def equal(left: Value, right: Value) -> bool | None:
 
 
 def identity(value: Value, depth: int = 0) -> object:
-    """A hashable stand-in, equal for equal values: true is not 1, NaN is itself, minus zero is zero."""
+    """Return a hashable key, equal for equal values: true differs from 1, NaN equals NaN, minus zero equals zero."""
     if isinstance(value, bool):
         return ("boolean", value)
     if isinstance(value, float) and math.isnan(value):
@@ -271,7 +270,7 @@ def identity(value: Value, depth: int = 0) -> object:
     if isinstance(value, dict):
         if depth >= MAX_NESTING:
             return ("deep",)
-        # Repr orders keys of any mix of kinds; as keys are scalars it tells them apart.
+        # Repr orders keys of mixed kinds; as keys are scalars, it also distinguishes them.
         inside = sorted(((repr(scalar(k)), identity(scalar(v), depth + 1)) for k, v in value.items()), key=_first)
         return ("dict", *inside)
     return value
@@ -282,7 +281,7 @@ def _first(pair: tuple[str, object]) -> str:
 
 
 def conform(value: object, type_: t.Type) -> Value:
-    """A value of a declared column: in the column's type, null where it does not belong to it."""
+    """Convert a value to the type of its declared column; null if it does not fit."""
     found = scalar(value)
     match type_:
         case t.Double():
@@ -317,7 +316,7 @@ _PYTHON: dict[type, type] = {t.Boolean: bool, t.String: str, t.Duration: timedel
 
 
 class Relation:
-    """A table given at use, for ``(x, y) in Name``; rows with nulls are kept apart to make a miss cheap."""
+    """A table for ``(x, y) in Name``, bound at use; rows with nulls are stored separately to make a miss cheap."""
 
     def __init__(self, rows: Iterable[Iterable[object]]) -> None:
         self.rows = [tuple(scalar(v) for v in row) for row in rows]
@@ -325,7 +324,7 @@ class Relation:
         self.with_nulls = [row for row in self.rows if None in row]
 
     def holds(self, values: tuple[Value, ...]) -> bool | None:
-        """SQL's row ``in``: null when only a null stands between the row and membership."""
+        """SQL row ``IN``: null if membership depends only on a null."""
         if None not in values:
             if tuple(identity(v) for v in values) in self.keys:
                 return True
@@ -340,10 +339,10 @@ class Relation:
 
 
 def arithmetic(op: str, left: Value, right: Value, literals: tuple[bool, bool] = (False, False)) -> Value:
-    """``left op right`` for + - * / %; null for nulls, overflow, a zero divisor, and kinds without meaning.
+    """Compute ``left op right`` for + - * / %; null for nulls, overflow, a zero divisor, and invalid operand kinds.
 
-    ``literals`` says which operands are integer literals: beside a decimal Spark counts just their digits,
-    where any other integer counts as 20.
+    ``literals`` marks operands that are integer literals: next to a decimal, Spark counts only their digits, but 20
+    digits for any other integer.
     """
     if is_number(left) and is_number(right):
         if isinstance(left, float) or isinstance(right, float):
@@ -412,10 +411,10 @@ def half_up(value: Decimal) -> int:
 
 
 def _scaled(op: str, value: timedelta, factor: int | float | Decimal) -> timedelta | None:
-    """A duration times or divided by a number, rounded half up to the microsecond."""
+    """Multiply or divide a duration by a number, rounded half up to the microsecond."""
     micros = microseconds(value)
     if isinstance(factor, float):
-        # Divided by what is infinite nothing is left, and that is zero; times it, there is no end.
+        # A duration divided by infinity is zero; multiplied by infinity it overflows.
         if math.isnan(factor) or (factor == 0.0 if op == "/" else math.isinf(factor)):
             return None
         product = micros * factor if op == "*" else micros / factor
@@ -456,17 +455,17 @@ def negate(value: Value) -> Value:
 
 
 def narrow(found: float) -> int | None:
-    """A double's whole part as an integer; null when it has none (NaN) or it does not fit."""
+    """Return a double's integer part; null for NaN, infinity, or overflow."""
     return integer(int(found)) if math.isfinite(found) else None
 
 
 def has_lone_surrogate(text: str) -> bool:
-    """Find half a character (a lone surrogate), which UTF-8 cannot encode, in a text."""
+    """Return True if a text has a lone surrogate, which UTF-8 cannot encode."""
     return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def text(value: Value) -> str | None:
-    """``cast(value as string)``, letter for letter as Spark writes it (times in UTC)."""
+    """``cast(value as string)``, exactly as Spark formats it (times in UTC)."""
     match value:
         case str():
             return value
@@ -514,7 +513,7 @@ _TIMESTAMP = re.compile(f"{_DATE}{_CLOCK}{_ZONE})?)?)?")
 
 
 def read_timestamp(written: str) -> datetime | None:
-    """An ISO 8601 timestamp or date; without an offset it is UTC, digits below the microsecond are cut."""
+    """Parse an ISO 8601 timestamp or date; UTC without an offset, digits below the microsecond are truncated."""
     written = trimmed(written)
     found = _TIMESTAMP.fullmatch(written) if len(written) <= 64 else None
     if found is None:
@@ -541,5 +540,5 @@ def _offset(zone: str | None) -> timedelta:
 
 
 def trimmed(written: str) -> str:
-    """Without the spaces and control characters around it, which Spark's casts pass over."""
+    """Strip the spaces and control characters that Spark's casts ignore."""
     return written.strip("".join(map(chr, range(33))) + "\x7f")

@@ -1,7 +1,7 @@
-"""What SELECT makes of nodes, as text: always well formed, whatever the nodes are.
+"""Serialize the output of SELECT; the result is well-formed XML for any nodes.
 
-Names are written with the namespace they are in, by default declarations: prefixes mean nothing, and are not kept. Neither
-are comments and instructions, which documents do not have as their meaning sees them.
+Namespaces are written as default declarations, and prefixes are dropped. Comments and processing instructions are
+dropped too, as they are not part of the document model.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from perseid.semantics.documents import Attribute, Element, Found, Name
 from perseid.semantics.trees import XML
 
 BLOCKS = ("left block", "right block")
-"""What the nodes are called that the paths of the two blocks lead to. No variable has such a name."""
+"""Names of the nodes at the ends of the two blocks' paths; no variable can have such a name."""
 DEFAULT = Made(("", "result"), (), tuple(map(Slot, BLOCKS)))
-"""What is made where there is no SELECT: a new root, and what the two blocks have found below it (paper 3, Section 2)."""
+"""Default output without SELECT: a new root with the nodes of both blocks (Hong et al. 2007, Section 2)."""
 LONGEST = 1 << 26
-"""Characters that a result may have: elements in one another are copied each."""
+"""Maximum characters of a result: nested elements are copied separately."""
 
 _TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
 _VALUE = str.maketrans({"&": "&amp;", "<": "&lt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
@@ -29,7 +29,7 @@ _Tag: TypeAlias = tuple[Name, Sequence[tuple[Name, str]], Sequence["Element | Ma
 
 
 def result_of(select: Construction | None, nodes: Mapping[str, Sequence[Found]]) -> str:
-    """The text that is made, given the nodes of every variable in document order."""
+    """Serialize one result, given the nodes of every variable in document order."""
     parts: list[str] = []
     size = 0
     for part in _written(DEFAULT if select is None else select.template.root, nodes):
@@ -44,7 +44,7 @@ def result_of(select: Construction | None, nodes: Mapping[str, Sequence[Found]])
 
 
 def _written(root: Made, nodes: Mapping[str, Sequence[Found]]) -> Iterator[str]:
-    """Piece by piece; without recursion, as documents may be deep."""
+    """Yield the output in pieces, without recursion, as documents may be deep."""
     waiting: list[tuple[Element | Made | Piece, str] | str] = [(root, "")]
     while waiting:
         given = waiting.pop()
@@ -77,7 +77,7 @@ def _parts_of(part: Element | Made, nodes: Mapping[str, Sequence[Found]]) -> _Ta
 
 
 def _value(pieces: Sequence[Piece], nodes: Mapping[str, Sequence[Found]]) -> str:
-    """An attribute has texts only: those of several nodes with a space between them."""
+    """Return an attribute value, with the texts of several nodes joined by spaces."""
     return "".join(
         one if isinstance(one, str) else " ".join(node.text for node in nodes.get(one.variable, ())) for one in pieces
     )
@@ -88,7 +88,7 @@ def _declared(name: Name, default: str) -> str:
 
 
 def _attributes(attributes: Sequence[tuple[Name, str]]) -> str:
-    """Attributes as they are written; a namespace needs a prefix here, which its element declares."""
+    """Serialize attributes; a namespace needs a prefix here, which the element declares."""
     spaces = list(dict.fromkeys(uri for (uri, _), _ in attributes if uri not in ("", XML)))
     prefixes = {"": "", XML: "xml:"} | {uri: f"n{number}:" for number, uri in enumerate(spaces, 1)}
     declared = "".join(f' xmlns:n{number}="{uri.translate(_VALUE)}"' for number, uri in enumerate(spaces, 1))
