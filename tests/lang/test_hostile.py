@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import perseid.lang
-from perseid.errors import PerseidError
+from perseid.errors import LimitError, PerseidError
 from perseid.lang import limits
 from perseid.lang.parser import (
     parse_constant,
@@ -310,3 +310,22 @@ def test_what_is_no_text_is_refused(thing: object) -> None:
     for parse in PARSERS:
         with pytest.raises(PerseidError):
             parse(thing)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pattern p match A a where a.x in (rule, " + ", ".join(["1"] * 12_000) + ")",
+        "pattern p match A a where " + " or ".join(["a.x = rule"] * 4_000),
+        "pattern p match " + " -> ".join(f"rule r{n}" for n in range(4_000)),
+        "pattern p match " + " -> ".join(f"query q{n}" for n in range(4_000)),
+    ],
+)
+def test_names_like_keywords_do_not_lift_the_limit_of_tokens(text: str) -> None:
+    with pytest.raises(LimitError, match="more than 10,000 words and signs"):
+        parse_file(text)
+
+
+def test_limit_of_tokens_is_for_each_definition() -> None:
+    text = "\n".join(f"pattern p{n} match A a -> B b where b.x > a.x and b.y > {n} within 1 hour" for n in range(1_000))
+    assert len(parse_file(text).patterns) == 1_000

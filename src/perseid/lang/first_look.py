@@ -26,8 +26,17 @@ LEXEME = re.compile(
 )
 
 
-_BEGINNINGS = frozenset({"pattern", "query", "rule", "repair"})
-"""Keywords that start a new definition and reset the token count."""
+_NAME = r"(?:\w++ | `[^`]++`)"
+_BEGINNING = re.compile(
+    rf"""
+      pattern \s++ {_NAME} \s*+ (?: \( | (?:
+          description | match | owner | partition | report | return | selection | severity | suppress | tags ) \b )
+    | query \s++ {_NAME} \s*+ \(
+    | (?: rule | repair ) \s++ {_NAME} \s++ on \b
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The beginning of a definition. Inside one, columns and event types may be named ``rule`` or ``pattern``."""
 
 
 def scan_limits(text: str) -> None:
@@ -59,7 +68,7 @@ def scan_limits(text: str) -> None:
             # A run of prefix operators nests like brackets.
             if len(lexeme.split()) > MAX_NESTING:
                 raise _too_deep(text, found.start())
-        elif lexeme.lower() in _BEGINNINGS:
+        elif not stack and _BEGINNING.match(text, found.start()):
             count = 0
         count += 1
         if count > MAX_TOKENS:
