@@ -150,6 +150,16 @@ def test_totals_stay_with_their_partial_match(context: str, compiled: bool) -> N
             agree(resolve(parse_pattern(text)), events, compiled, [None], False, f"{text}, seed {seed}")
 
 
+@modes
+@pytest.mark.parametrize("context", ["chronicle", "immediate", "continuous", "recent"])
+def test_partial_match_that_ends_a_microsecond_before_1970(context: str, compiled: bool) -> None:
+    """Its end, -1, was taken for the signal that the working memory is full."""
+    pattern = resolve(parse_pattern(f"pattern p match A a -> B+ b within 1 hour selection {context}"))
+    events = stream(("A", -100e-6, {}), ("B", -50e-6, {}), ("B", -2e-6, {}), ("B", -1e-6, {}))
+    assert events[-1].time == -1
+    agree(pattern, events, compiled, [-2, -1, 0, None], False, context)
+
+
 # Conditions that have no opcode, and those that look like they need none
 
 

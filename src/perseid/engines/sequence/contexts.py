@@ -462,16 +462,19 @@ def use(
 
 @compiled
 def held_until(M: Arrays, partials: int, count: int) -> int:
-    """The earliest end time of an open partial match that could already be accepted; FOREVER if none, or FULL."""
+    """The earliest end time of an open partial match that could already be accepted; FOREVER if none.
+
+    NONE if the space is full: ``FULL`` is a time as well.
+    """
     t, w = M.tables, M.space
     held = FOREVER
     for k in range(count):
         at = w[partials + k]
         if not recall(M, at):
-            return FULL
+            return NONE
         ways = epsilon_closure(M, at, w[C_TOP])
         if ways < 0:
-            return FULL
+            return NONE
         for n in range(ways):
             o = w[C_TOP] + n * t[S_FRAME]
             if w[o + STEP] < 0:
@@ -633,7 +636,7 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 count -= 1
         if count >= 0 and horizon != NONE:
             held = held_until(M, partials, count)
-            if held < 0 and held == FULL:
+            if held == NONE:
                 count = FULL
             else:
                 frontiers[partition] = horizon if held == FOREVER else min(horizon, held - 1)
