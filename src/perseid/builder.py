@@ -1,4 +1,4 @@
-"""Patterns from Python instead of text; give what they build to :func:`perseid.pattern`.
+"""Build patterns in Python instead of text, and pass them to :func:`perseid.pattern`.
 
 >>> import perseid as ps
 >>> from perseid.builder import absent, build, step

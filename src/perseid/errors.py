@@ -1,7 +1,7 @@
-"""Every error Perseid raises on purpose, in one tree.
+"""All errors that Perseid raises deliberately, in one hierarchy.
 
-An error knows what is wrong, where, what was available, and what to write instead. Its text shows the line
-with a caret; the same facts are attributes, for tools.
+An error has the problem, its position, the available names, and a correction. Its text shows the line with a caret; the
+same facts are attributes, for tools.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Place(Protocol):
 
 
 class PerseidError(Exception):
-    """The root: catch this to catch everything Perseid raises on purpose."""
+    """The base class of all errors that Perseid raises deliberately."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class PerseidError(Exception):
 
 
 class PatternError(PerseidError):
-    """Something is wrong with a pattern: the text says where."""
+    """An error in a pattern; the text shows the position."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class PatternError(PerseidError):
         return None if self.span is None else self.span.column
 
     def locate(self, source: str) -> PatternError:
-        """Attach the text the span points into, if none is attached yet."""
+        """Attach the source text of the span, if none is attached yet."""
         if self.source is None:
             self.source = source
         return self
@@ -89,7 +89,7 @@ class PatternError(PerseidError):
         row = rows[self.span.line - 1].rstrip("\r")
         first = self.span.column - 1
         width = max(1, min(self.span.end - self.span.start, max(1, len(row) - first)))
-        # A very long line would bury the caret: show a stretch around it.
+        # Of a very long line, show only a part around the caret.
         left = max(0, first - 60) if len(row) > 140 else 0
         shown = row[left : left + 140].replace("\t", " ")
         number = str(self.span.line)
@@ -104,7 +104,7 @@ class PatternSyntaxError(PatternError):
 
 
 class UnknownNameError(PatternError):
-    """A name that nothing in the pattern or its schema has."""
+    """A name that neither the pattern nor its schema defines."""
 
 
 class ScopeError(PatternError):
@@ -112,15 +112,15 @@ class ScopeError(PatternError):
 
 
 class TypeMismatchError(PatternError):
-    """An operation on values it does not go with."""
+    """An operation that does not support the types of its values."""
 
 
 class MeaningError(PatternError):
-    """A pattern that reads well and means nothing: it can never match, or has no definite meaning."""
+    """A syntactically valid pattern that can never match, or has no definite meaning."""
 
 
 class LimitError(PatternError):
-    """Larger or deeper than the limits that keep hostile input harmless."""
+    """Input that is larger or deeper than the limits that protect against adversarial input."""
 
 
 _BUDGET_ADVICE = {
@@ -161,15 +161,15 @@ class SearchBudgetError(PerseidError):
 
 
 class UnsupportedError(PerseidError):
-    """A pattern that is right and that this engine cannot run, with the reason."""
+    """A valid pattern that this engine cannot run, with the reason."""
 
 
 class NotYetError(UnsupportedError):
-    """A kind of stream whose engine is still to come."""
+    """A kind of stream without an engine so far."""
 
 
 class BindingError(PerseidError):
-    """Parameters, lists or relations given at use that do not fit what the pattern declares."""
+    """Parameters, lists or relations that do not fit the declarations of the pattern."""
 
 
 class EventDataError(PerseidError):
@@ -177,7 +177,7 @@ class EventDataError(PerseidError):
 
 
 class DocumentError(PerseidError):
-    """Something is wrong with a document; lines and columns count from 1."""
+    """A malformed document; lines and columns count from 1."""
 
     def __init__(self, message: str, *, line: int, column: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -194,7 +194,7 @@ class DocumentError(PerseidError):
 
 
 class StalledMatcherError(DocumentError):
-    """The tree matcher made no progress in a document: a bug. The document is a bad one, and the query goes on."""
+    """The tree matcher made no progress in a document: a bug. The document is malformed, and the query continues."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return _stalled_error, (self.message, self.line, self.column)
@@ -213,31 +213,31 @@ class VersionMismatchError(PerseidError):
 
 
 class StateError(PerseidError):
-    """State from a checkpoint that cannot be gone on with: damaged, of another layout, or of another query."""
+    """State from a checkpoint that cannot be resumed: damaged, of another layout, or of another query."""
 
 
 class MissingExtraError(PerseidError):
-    """An optional part is not installed; the message is the line that installs it."""
+    """An optional dependency is not installed; the hint is the command that installs it."""
 
 
 class PerseidWarning(UserWarning):
-    """Something that works, and works badly: the text says what to set."""
+    """A configuration that works poorly; the text names the setting to change."""
 
 
 class InputWarning(PerseidWarning):
-    """A pattern has no match so far because no row of a type that it requires reached it, or every counted row is bad."""
+    """A pattern has no match so far: no row of a type that it requires reached it, or every counted row is bad."""
 
 
 _INTERNAL = ("_perseid_", "__perseid_")
 
 
 def is_internal(name: str) -> bool:
-    """Is it a column that Perseid adds to the caller's? Messages do not list it."""
+    """True for a column that Perseid adds to the caller's; messages do not list it."""
     return name.lower().startswith(_INTERNAL)
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate most like ``name``, if one is like it at all."""
+    """The candidate most similar to ``name``; None if no candidate is similar."""
     pool = sorted({one for one in candidates if is_internal(name) or not is_internal(one)})
     by_lower = {c.lower(): c for c in pool}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
@@ -245,13 +245,13 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, candidates: Iterable[str], otherwise: str = "") -> str:
-    """A question to put behind a sentence about a name that nobody knows; what to say where nothing is like it."""
+    """A suggestion to append to a sentence about an unknown name; ``otherwise`` if no candidate is similar."""
     near = nearest(name, candidates)
     return f" Did you mean {near!r}?" if near else otherwise
 
 
 def missing_column(where: str, name: str, role: str, there: Sequence[str], say: str) -> EventDataError:
-    """That a table, or a row, lacks a column which was named for a role; ``say`` is how another is named."""
+    """The error for a table or row without the column of a role; ``say`` is the way to name another column."""
     there = [one for one in there if not is_internal(one)]
     return EventDataError(
         f"{where} has no column {name!r}, which is to be the {role}.{did_you_mean(name, there)}",
@@ -260,13 +260,13 @@ def missing_column(where: str, name: str, role: str, there: Sequence[str], say: 
 
 
 def type_name(value: object) -> str:
-    """The type of something as people know it: ``list``, ``pandas.DataFrame``."""
+    """The name of a value's type in messages: ``list``, ``pandas.DataFrame``."""
     kind = type(value)
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.split('.')[0]}.{kind.__name__}"
 
 
 def warn(message: str, category: type[PerseidWarning] = PerseidWarning) -> None:
-    """Warn of something at the line that called us, however many functions of ours lie between."""
+    """Issue a warning at the line that called Perseid, regardless of the calls inside Perseid."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("perseid."):
         frame, level = frame.f_back, level + 1

@@ -1,4 +1,4 @@
-"""Values of secrets that this process has read, and texts without them."""
+"""Secrets that this process has read, and their redaction in texts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from urllib.parse import quote, quote_plus
 
 HIDDEN = "***"
 MIN_REDACTED_CHARS = 4
-"""Characters from which on a secret is replaced wherever it occurs; a shorter one would make texts unreadable."""
+"""Minimum length of a secret that is redacted; replacing a shorter one would make texts unreadable."""
 _lock = threading.Lock()
 _forms: set[str] = set()
-"""Every form in which a text may hold a secret that was read."""
+"""All encodings in which a text may contain a secret that was read."""
 
 
 def register_secret(value: str) -> None:
-    """Let :func:`redact` replace the value from now on."""
+    """Make :func:`redact` replace the value from now on."""
     lines = [line.strip() for line in value.splitlines()] if "\n" in value else []
     with _lock:
         for one in (value, value.strip(), *lines):
@@ -36,7 +36,7 @@ def redact(text: str, more: Collection[str] = ()) -> str:
 
 
 def holds_secret(text: str) -> bool:
-    """True if the text has a secret that was read."""
+    """True if the text contains a secret that was read."""
     return redact(text) != text
 
 

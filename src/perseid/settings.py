@@ -1,4 +1,4 @@
-"""What a job is told of its parts: read from a file, checked, and never the place of a secret itself."""
+"""Settings of a job's parts: read from a file, validated, with references to secrets instead of their values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perseid.redaction import register_secret
 
 try:
     from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-except ImportError:  # pragma: no cover - said where a job is run
+except ImportError:  # pragma: no cover - reported when a job runs
     raise MissingExtraError("Jobs, sources and sinks need pydantic.", hint="pip install 'perseid[jobs]'") from None
 
 from pydantic_core import PydanticCustomError
@@ -20,26 +20,26 @@ from pydantic_core import PydanticCustomError
 from perseid.api.streams import micros_of
 
 MAX_SECRET = 65_536
-"""Bytes that a file with a secret may have."""
+"""Maximum bytes of a file with a secret."""
 
 
 class SettingsError(PerseidError):
-    """Something is wrong with what a job was told."""
+    """Invalid settings of a job."""
 
 
 class Settings(BaseModel):
-    """The words of one part of a job; a word it does not know is a mistake."""
+    """Settings of one part of a job; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True)
 
 
 class Secret(Settings):
-    """Where a secret is, never what it is: ``{env: NAME}`` or ``{file: PATH}``."""
+    """A reference to a secret, never its value: ``{env: NAME}`` or ``{file: PATH}``."""
 
     env: str | None = None
-    """The environment variable that holds it."""
+    """The environment variable with the secret."""
     file: Path | None = None
-    """The file that holds it; a line end after it is not part of it."""
+    """The file with the secret; line ends after it are ignored."""
 
     @model_validator(mode="before")
     @classmethod
@@ -55,7 +55,7 @@ class Secret(Settings):
         return self
 
     def reveal(self) -> str:
-        """What it is, read now; :func:`perseid.redaction.redact` takes it out of texts from then on."""
+        """Read the secret, and register it for redaction by :func:`perseid.redaction.redact`."""
         value = self._read()
         register_secret(value)
         return value
@@ -81,7 +81,7 @@ class Secret(Settings):
 
 
 def revealed(options: dict[str, str | Secret]) -> dict[str, str]:
-    """Options with what their secrets are."""
+    """Options with secrets replaced by their values."""
     return {name: value.reveal() if isinstance(value, Secret) else value for name, value in options.items()}
 
 
@@ -96,11 +96,11 @@ def _duration(given: object) -> str:
 
 
 Duration = Annotated[str, BeforeValidator(_duration), Field(examples=["10 minutes"])]
-"""A stretch of time in words, as Spark and the language have it."""
+"""A duration in words, as in Spark and in the pattern language."""
 
 
 def reject_removed_word(given: object, word: str, instead: str) -> None:
-    """Raises for a word that earlier versions had, at its place, with what to write instead."""
+    """Raise for a setting of earlier versions, at its place, with the replacement."""
     if isinstance(given, Mapping) and word in given:
         text = f"there is no such word any more; write {instead}"
         raise PydanticCustomError("said", "{said}", {"said": text, "at": (word,)})
@@ -112,7 +112,7 @@ def seconds_of(duration: str) -> float:
 
 
 MAX_RETRY_S = 24 * 3600
-"""Seconds that failures are retried for, at most."""
+"""Maximum seconds for which failures are retried."""
 
 
 def _retry_duration(given: str) -> str:
@@ -122,4 +122,4 @@ def _retry_duration(given: str) -> str:
 
 
 RetryDuration = Annotated[Duration, AfterValidator(_retry_duration)]
-"""The time that transient failures are retried for; ``0 seconds`` is never."""
+"""The time for which transient failures are retried; ``0 seconds`` disables retries."""

@@ -197,8 +197,8 @@ def react(
 ) -> Frame | Reaction:
     """Run the rules of a metamodel on changes of its models: a :class:`Reaction`, on Spark a DataFrame.
 
-    Rules act at the time of the event that activates them: their changes take effect at the same time, in the next round, and
-    can activate further rules. More than ``rounds`` rounds, or ``changes`` changes by rules, at one time are an error that
+    Rules act at the time of the event that activates them: their changes take effect at the same time, in the next iteration,
+    and can activate further rules. More than ``rounds`` iterations, or ``changes`` changes by rules, at one time are an error that
     names the rule. Patterns with a timeout are decided as time passes, up to ``until``, or until no timeout is pending;
     changes after ``until`` are left out.
 
@@ -271,9 +271,9 @@ def repairs(
     after them, then by their steps. After no step may a query of ``constraints`` have a match. A fix has at most ``depth``
     steps and costs at most ``cost``.
 
-    ``model`` is a stream of changes, taken up to the moment ``at`` or its end, or what rules have made of one; ``key`` says
-    which model is meant where there are several. The search goes ``best first``, ``breadth first``, ``depth first`` or by ``hill climbing``;
-    no model is looked at twice, and at most ``states`` are: ``complete`` says whether that was all of them.
+    ``model`` is a stream of changes, applied up to the moment ``at`` or its end, or the :class:`Reaction` of rules to one;
+    ``key`` selects one of several models. The search is ``best first``, ``breadth first``, ``depth first`` or
+    ``hill climbing``; it visits no model twice and at most ``states`` models: ``complete`` is true if these were all.
     """
     no_model = EventDataError("Repairs are of a model.", hint="ps.repairs(ps.model(rows, metamodel, …), objectives=…).")
     reaction = model if isinstance(model, Reaction) else None
@@ -306,7 +306,7 @@ def explain_model(groups: Sequence[Group], stream: Models) -> str:
 
 
 def detect_changes(groups: Sequence[tuple[Group, Plan]], stream: Models, options: DetectOptions) -> Frame:
-    """The DataFrame of matches of patterns over models whose changes are a DataFrame."""
+    """The DataFrame of matches of patterns over models with changes in a DataFrame."""
     require_spark(stream.data)
     require_no_observation(stream.data.isStreaming, options.observation)
     from perseid.spark.projection import read_relations

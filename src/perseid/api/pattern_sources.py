@@ -45,7 +45,7 @@ class PatternSources:
         return ast.PatternFile(self.patterns)
 
     def resolve(self, key: tuple[tuple[str, ...], ...] = ()) -> list[CorePattern]:
-        """The core forms of the patterns and of those that feed them; ``key`` partitions patterns without ``partition by``."""
+        """The core forms of the patterns and their producers; ``key`` partitions patterns without ``partition by``."""
         whole = ast.PatternFile(tuple(_keyed(pattern, key) for pattern in self.whole))
         by_name = {pattern.name: pattern for pattern in whole.patterns}
         checked = {core.name: core for core in check(whole)}
@@ -60,7 +60,7 @@ class PatternSources:
         return list(cores.values())
 
     def compile(self, stream: Events | None = None) -> Plan:
-        """The plan over a stream of events, whose key partitions patterns without ``partition by``."""
+        """The plan over a stream of events; the key of the stream partitions patterns without ``partition by``."""
         paths = () if stream is None else key_paths(stream)
         cores = self.locate(lambda: self.resolve(paths))
         if stream is not None:
@@ -73,7 +73,7 @@ class PatternSources:
         return replace(self, patterns=whole[:count], producers=whole[count:])
 
     def feeding(self) -> list[ast.Pattern]:
-        """The producers whose matches are consumed, by a pattern of the set or by one that feeds it."""
+        """The producers with matches that a pattern of the set consumes, or a pattern that feeds it."""
         there = {pattern.name: pattern for pattern in self.producers}
         found: list[ast.Pattern] = []
         wanted = list(self.patterns)
@@ -86,7 +86,7 @@ class PatternSources:
         return found
 
     def locate(self, run: Callable[[], T]) -> T:
-        """Run, and let an error point into the text of the patterns."""
+        """Run a function, and attach the text of the patterns to its errors."""
         try:
             return run()
         except PatternError as error:

@@ -142,7 +142,7 @@ class PatternSet:
         """Check names and types, against a schema if one is given; raises the first error, returns the set itself.
 
         A schema is made by :func:`perseid.schema`, or given as the dict it takes. Without one, likely mistakes are warnings.
-        A pattern whose search can explode is a warning as well.
+        A search that can explode is a warning as well.
         """
         declared = schema if schema is None or isinstance(schema, EventSchema) else make_schema(schema)
         cores = self._sources.locate(
@@ -163,7 +163,7 @@ class PatternSet:
         """An explanation of each pattern and of the cost of running it.
 
         With a declared ``stream`` it includes the execution over this stream: the predicates that Spark evaluates, the
-        columns that cross to Python, the rows that are filtered. Nothing runs.
+        columns that are transferred to Python, the rows that are filtered. Nothing runs.
         """
         if stream is not None:
             return kind_of(stream).explain(self._sources, stream)
@@ -255,13 +255,18 @@ class PatternSet:
     ) -> Frame:
         """Find all matches in Spark DataFrames: a DataFrame of matches, computed by its actions.
 
-        ``stream`` comes from :func:`events`, ``p.detect(ps.events(df, time="timestamp"))``; for a streaming DataFrame the
-        result is streaming too. ``relations`` are the tables of ``in Name``. Counters (events, bad rows, suppressed matches, …)
-        go to an ``Observation`` if one is given; for a stream :func:`perseid.progress` has them. With ``rejected`` the late and bad rows of a stream, and those beyond
-        ``max_ahead``, are rows of the output, of the kind ``late``, ``bad`` and ``ahead``, with the ``reason`` as a sentence and all their columns as JSON in ``row``; with ``"bad"`` only bad
-        rows have that, and ``row`` of late ones has the ``id`` columns: it costs a stream far less. With the
-        ``checkpoint`` that a stream resumes from, its state is validated now: an incompatible declaration is an error before
-        the first batch. For an uncertain stream rows are probabilities, as :meth:`match` has them, and ``tell`` is the output policy.
+        ``stream`` comes from :func:`events`, ``p.detect(ps.events(df, time="timestamp"))``; for a streaming DataFrame
+        the result is streaming too. ``relations`` are the tables of ``in Name``. Counters (events, bad rows, suppressed
+        matches, …) go to an ``Observation`` if one is given; for a stream :func:`perseid.progress` has them.
+
+        With ``rejected`` the late and bad rows of a stream, and those beyond ``max_ahead``, are rows of the output, of
+        the kind ``late``, ``bad`` and ``ahead``, with the ``reason`` as a sentence and all their columns as JSON in
+        ``row``. With ``"bad"`` only bad rows have all columns, and ``row`` of late ones has the ``id`` columns: it
+        costs a stream far less.
+
+        With the ``checkpoint`` that a stream resumes from, its state is validated now: an incompatible declaration is
+        an error before the first batch. For an uncertain stream rows are probabilities, as in :meth:`match`, and
+        ``tell`` is the output policy.
         """
         kind = kind_of(stream)
         require_probabilities(kind, tell)
@@ -355,10 +360,10 @@ def fold(changes: Frame) -> Frame:
 def fold_into(table: str, *, using: str | None = None) -> Callable[[Frame, int], None]:
     """A function for ``writeStream.foreachBatch`` that maintains a table of the current matches of a changelog.
 
-    For each batch the last change of every match is merged into ``table``: an emitted match is inserted or replaced, and a
-    retracted match is deleted. A batch that is retried changes nothing. The table has the
-    changelog's columns and takes ``MERGE``, as those of Delta do; where there is none it is created in the
-    format ``using``, if one is named. It belongs to one checkpoint: a query that starts anew needs an empty one.
+    For each batch the last change of every match is merged into ``table``: an emitted match is inserted or replaced,
+    and a retracted match is deleted. A batch that is retried changes nothing. The table has the changelog's columns and
+    supports ``MERGE``, as Delta tables do; if it does not exist, it is created in the format ``using``, if one is
+    given. It belongs to one checkpoint: a query with a new checkpoint needs an empty table.
     """
     from perseid.spark.changes import FoldInto
 
@@ -366,7 +371,7 @@ def fold_into(table: str, *, using: str | None = None) -> Callable[[Frame, int],
 
 
 def explode_evidence(matches: Frame) -> Frame:
-    """One row for each contributing event of a DataFrame of matches whose pattern returns ``evidence``."""
+    """One row for each contributing event of a DataFrame of matches of patterns that return ``evidence``."""
     from perseid.spark.evidence import explode_evidence as explode
 
     return explode(matches)
@@ -375,9 +380,9 @@ def explode_evidence(matches: Frame) -> Frame:
 def counters(observation: Observation) -> dict[str, int]:
     """The counters of a batch, from the ``Observation`` given to ``detect``, after an action on its DataFrame.
 
-    Beside the names of the guide there is ``events of T`` for each event type T that a step names. Warns with
-    :class:`InputWarning` where a pattern has no match because no row of a type that it requires reached it, or where
-    every counted row is bad.
+    In addition to the names in the guide, there is ``events of T`` for each event type T that a step names. Warns with
+    :class:`InputWarning` if a pattern has no match because no row of a type that it requires reached it, or if every
+    counted row is bad.
     """
     from perseid.spark.input_counts import read_observation
 
@@ -451,7 +456,7 @@ def _text_of(given: PatternLike) -> str:
 
 
 def _refuse_path(given: object) -> None:
-    """A file's name is no pattern, though both are text."""
+    """Raise if the name of a file is given as a pattern."""
     if isinstance(given, Path) or (isinstance(given, str) and re.fullmatch(r"\s*\S+\.perseid\s*", given)):
         raise PatternSyntaxError(
             f"This is the name of a file, not a pattern: {str(given).strip()}.",

@@ -42,7 +42,7 @@ _EVENT_WORDS = (
 _OTHER_WORDS = {"partition_by": "key", "strategy": "disorder", "timestamp": "time"}
 """Common wrong names of parameters, with the right ones."""
 _DOCUMENT_WORDS = ("body", "path", "namespaces", "trusted", "format")
-"""Words of documents that events have not."""
+"""Parameters of documents that events do not have."""
 _DECLARED_WITH = {"events", "beliefs", "model", "frames"}
 """Functions that declare a stream: a hint lists their own parameters."""
 _OVER_DOCUMENTS = {"perseid.api.subscriptions", "perseid.api.subscription_table", "perseid.api.trees"}
@@ -118,7 +118,7 @@ def events(
     ``data`` is a list of dicts, a pandas frame, an Arrow table, or paths of Parquet files or folders. ``id`` names the columns of
     the unique event key; ``order_by`` orders events of equal times; ``strictly_later`` requires that later steps
     have later times. ``key`` partitions the events for patterns without ``partition by``; ``"a.b"`` is the
-    column of that name or, where there is none, the field ``b`` of the column ``a``. With ``dedupe`` rows of equal
+    column of that name or else the field ``b`` of the column ``a``. With ``dedupe`` rows of equal
     time, key and identity are one event.
 
     Several inputs are given by event type, ``{"Login": logins, "Transfer": transfers}``; then ``time``, ``key``, ``id``
@@ -138,10 +138,10 @@ def events(
     ``"conservative"`` emits matches that punctuations in the stream have made final (:class:`Conservative` names their columns);
     ``"adaptive"`` waits as long as events are late, all but a share of them (:class:`Adaptive` sets it); ``"auto"``
     selects ``"assemble"`` for patterns that it supports, ``"buffer"`` for all others. Two strategies emit early results with
-    retractions, as a changelog (see :func:`fold` and :func:`fold_into`): ``"aggressive"`` for every pattern, ``"early"`` for those that can be assembled.
+    retractions, as a changelog (:func:`fold` and :func:`fold_into` apply it): ``"aggressive"`` for every pattern, ``"early"`` for those that can be assembled.
 
     ``lateness``, as in ``"10 minutes"``, sets the watermark in place of ``df.withWatermark``. With ``max_ahead``, as in
-    ``"1 hour"``, a row whose time lies further beyond its arrival than that is rejected before it moves the watermark; it is
+    ``"1 hour"``, a row with a time further beyond its arrival than that is rejected before it moves the watermark; it is
     counted as ``ahead``. A row arrives when its micro-batch begins. ``max_ahead`` needs ``lateness``.
     """
     if order not in (WATERMARK, ARRIVAL):
@@ -408,7 +408,7 @@ def _patience(patience: object, every: object) -> int:
 
 
 def micros_of(given: object, what: str) -> int | None:
-    """A duration as people write it, in microseconds."""
+    """Parse a duration to microseconds."""
     if given is None:
         return None
     micros = given // dt.timedelta(microseconds=1) if isinstance(given, dt.timedelta) else parse_duration(str(given))
@@ -472,7 +472,7 @@ def _max_ahead(given: str | dt.timedelta | None) -> int | None:
 
 
 def bound_data(data: Data, time: str | Mapping[str, str], max_ahead: int | None, lateness: int | None) -> Data:
-    """Streaming DataFrames with the bound on times ahead and the watermark above it; other data as it is."""
+    """Apply the bound on times ahead and, above it, the watermark to streaming DataFrames; other data is unchanged."""
     if max_ahead is None and lateness is None:
         return data
     parts = data.values() if isinstance(data, Mapping) else [data]
@@ -485,19 +485,19 @@ def bound_data(data: Data, time: str | Mapping[str, str], max_ahead: int | None,
 
 
 def _reusable_rows(data: object) -> object:
-    """The rows, an iterator as a list: a declared stream is read several times."""
+    """Return the rows, an iterator as a list: a declared stream is read several times."""
     return list(data) if isinstance(data, Iterator) and not hasattr(data, "__arrow_c_stream__") else data
 
 
 def require_name(function: str, parameter: str, name: object) -> str:
-    """The name of a column that a declaration takes; anything else than a text is an error that names the parameter."""
+    """Return the name of a column; for any other type, raise an error that names the parameter."""
     if isinstance(name, str):
         return name
     raise _no_name(function, parameter, name, "the name of a column")
 
 
 def require_names(function: str, parameter: str, names: object) -> tuple[str, ...]:
-    """The names of columns that a declaration takes: one, or several in any iterable."""
+    """Return the names of columns as a tuple: one, or several in any iterable."""
     if isinstance(names, str):
         return (names,)
     # A Column of Spark and a Series of pandas have names, too, and are no names.
@@ -521,7 +521,7 @@ def _no_name(function: str, parameter: str, given: object, wanted: str) -> Event
 
 
 def _name_in(given: object) -> str | None:
-    """The name of a Column or a Series, where it has one; an empty text for a computed Column without a plain name."""
+    """The name of a Column or a Series, if any; an empty text for a computed Column without a plain name."""
     if type_name(given).endswith(".Column"):
         found = re.fullmatch(r"Column<'([\w.]+)'>", str(given))
         return found[1] if found else ""

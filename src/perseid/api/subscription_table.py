@@ -94,10 +94,10 @@ class SubscriptionTable:
         checkpoint: str | None = None,
         observation: Observation | None = None,
     ) -> Frame:
-        """The pairs of documents as of :func:`subscriptions`; over a stream, additions and removals apply while it runs.
+        """The pairs of documents as in :func:`subscriptions`; on a stream, additions and removals apply while it runs.
 
-        A new subscription matches pairs of documents from the same batch on; a removed one matches none. The XML of pairs
-        is output with ``results=True`` only, and then for every subscription.
+        A new subscription matches pairs of documents from the same batch on; a removed one matches none. The XML of
+        pairs is output with ``results=True`` only, and then for every subscription.
         """
         return detect_subscriptions(
             stream, self._folder, expand=expand, results=results, always=True, shares=shares, rejected=rejected,
@@ -113,5 +113,5 @@ class SubscriptionTable:
 
 
 def subscription_table(folder: str | os.PathLike[str]) -> SubscriptionTable:
-    """Subscriptions in a folder that driver and executors share; it is made with the first that is added."""
+    """Subscriptions in a folder that driver and executors share; it is created with the first subscription."""
     return SubscriptionTable(checked_folder(folder))

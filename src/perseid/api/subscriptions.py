@@ -57,13 +57,14 @@ class SubscriptionSet:
     def match(self, stream: Documents, *, expand: bool = False, results: bool | None = None) -> pa.Table:
         """The pairs of documents that subscriptions match, in documents of this process: an Arrow table.
 
-        A row has ``subscriptions``, all that match the pair, and ``left`` and ``right``, the columns of the two documents
-        without their bodies. With ``expand`` there is a row for each ``subscription``, and ``values``, the variables that
-        were compared with their texts.
+        A row has ``subscriptions``, all that match the pair, and ``left`` and ``right``, the columns of the two
+        documents without their bodies. With ``expand`` there is a row for each ``subscription``, and ``values``, the
+        variables that were compared with their texts.
 
-        ``result`` is the XML that SELECT makes of the pair; pairs of which something else is made have rows of their own. It
-        is there if any subscription has SELECT or PUBLISH, and null for those that have neither; with ``results=True`` these
-        have theirs too, ``<result>`` with what both blocks have found, and with ``results=False`` nothing is made.
+        ``result`` is the XML that SELECT constructs from the pair; pairs with several results have a row for each. The
+        column exists if any subscription has SELECT or PUBLISH, and is null for subscriptions with neither. With
+        ``results=True`` these have a result too, ``<result>`` with the matches of both blocks; with ``results=False``
+        nothing is constructed.
         """
         documents = require_local_documents(stream)
         from perseid.engines.joins.local import join_here
@@ -82,11 +83,11 @@ class SubscriptionSet:
         checkpoint: str | None = None,
         observation: Observation | None = None,
     ) -> Frame:
-        """The pairs of documents that subscriptions match, in a batch or streaming DataFrame: rows as :meth:`match` has.
+        """The pairs of documents that subscriptions match, in a batch or streaming DataFrame: rows as in :meth:`match`.
 
-        Subscriptions are split into ``shares``, about as many as there are cores: each is given what was found in all
-        documents. ``rejected``, ``checkpoint`` and ``observation`` are as in ``Pattern.detect``. What is made of pairs is in
-        ``result`` as in :meth:`match`; to make it, the bodies of documents are kept for as long as windows are open.
+        Subscriptions are split into ``shares`` partitions, about as many as there are cores: each receives the results
+        of all documents. ``rejected``, ``checkpoint`` and ``observation`` are as in ``Pattern.detect``. The XML of
+        pairs is in ``result`` as in :meth:`match`; for it, the bodies of documents are retained while windows are open.
         """
         if len(self._levels) > 1:
             raise UnsupportedError(
@@ -202,7 +203,7 @@ def subscriptions(texts: str | Iterable[str] | Texts) -> SubscriptionSet:
 
 
 def add_note_of_wrong_text(error: PerseidError, texts: Texts) -> None:
-    """Say in which of several subscriptions something is wrong."""
+    """Add a note with the name of the invalid subscription, if there are several."""
     if len(texts) > 1:
         wrong = next((name for name, text in texts.items() if _is_wrong(text)), None)
         if wrong is not None:

@@ -45,7 +45,7 @@ class TreePatterns:
         return "\n".join(map(print_tree, self._patterns.values()))
 
     def explain(self, *, rules: bool = False) -> str:
-        """An explanation of each tree pattern: its nodes, output and state; with ``rules`` the rules of its transducer."""
+        """An explanation of each tree pattern: its nodes, output and state; with ``rules`` those of its transducer."""
         return "\n".join(explain_tree(name, tree, rules=rules) for name, tree in self._patterns.items())
 
     def draw(self, format: Format = "text") -> str:
@@ -56,10 +56,10 @@ class TreePatterns:
     def match(self, stream: Documents) -> pa.Table:
         """The results in documents of this process: an Arrow table with one row each.
 
-        Columns are those of the documents without their bodies, then ``pattern``, ``place`` (which of the document's
-        elements and attributes it begins with), for each return name the texts of its nodes, ``nodes`` with all nodes and
-        runs, those inside others one ``level`` deeper, and ``error``. A document that cannot be read is a row with an
-        ``error``: what is wrong, line and column.
+        Columns are those of the documents without their bodies, then ``pattern``, ``place`` (the index, among the
+        document's elements and attributes, at which it begins), for each return name the texts of its nodes, ``nodes``
+        with all nodes and runs, those inside others one ``level`` deeper, and ``error``. A document that cannot be read
+        is a row with an ``error``: the reason, line and column.
         """
         documents = _documents(stream)
         trees = self._plan(documents)

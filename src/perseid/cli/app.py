@@ -1,6 +1,6 @@
 """``perseid``, the command line: errors are sentences.
 
-Exit status 1 is a wrong pattern, job or test, or executors that are wrong; 2 is a wrong call.
+Exit status 1 means an invalid pattern, job or test, or misconfigured executors; 2 means an invalid call.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def session_for(
     from perseid.spark.private_settings import redacting, start_driver
 
     active = SparkSession.getActiveSession()
-    # The report says what went wrong; logs of Java would bury it. They can be had back with --conf.
+    # Java's logs would hide the report of the error; --conf enables them again.
     over_connect = remote is not None or "SPARK_REMOTE" in os.environ
     plain = {**({} if over_connect else _QUIET), **settings, "spark.app.name": f"perseid {command}"}
     if master is not None:

@@ -37,10 +37,12 @@ if TYPE_CHECKING:
 JobPath = Annotated[Path, typer.Argument(metavar="JOB", help="The job's file: YAML or TOML.")]
 PARTITIONS = "spark.sql.shuffle.partitions"
 ORIGINS = "spark.python.sql.dataFrameDebugging.enabled"
-"""Spark looks up the Python line of every expression; a job creates hundreds of expressions whenever its rules change."""
+"""Spark looks up the Python line of every expression, and a job creates hundreds whenever its rules change."""
 CLUSTER_TASKS = 8
-"""Default number of tasks of a batch on a cluster; on one machine it is the number of cores. An empty task takes time, too, and a
-checkpoint fixes the number."""
+"""Default number of tasks of a batch on a cluster; on one machine it is the number of cores.
+
+An empty task takes time, too, and a checkpoint fixes the number.
+"""
 SILENT_AFTER_S = 60.0
 """Time without a batch after which a job is shown as silent."""
 MAX_RULES_SHOWN = 20

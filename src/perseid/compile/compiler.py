@@ -1,4 +1,4 @@
-"""From core patterns to a plan: rewrite, number the predicates, emit the programs, say what drivers must know."""
+"""Compile core patterns to a plan: rewrite them, number predicates, emit programs, and derive what drivers need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perseid.semantics.names import without_own
 
 
 def compile_set(patterns: Sequence[c.CorePattern]) -> Plan:
-    """The plan of a set of patterns."""
+    """Compile a set of patterns to its plan."""
     ordered = [rewrite(pattern) for pattern in feeding_order(patterns)]
     names = {pattern.name for pattern in ordered}
     predicates = _Predicates()
@@ -35,7 +35,7 @@ def compile_set(patterns: Sequence[c.CorePattern]) -> Plan:
 
 
 class _Predicates:
-    """Predicates of the set, each once."""
+    """Predicates of the set, without duplicates."""
 
     def __init__(self) -> None:
         self.listed: list[Predicate] = []
@@ -46,9 +46,9 @@ class _Predicates:
         event_type = kind.name if isinstance(kind, ast.EventType) else None
         local = step is not None and event_local(expr, step, pattern)
         if local and step is not None:
-            # What one event decides is the same question in every pattern, whatever the step is called there.
+            # An event-local predicate is the same in every pattern, regardless of the name of its step.
             expr = without_own(expr, step.name)
-        # The names of other steps mean something in their own pattern only.
+        # Names of other steps have a meaning in their own pattern only.
         owner = "" if local else f"{pattern.semantic_hash} {'' if step is None else step.id}"
         key = (print_expr(expr), event_type, owner)
         if key not in self._known:
@@ -103,7 +103,8 @@ def _retention(pattern: c.CorePattern, facts: Facts) -> Retention:
     assert isinstance(quiet, int)
     micros = None
     if facts.bound is not None:
-        # What suppresses others is told in order of its end, so it waits for attempts that began before it ended.
+        # Matches that suppress others are emitted in the order of their ends, so they wait for partial matches that
+        # began before that end.
         waits = facts.bound if pattern.suppress is not None else 0
         micros = max(facts.bound + waits + facts.lookback, quiet)
     cap = OPEN_CAP if facts.retention == "unbounded" else None
@@ -141,7 +142,7 @@ def _event_types(plans: tuple[PatternPlan, ...], names: set[str]) -> tuple[str, 
 
 
 class _Emitter:
-    """Emits the program of one pattern and those of everything negated in it."""
+    """Emits the program of one pattern and the programs of its negated parts."""
 
     def __init__(self, pattern: c.CorePattern, predicates: _Predicates) -> None:
         self.pattern = pattern
@@ -149,7 +150,7 @@ class _Emitter:
         self.programs: list[p.Program | None] = []
 
     def emit(self, body: c.Core) -> int:
-        """The number of the program made from this element."""
+        """Emit the program of an element, and return its number."""
         number = len(self.programs)
         self.programs.append(None)
         code = _Code(self)
@@ -166,7 +167,7 @@ class _Emitter:
 
 
 class _Code:
-    """One program while it is being written; jumps are patched when their targets are known."""
+    """One program under construction; jumps are patched when their targets are known."""
 
     def __init__(self, emitter: _Emitter) -> None:
         self.emitter = emitter
@@ -187,7 +188,7 @@ class _Code:
                 self.add(p.TakeEvent(element.step))
             case c.Seq():
                 for i, item in enumerate(element.items):
-                    # An absence has no event of its own: the arrow that counts is the one behind it.
+                    # An absence takes no event: the hop that counts is the one behind it.
                     if i > 0 and not isinstance(item, c.Absent):
                         self.add(p.SetHop(element.hops[i - 1]))
                     self.element(item)

@@ -10,7 +10,7 @@ from perseid.semantics import core
 
 
 def named_types(plan: Plan) -> tuple[str, ...]:
-    """The event types that steps name, also those that must not occur; matches that feed patterns are none."""
+    """The event types that steps name, including negated steps; names of patterns of the set are left out."""
     patterns = {pattern.name for pattern in plan.patterns}
     kinds = (step.kind for pattern in plan.patterns for step in pattern.pattern.steps)
     named = dict.fromkeys(kind.name for kind in kinds if isinstance(kind, ast.EventType))
@@ -18,7 +18,7 @@ def named_types(plan: Plan) -> tuple[str, ...]:
 
 
 def required_types(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """By pattern: the event types without which it has no match."""
+    """By pattern: the event types that each of its matches requires."""
     named = named_types(plan)
     found: dict[str, tuple[str, ...]] = {}
     for pattern in plan.patterns:
@@ -29,7 +29,7 @@ def required_types(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def _required(part: core.Core, kinds: Mapping[int, ast.StepKind]) -> set[str]:
-    """The event types that every match of a part has; of an alternation, those that every branch requires."""
+    """The event types that every match of a part contains; of an alternation, those that every branch requires."""
     match part:
         case core.Take():
             kind = kinds[part.step]

@@ -1,8 +1,7 @@
-"""The plan: what a set of patterns is compiled to. It is data, printable, and says all an engine has to know.
+"""The plan: the compiled form of a set of patterns, as printable data with all that an engine needs.
 
-A plan is always of a set; one pattern is a set of one. The fields under "for the drivers" are what the engine
-contract needs from the start: how rows are routed, what is kept and for how long, when a shard has to be woken,
-which rows come out and whether they can be taken back.
+A plan is always of a set; one pattern is a set of one. The fields under "for the drivers" are those that the engine
+contract needs from the start: row routing, retention of state, timers, kinds of output rows and retractions.
 """
 
 from __future__ import annotations
@@ -17,66 +16,68 @@ from perseid.semantics.facts import Facts, Known
 
 PLAN_VERSION = 1
 OPEN_CAP = 100_000
-"""The cap of patterns that say ``within forever``."""
+"""The limit on open partial matches of patterns with ``within forever``."""
 
 RowKind = Literal["match", "timed out", "late", "bad", "ahead", "counter"]
 
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A condition of the set, stored once however many patterns ask it.
+    """A predicate of the set, stored once for all patterns that have it.
 
-    ``identity`` names it across versions of a set: state refers to predicates by it and never by position.
+    ``identity`` is the same in all versions of a set: state refers to predicates by it and never by position.
     """
 
     id: int
     identity: str
     expr: Expr
     event_local: bool
-    """One event decides it, so it can be decided before the shuffle."""
+    """A single event decides it, so it can be evaluated before the shuffle."""
     event_type: str | None
-    """The type of event it is asked of, where it is asked of one type only."""
+    """The type of the events that it is evaluated for, if it is only one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One way rows are partitioned; patterns with equal ``partition by`` share it."""
+    """A partitioning of rows; patterns with equal ``partition by`` share it."""
 
     id: int
     paths: tuple[tuple[str, ...], ...]
-    """Each a column, or the way to a field inside one."""
+    """Each a column, or the path to a field inside one."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the keys are called where matches are shown."""
+        """The names of the keys in output rows."""
         return tuple(".".join(path) for path in self.paths)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that has to reach the engine, of events of these types (None: of all)."""
+    """A column that the engine needs, of events of these types (None: of all)."""
 
     name: str
     event_types: tuple[str, ...] | None
     kept: bool
-    """Still asked for once the event is taken, so it is part of state."""
+    """Still evaluated after the event is taken, so it is part of the state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept per key, and for how long in event time."""
+    """The state that is retained per key, and its duration in event time."""
 
     kind: Literal["empty", "window", "unbounded"]
     micros: int | None
     events: int | None
     cap: int | None = None
-    """Where nothing else bounds it: how many attempts, or partial matches, are kept open per key. When one more would
-    be, the oldest is given up and counted."""
+    """If nothing else bounds the state: the maximum number of open partial matches per key.
+
+    A partial match beyond it drops the oldest one, which is counted.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """A step by the numbers of its predicates; ``needs`` holds a condition back until these steps are bound."""
+    """A step with the numbers of its predicates; ``needs`` defers a predicate until these steps are bound."""
 
     step: int
     choose: tuple[tuple[int, tuple[int, ...]], ...]
@@ -90,9 +91,9 @@ class PatternPlan:
     pattern: CorePattern
     facts: Facts
     programs: tuple[Program, ...]
-    """The body first, then those of what is negated."""
+    """The body first, then the programs of negated parts."""
     leads: tuple[tuple[int, int], ...]
-    """(program, microseconds): absences that look back from the first event."""
+    """(program, microseconds): absences that extend backward from the first event."""
     steps: tuple[StepPlan, ...]
     guards: tuple[int, ...]
     route: int
@@ -100,7 +101,7 @@ class PatternPlan:
     # for the drivers
     retention: Retention
     wake: tuple[Known, ...]
-    """What can make the engine speak without a new event: an absence's deadline, a closing window, or nothing."""
+    """Reasons for output without a new event: the deadline of an absence, a closing window, or none."""
     row_kinds: tuple[RowKind, ...]
 
     @property
@@ -117,9 +118,9 @@ class Plan:
     routes: tuple[Route, ...]
     columns: tuple[Column, ...]
     all_columns: bool
-    """Some pattern returns whole events, so every column has to reach the engine."""
+    """Some pattern returns whole events, so the engine needs every column."""
     event_types: tuple[str, ...] | None
-    """The types any step wants; None where some step takes every event or unwanted ones count."""
+    """The types that steps name; None if a step takes every event, or if events of other types matter."""
     state_kind: Literal["replayable", "summary"] = "replayable"
     passes: Literal["forward", "backward"] = "forward"
     retractable: bool = False
@@ -128,7 +129,7 @@ class Plan:
 
 
 def forgetful(plan: Plan, pattern: PatternPlan) -> bool:
-    """Does no condition of the pattern look at anything but the event at hand and unified values?"""
+    """True if the conditions of the pattern read only the current event and unified values."""
     asked = [n for step in pattern.steps for n in (*(k for k, _ in step.choose), *step.must)]
     turns = [i for program in pattern.programs for i in program.instructions if isinstance(i, (LoopTurn, AllTurn))]
     looks_back = any(turn.guards or (isinstance(turn, LoopTurn) and turn.until is not None) for turn in turns)

@@ -1,8 +1,8 @@
-"""The program of a pattern: a flat list of instructions that a small machine follows.
+"""The program of a pattern: a flat list of instructions for a small virtual machine.
 
-Every instruction is plain data. ``target`` fields are indexes into the same list. A negated part has a program of
-its own, named by its index in the plan's list of programs; conditions are named by their index in the plan's
-list of predicates.
+Every instruction is plain data. ``target`` fields are indexes into the same list. A negated part has its own program,
+referenced by its index in the plan's list of programs; conditions are referenced by their index in the plan's list of
+predicates.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from perseid.semantics.core import Hop
 
 @dataclass(frozen=True, slots=True)
 class TakeEvent:
-    """Wait for an event that fits this step, then go on."""
+    """Wait for an event that matches this step, then continue."""
 
     step: int
 
 
 @dataclass(frozen=True, slots=True)
 class SetHop:
-    """The next event follows the last in this way."""
+    """Set the relation of the next event to the last one."""
 
     hop: Hop
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Go on at each target, the first preferred."""
+    """Continue at each target, the first preferred."""
 
     targets: tuple[int, ...]
 
@@ -47,7 +47,7 @@ class LoopEnter:
 
 @dataclass(frozen=True, slots=True)
 class LoopTurn:
-    """Another round, or leave, by the count in the register; greedy prefers another round."""
+    """Start another iteration, or leave, by the count in the register; greedy prefers another iteration."""
 
     register: int
     low: int
@@ -63,7 +63,7 @@ class LoopTurn:
 
 @dataclass(frozen=True, slots=True)
 class LoopBack:
-    """A round is done."""
+    """Complete an iteration."""
 
     register: int
     target: int
@@ -71,7 +71,7 @@ class LoopBack:
 
 @dataclass(frozen=True, slots=True)
 class AllEnter:
-    """Begin a conjunction; none of the ``barred`` programs may match before it is done."""
+    """Begin a conjunction; none of the ``barred`` programs may match before it is complete."""
 
     register: int
     members: int
@@ -80,7 +80,7 @@ class AllEnter:
 
 @dataclass(frozen=True, slots=True)
 class AllTurn:
-    """Any member whose bit in the register is not set; leave once all are."""
+    """Continue with any member with an unset bit in the register; leave once all bits are set."""
 
     register: int
     hop: Hop
@@ -91,7 +91,7 @@ class AllTurn:
 
 @dataclass(frozen=True, slots=True)
 class AllBack:
-    """This member is done."""
+    """Complete this member of a conjunction."""
 
     register: int
     member: int

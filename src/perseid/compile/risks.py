@@ -1,4 +1,4 @@
-"""Patterns whose search can explode: found in their structure, before any event is there."""
+"""Find patterns with a search that can explode, from their structure alone."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from perseid.semantics import core as c
 from perseid.semantics.facts import ambiguous
 
 FEW_ITERATIONS = 10
-"""A repetition with at most so many optional iterations is bounded."""
+"""The number of optional iterations up to which a repetition is bounded."""
 FEW_COMBINATIONS = 100_000
 """Combinations in a window by count up to which ``->>`` is bounded."""
 _ADVICE = "If it exceeds the search budget, it is a SearchBudgetError, and a job quarantines it. Bound it: a shorter 'within', "
 
 
 def search_risks(plan: Plan) -> Iterator[str]:
-    """A sentence for each pattern whose search, or whose number of matches, no condition bounds."""
+    """A sentence for each pattern with a search, or a number of matches, that no condition bounds."""
     for pattern in plan.patterns:
         said = _risk(plan, pattern)
         if said is not None:
@@ -69,7 +69,7 @@ def _combining(pattern: PatternPlan) -> list[str]:
 
 
 def _open_loops(core: c.CorePattern) -> list[str]:
-    """The first step of each repetition whose number of iterations is open."""
+    """The first step of each repetition with an unbounded or large number of optional iterations."""
     found = []
     for element in c.each(core.body):
         if isinstance(element, c.Loop) and (element.high is None or element.high - element.low > FEW_ITERATIONS):

@@ -1,4 +1,4 @@
-"""Assemble a runnable job from its file: open sources, declare the stream, compile rules, configure sinks and limits."""
+"""Assemble a runnable job from its file: open sources, declare the stream, compile rules, configure sinks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class QueryBuilder:
         if self.backfill is not None:
             self._frames["source"] = self.backfill.union()
         stream = self._stream.with_rule_texts(texts.patterns)
-        # Without rejected, rows cross to Python without the columns that only a dead letter has.
+        # Without rejected, the columns that only dead letters have are not transferred to Python.
         options = JobQueryOptions(decode_relations(texts), checkpoint, rejected=self._job.dead_letters is not None)
         if not stream.evaluates_patterns:
             return RuleOutput(stream.detect(self._frames, NO_PATTERNS, options), {})
@@ -135,7 +135,7 @@ def assemble(job: JobFile, session: SparkSession, *, once: bool = False, from_hi
 
 
 def build_finished(job: JobFile, frames: dict[str, DataFrame]) -> RuleOutput:
-    """Build the output of the current rules over finished DataFrames, by the path of their sources; no state is stored."""
+    """Build the output of the current rules over finished DataFrames by source path; no state is stored."""
     without_letters = job.model_copy(update={"dead_letters": None})
     return QueryBuilder(without_letters, frames).build(JobTexts(job).read())
 

@@ -59,7 +59,10 @@ class Backfill:
         self.end_folder.write("end.json", json.dumps({self.time: END_TIME}).encode())
 
     def union(self) -> DataFrame:
-        """Return the union of both, with a watermark each before the end and one after it; sources and their order never change."""
+        """Return the union of both sources, with separate watermarks before the end and a common one after it.
+
+        The sources and their order never change.
+        """
         if not self.ended:
             before = self.historical.unionByName(self.end_row, allowMissingColumns=True)
             parts = [part.withWatermark(self.time, self.lateness) for part in (before, self.live)]
@@ -70,7 +73,7 @@ class Backfill:
 
 
 def create_backfill(live: DataFrame, stream: StreamSettings, checkpoint: str) -> Backfill:
-    """Open the historical source of a stream; ``max_ahead`` bounds the times of both sources, but not the row that ends the backfill."""
+    """Open the historical source of a stream; ``max_ahead`` bounds the times of both sources, but not the end row."""
     history, lateness = stream.backfill_source(), stream.lateness
     if history is None or lateness is None:
         raise SettingsError("The stream has no history, or no lateness.")

@@ -51,7 +51,7 @@ class BatchHandler:
         self.last_batch: int | None = None
         """The last batch that all sinks have written."""
         self.stopping = False
-        """True once the query is asked to stop: no batch starts any more."""
+        """True once the query has to stop: no further batch starts."""
         self.ended = False
         """True if a batch ended the query instead of starting."""
         self.has_written = False

@@ -1,4 +1,4 @@
-"""Log of the rules that each batch runs under, and the lock of a checkpoint; both lie next to Spark's checkpoint files.
+"""Log of the rules that each batch runs under, and the lock of a checkpoint, both stored next to Spark's files.
 
 The log records the rules of a batch before any sink receives its rows. If the process dies after that, the batch is
 retried with the recorded rules, even if the current rules differ, so that all sinks write the same rows.
@@ -67,14 +67,15 @@ class BatchLog:
 
     @property
     def oldest(self) -> int:
-        """The first batch whose offsets the checkpoint still has; 0 if it has none."""
+        """The first batch with offsets in the checkpoint; 0 without any."""
         return min(self._numbers("offsets"), default=0)
 
     def offsets_digest(self, batch: int) -> str | None:
-        """Digest of the source offsets from which a batch begins and at which it ends; None if the checkpoint does not have both.
+        """Digest of the source offsets at which a batch begins and ends; None if the checkpoint does not have both.
 
-        Spark writes the offsets file of a batch once, before the batch runs, and reads it when the batch is retried. The file
-        includes the planning time, so a batch that is planned again has another digest even if its offsets are the same.
+        Spark writes the offsets file of a batch once, before the batch runs, and reads it when the batch is retried.
+        The file includes the planning time, so a batch that is planned again has another digest even if its offsets are
+        the same.
         """
         offsets = self._checkpoint / "offsets"
         bodies = [offsets.read(str(number)) for number in (batch - 1, batch) if number >= 0]
@@ -86,7 +87,7 @@ class BatchLog:
         return digest.hexdigest()[:32]
 
     def first_replaced(self, recorded: Mapping[int, str | None]) -> int | None:
-        """The first recorded batch that the checkpoint has not planned, or has planned with other offsets; None if all are the same."""
+        """The first recorded batch that is not planned, or is planned with other offsets; None if all are the same."""
         planned = self.planned()
         for number in sorted(recorded):
             if planned is None or number > planned:
@@ -127,7 +128,7 @@ class BatchLog:
                 self._batches.remove(name)
 
     def remove_record(self, batch: int) -> None:
-        """Remove the record of a batch whose search failed, so that it can be retried with other rules."""
+        """Remove the record of a batch with a failed search, so that it can be retried with other rules."""
         self._batches.remove(f"{batch}.json")
 
 

@@ -25,7 +25,7 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z_]{0,30}")
 
 
 def wrong(text: str, at: tuple[str, ...] = ()) -> PydanticCustomError:
-    """Create a validation error with this text, for the setting at a path below; braces in the text are not formatted."""
+    """Create a validation error with this text, for the setting at a path below; braces in it are not formatted."""
     return PydanticCustomError("said", "{said}", {"said": text, "at": at})
 
 

@@ -58,7 +58,7 @@ class JobPlan:
     trigger: Mapping[str, Any] = field(default_factory=dict)
     """Options of ``DataStreamWriter.trigger``; without any, each batch starts when the one before ends."""
     retry_for_s: float = 0.0
-    """Time in seconds that the query is restarted for after transient failures; every batch that is written starts it again."""
+    """Seconds for which the query is restarted after transient failures; every written batch starts the time again."""
     retry_wait_s: float = 1.0
     """Wait in seconds before the first restart; it doubles with each further one."""
     reloads_rules: bool = True
@@ -68,9 +68,9 @@ class JobPlan:
     backfill: Backfill | None = None
     """Historical records that are read first."""
     stop_rule: Callable[[int, int], str | None] = lambda _read, _bad: None
-    """Called after every batch with the rows that it read and the bad ones among them; returns a reason to stop, or None."""
+    """Called after every batch with the rows that it read and the bad ones; returns a reason to stop, or None."""
     late_rule: Callable[[int, int], str | None] = lambda _reached, _late: None
-    """Called after every batch with the rows that reached the patterns and the late ones among them; returns a reason to stop, or None."""
+    """Called after every batch with the rows that reached the patterns and the late ones; returns as ``stop_rule``."""
     limits: tuple[int, ...] = ()
     """Limits of searches. A quarantined pattern runs again when they change."""
 

@@ -1,4 +1,4 @@
-"""Limits on the number of matches in a batch. They are deterministic: a retried batch keeps the same matches."""
+"""Limits on the number of matches in a batch. They are deterministic: a retry selects the same matches."""
 
 from __future__ import annotations
 

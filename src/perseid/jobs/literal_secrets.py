@@ -94,7 +94,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def literal_secret(name: str, value: object) -> str | None:
-    """The reason why a value under a key is taken for a secret, with what to write; None for others. Never has the value."""
+    """The reason why a value counts as a secret, with the correction; None for others. Never contains the value."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -158,7 +158,7 @@ def _has_token_path(parts: SplitResult) -> bool:
 
 
 def _is_random(part: str) -> bool:
-    """True for a part of an address that looks drawn at random: a long run in which letters and digits, or cases, are mixed."""
+    """True for a part of an address that looks random: a long run of mixed letters and digits, or mixed cases."""
     if _UUID.fullmatch(part):
         return False  # ordinary ids of resources have this form
     runs = re.findall(r"[A-Za-z0-9]+", part)

@@ -65,7 +65,7 @@ class MatchCounter:
         return {(str(row.asDict().get("pattern")), str(row.asDict().get("kind"))): int(row["count"]) for row in found}
 
     def count_during(self, rows: DataFrame, action: Callable[[DataFrame], None]) -> dict[tuple[str, str], int] | None:
-        """Count the rows that an action reads, without a shuffle; None if some are of a pattern or kind that is not observed."""
+        """Count the rows that an action reads, without a shuffle; None if a pattern or kind of them is not observed."""
         if self._counts is None:
             conditions = (
                 f"count_if(kind = {literal(kind)} and pattern {'is null' if name == 'None' else f'= {literal(name)}'})"

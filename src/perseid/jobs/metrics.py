@@ -202,7 +202,7 @@ class JobMetrics:
         self._log_batch(number, rows, counted, stats, seconds, watermark, lag)
 
     def _watch_clock(self, watermark: float, now: float) -> None:
-        """Set the gauge and the warning of a watermark that is ahead of the clock; log the warning once per occurrence."""
+        """Set gauge and warning of a watermark that is ahead of the clock; log the warning once per occurrence."""
         self._ahead.set(max(0.0, watermark - now))
         was = bool(self._status["warnings"])
         self._status["warnings"] = []

@@ -1,4 +1,4 @@
-"""Read and validate a job file; errors have the path and the line of the setting, and never its value, which may be a secret."""
+"""Read and validate a job file; errors have path and line of a setting, and never its value, which may be secret."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ _MEANT = {
 
 
 def _sentence(slip: _Diagnosis, value: object) -> str:
-    """One error as a sentence that says what to write, without the value."""
+    """One error as a sentence with the correction, without the value."""
     error, context = slip.error, slip.error.get("ctx", {})
     word = str(slip.at[-1]) if slip.at else ""
     match error["type"]:

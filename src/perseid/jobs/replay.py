@@ -56,7 +56,7 @@ def replay_sources(job: JobFile) -> dict[str, Source]:
 def replay(
     job: JobFile, session: SparkSession, folder: str, since: dt.datetime | None = None, until: dt.datetime | None = None
 ) -> ReplayResult:
-    """Run the current rules over all records, or those in a span of time, and write the output to a folder as Parquet."""
+    """Run the current rules over all records, or those in a time span, and write the output as Parquet to a folder."""
     times, bounds, frames, observations = job.stream.time_columns(), job.stream.max_ahead_bounds(), {}, []
     for path, source in replay_sources(job).items():
         frame, column = source.open(session, streaming=False), quoted(times[path])

@@ -1,4 +1,4 @@
-"""Load what a job file names: rule texts, patterns with their parameters bound, and relations."""
+"""Load the contents that a job file names: rule texts, patterns with their parameters bound, and relations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from perseid.tables.files import read_rows
 
 
 def pattern_files(job: JobFile) -> list[Path]:
-    """Pattern files of a job; a folder stands for all .perseid files below it."""
+    """Pattern files of a job; a folder includes all .perseid files below it."""
     found: list[Path] = []
     for given in job.patterns:
         if not isinstance(given, Path):
@@ -37,7 +37,7 @@ def pattern_files(job: JobFile) -> list[Path]:
 
 
 def read_rule_texts(job: JobFile) -> dict[str, str]:
-    """Read all rule texts of a job, by the setting, file or table row that each comes from."""
+    """Read all rule texts of a job, by the setting, file or table row of their origin."""
     found = {
         f"patterns[{number}]": given.text for number, given in enumerate(job.patterns) if isinstance(given, InlineText)
     }

@@ -1,7 +1,7 @@
 """Rule texts of a job, their versions, and reloading them while the job runs.
 
-Rules are read as named texts. A reload accepts each changed text on its own: an invalid text is rejected and its previous
-version keeps running, while valid changes apply.
+Rules are read as named texts. A reload accepts each changed text on its own: an invalid text is rejected and its
+previous version continues to run, while valid changes apply.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class RejectedText:
 class RuleWatcher(Generic[T]):
     """Polls the rule texts of a job and compiles valid changes.
 
-    ``compile_rules`` turns texts into what the job runs and raises a :class:`PerseidError` for invalid texts.
+    ``compile_rules`` compiles texts for the job and raises a :class:`PerseidError` for invalid texts.
     """
 
     def __init__(self, source: TextSource, compile_rules: Callable[[RuleTexts], T]) -> None:

@@ -1,4 +1,4 @@
-"""Runs a job: one streaming query, restarted on the same checkpoint when its rules change or after a transient failure."""
+"""Run a job: one streaming query, restarted on its checkpoint after rule changes and transient failures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger("perseid.jobs")
 POLL_INTERVAL_S = 0.2
 """Interval at which the runner polls the query and the stop request."""
 DEBOUNCE_S = 0.5
-"""Interval at which rules are read; they are loaded once two reads are equal, because editors and copies write in several steps."""
+"""Interval at which rules are read; they load once two reads are equal, because editors write in several steps."""
 MAX_RETRY_WAIT_S = 60.0
 COMMIT_TIMEOUT_S = 30.0
 """Time for Spark to commit a batch after its sinks have written it."""
@@ -56,14 +56,14 @@ class JobRunner:
         self._resumed = False
         """True once sinks have compared their records with the checkpoint."""
         self._last_polled = -1
-        """The last batch whose progress was processed."""
+        """The last batch with processed progress."""
 
     @property
     def status(self) -> RunStatus:
         return self.context.status
 
     def stop(self) -> None:
-        """Ask the job to end after its current batch; may be called from a signal handler."""
+        """Request the end of the job after its current batch; may be called from a signal handler."""
         self._stop.set()
 
     def run(self) -> RunStatus:
@@ -124,7 +124,7 @@ class JobRunner:
         return texts, self.job.build_query(texts)
 
     def _rules_after_failure(self, error: JobError, handler: BatchHandler) -> LoadedRules:
-        """Return the rules to run after a failure: without an exceeding pattern, the previous ones, or the same again."""
+        """Return the rules after a failure: without an exceeding pattern, the previous ones, or the same again."""
         if self._stop.is_set() or self.query is None:
             raise error  # a failure before the first query is an error of the job
         if (remaining := self._quarantine_exceeding(error, handler)) is not None:
@@ -193,7 +193,7 @@ class JobRunner:
             raise JobError(redact(f"Job {self.job.name!r} cannot go on: {error}")) from safe_cause(error)
 
     def _resume_sinks(self, sinks: Sequence[Sink]) -> None:
-        """Compare the records of the sinks with the checkpoint, once: the lock protects the checkpoint while the job runs."""
+        """Compare the records of the sinks with the checkpoint, once: the lock protects it while the job runs."""
         for sink in sinks:
             warning = sink.resume(self.job.session, self.context.job_id, self._batch_log)
             if warning is not None:
@@ -273,7 +273,7 @@ class JobRunner:
             if number <= self._last_polled:
                 continue
             if "addBatch" not in progress["durationMs"]:
-                self._last_polled = number - 1  # an idle source reports the number of the batch to come
+                self._last_polled = number - 1  # an idle source reports the number of the next batch
                 continue
             self._last_polled = number
             counted = batch_counts(progress) or {}
@@ -287,7 +287,7 @@ class JobRunner:
                 raise StoppedError(reason)
 
     def _new_progress(self) -> Sequence[StreamingQueryProgress]:
-        """Progress that may be new. Spark retains that of 100 batches; reading all of it takes 100 times as long as the last."""
+        """Progress that may be new. Spark retains 100 batches; reading all of them takes 100 times as long."""
         assert self.query is not None
         last = self.query.lastProgress
         if last is None:

@@ -22,7 +22,7 @@ def is_python_error(error: BaseException) -> bool:
 
 
 def hint_of(error: BaseException) -> str | None:
-    """Return the hint for an error of Spark: for workers that cannot run Perseid, or that of the Perseid error in it."""
+    """Return the hint for an error of Spark: for workers that cannot run Perseid, or of the Perseid error in it."""
     found = _HINT.findall(redact(readable_sql(str(error))))
     return worker_hint(error) or (found[-1] if found else None)
 

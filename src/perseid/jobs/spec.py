@@ -26,7 +26,7 @@ Value = bool | int | float | str | list[bool | int | float | str]
 
 
 class Limits(Settings):
-    """Limits of a job, and what happens when it exceeds them."""
+    """Limits of a job, and the policy for batches that exceed them."""
 
     bad: StopRule | None = None
     """Stops the job if too many records cannot be read."""
@@ -89,7 +89,7 @@ Trigger = Annotated[str, BeforeValidator(_trigger), Field(examples=["5 seconds",
 
 
 class JobFile(Settings):
-    """A job: reads a stream, evaluates patterns over it, and writes matches; after a crash it resumes from its checkpoint."""
+    """A job: reads a stream, evaluates patterns, and writes matches; after a crash it resumes from its checkpoint."""
 
     job: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$", examples=["takeover"])
     """The job's name: letters, digits, _ and -."""
@@ -104,13 +104,16 @@ class JobFile(Settings):
     sinks: list[SinkOf] = Field(min_length=1)
     """The sinks of matches: each receives every batch."""
     dead_letters: SinkOf | None = None
-    """The sink of records that cannot be read, are late or are dated too far ahead; without it, they are only counted."""
+    """The sink of records that are malformed, late or dated too far ahead; without it, they are only counted."""
     trigger: Trigger = "10 seconds"
-    """How often a batch starts; available_now: read the available records, and end."""
+    """The interval at which batches start; available_now: read the available records, and end."""
     checkpoint: str = Field(min_length=1)
     """The folder of the state of the job; another folder is another job."""
     retry_for: RetryDuration = "10 minutes"
-    """The time that the query is restarted for after transient failures of a source, a sink or Spark; every batch that is written starts it again. 0 seconds: never."""
+    """The time for which the query is restarted after transient failures of a source, a sink or Spark.
+
+    It starts anew with every written batch. 0 seconds: never.
+    """
     limits: Limits = Limits()
     """The limits of the job."""
     metrics: Metrics = Metrics()
@@ -144,7 +147,7 @@ class JobFile(Settings):
 
 
 def secret_options(job: JobFile) -> set[str]:
-    """Names of all options whose values are ``{env: NAME}`` or ``{file: PATH}``."""
+    """Names of all options with the value ``{env: NAME}`` or ``{file: PATH}``."""
     found: set[str] = set()
 
     def visit(value: object, name: str) -> None:

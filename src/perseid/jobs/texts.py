@@ -15,7 +15,7 @@ from perseid.settings import SettingsError
 
 try:
     import yaml
-except ImportError:  # pragma: no cover - said where a job is read
+except ImportError:  # pragma: no cover - reported when a job is read
     raise MissingExtraError("Files of jobs need PyYAML.", hint="pip install 'perseid[jobs]'") from None
 
 MAX_BYTES = 1 << 18
@@ -83,7 +83,7 @@ def read_toml(text: str, path: Path) -> ParsedFile:
         place = re.search(r"\(at (line \d+), column \d+\)|\(at end of document\)", str(error))
         where = f", {place[1]}" if place and place[1] else ""
         said = str(error).partition(" (at ")[0]
-        # Some of its messages show what stands there.
+        # Some of its messages show the text at that place.
         said = re.sub(r"[:\s]*(b?'.*'|\".*\"|\(.*\)).*$", "", said)
         raise SettingsError(f"{path}{where}: this is not TOML: {said}.") from None
     except (ValueError, OverflowError):
@@ -206,7 +206,7 @@ def _problem(error: yaml.YAMLError) -> str:
 
 
 class _NodeReader:
-    """Converts nodes to plain data. Counts a node each time it is visited, so that aliases of aliases end at the limit."""
+    """Converts nodes to plain data; counts a node at each visit, so that aliases of aliases end at the limit."""
 
     def __init__(self, path: Path, loader: _BoundedLoader) -> None:
         self.path, self.loader = path, loader

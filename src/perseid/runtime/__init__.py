@@ -1,1 +1,1 @@
-"""What engines share: their contract, event batches, keys, state encoding, and the compilation of kernels."""
+"""Shared parts of engines: their contract, event batches, keys, state encoding, and the compilation of kernels."""

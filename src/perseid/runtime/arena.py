@@ -1,4 +1,4 @@
-"""Allocation inside the one array that a kernel works in: a head says where its parts lie."""
+"""Allocate the parts of the single array that a kernel works in; words at its head have their offsets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from perseid.runtime.arrays import IntArray
 
 
 def allocate(space: IntArray, head: int, parts: Iterable[tuple[int, int | None, int]]) -> None:
-    """Allocate parts behind the head. Each names the word of its begin, the word of its end if there is one, and its size."""
+    """Allocate parts behind the head, each given as (word of its start, word of its end or None, size)."""
     at = head
     for word, end, size in parts:
         space[word] = at

@@ -16,10 +16,10 @@ FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 ByteArray: TypeAlias = NDArray[np.uint8]
 IntegerArray: TypeAlias = NDArray[np.integer]
-"""Integers of whatever width."""
+"""Integers of any width."""
 ObjectArray: TypeAlias = NDArray[np.object_]
-"""Python values, where a column has no fixed width."""
+"""Python values of a column without a fixed width."""
 ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
-"""A column of Arrow, in one piece or in several; pyarrow has no types for a checker."""
+"""An Arrow column, in one chunk or several; pyarrow has no types for a type checker."""
 MOMENT = pa.timestamp("us", "UTC")
 """The type of every time column."""

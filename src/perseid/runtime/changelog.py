@@ -2,4 +2,4 @@
 
 OP, REVISION = "op", "revision"
 NAMED_BY = ("pattern", "kind", "match_id")
-"""What makes a match this one: two patterns, or a match and the attempt that timed out, may share an id."""
+"""Columns that identify a match: two patterns, or a match and a timed-out partial match, may share an id."""

@@ -1,9 +1,9 @@
-"""The contract of engines: up to three pure functions over columns, and a declaration. docs/engines.md shows how to add one.
+"""The contract of engines: up to three pure functions over columns, and a declaration.
 
-``prepare`` is stateless and turns rows into rows before the shuffle. ``step`` is the only function with state: it receives
-the rows of one shard and returns output rows, the new state, the next timer and counters. A batch calls it once, with
-``ended``. ``finish`` is stateless and combines rows of several shards after a second shuffle. An engine has ``prepare``,
-``step`` or both.
+``prepare`` is stateless and turns rows into rows before the shuffle. ``step`` is the only function with state: it
+receives the rows of one shard and returns output rows, the new state, the next timer and counters. A batch calls it
+once, with ``ended``. ``finish`` is stateless and combines rows of several shards after a second shuffle. An engine has
+``prepare``, ``step`` or both. docs/engines.md shows how to add one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class BadRecord:
     column: int | None = None
 
     def shifted(self, first: int) -> BadRecord:
-        """The same record, where its rows are counted from ``first``."""
+        """The same record, with its row number increased by ``first``."""
         return replace(self, row=self.row + first)
 
     @property
@@ -64,10 +64,10 @@ class BadRecord:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The rows that some input rows became before the shuffle: any number for each."""
+    """Output rows of ``prepare``, any number for each input row."""
 
     rows: IntArray | Sequence[int]
-    """The number of the input row of each output row, which has the columns of that row as well."""
+    """The input row number of each output row, which has the columns of that row as well."""
     columns: Mapping[str, ArrowColumn]
     """The columns that the input row does not have."""
     bad: Sequence[BadRecord] = ()
@@ -75,7 +75,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class StateReport:
-    """A summary of a shard's state for people."""
+    """A readable summary of a shard's state."""
 
     shards: int
     horizon: int | None
@@ -95,14 +95,14 @@ class Passes(Enum):
     """The directions in which an engine reads its input."""
 
     FORWARD = "forward"
-    """In the order of time: streams and batches."""
+    """In time order: streams and batches."""
     BACKWARD = "backward"
-    """Also against it: batches only."""
+    """In time order and in reverse: batches only."""
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """How an engine differs from others. The contract tests test each field, also where an engine lacks something."""
+    """Properties in which engines differ. The contract tests check each field, including absent features."""
 
     retracts: bool = False
     """Output rows are changes: a match may be retracted."""
@@ -112,18 +112,18 @@ class Capabilities:
     waits_for_watermark: bool = True
     """A row is late if and only if the watermark has passed its time."""
     state_expires: bool = True
-    """No state remains once the watermark has passed the last window. Otherwise the state has something that no window bounds."""
+    """No state remains once the watermark has passed the last window; otherwise no window bounds some of the state."""
     broadcast: bool = False
-    """Every shard receives all rows and evaluates a partition of the queries. Otherwise a shard receives the rows of its keys."""
+    """Every shard receives all rows and evaluates a partition of the queries; otherwise it has the rows of its keys."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine as drivers and tests know it."""
+    """An engine, as drivers and tests use it."""
 
     name: str
     plan: Callable[..., Plan]
-    """Make the plan of ``step`` from the compiled patterns and the types of the columns; plain data that can be pickled."""
+    """Make the plan of ``step`` from the compiled patterns and the column types; plain data that can be pickled."""
     step: Callable[[Plan, EventBatch, bytes | None, Watermark], StepResult] | None = None
     prepare: Callable[[Plan, Mapping[str, ArrowColumn]], Iterator[Prepared]] | None = None
     """(plan, input columns) to prepared rows, in any number of pieces."""
@@ -141,7 +141,7 @@ class Engine:
     guide: str = ""
     """The guide for users, as a path from the root of the project."""
     example: str = ""
-    """A program that uses the engine, likewise."""
+    """A program that uses the engine, as a path from the root of the project."""
 
     @property
     def passes(self) -> Passes:

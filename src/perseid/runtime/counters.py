@@ -1,4 +1,4 @@
-"""Everything that is counted, by name: engines count it, drivers sum it up and show it."""
+"""Names of all counters and gauges: engines count, and drivers sum them up and show them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ COUNTED: Mapping[str, str] = {
     "sampled": "steps that were sampled because the automaton of a pattern has too many states",
     "promises": "rows that were promises, or named files of subscriptions",
 }
-"""What happened in a call."""
+"""Counters of one call."""
 GAUGES: Mapping[str, str] = {
     "live_keys": "keys of which something is kept",
     "kept_events": "events kept",
     "state_bytes": "bytes of state",
 }
-"""What a shard has after a call."""
+"""Gauges of a shard after a call."""
 COUNTERS = (*COUNTED, *GAUGES)
 OF_A_BATCH = (
     "events", "bad", "matches", "timed_out", "suppressed", "evidence_dropped", "capped", "duplicates", "impossible", "sampled",
 )  # fmt: skip
-"""What can happen where nothing is kept, and nothing is late."""
+"""Counters that can be above 0 without state and without late rows."""

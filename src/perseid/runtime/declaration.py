@@ -1,4 +1,4 @@
-"""The base of declared streams: their kind, and the type of what patterns find in them."""
+"""The base of declared streams: their kind, and the type of their results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 
 class StreamDeclaration(Generic[Result_co]):
-    """A declared stream: rows of some kind, and which of their columns mean what."""
+    """A declared stream: rows of one kind, and the roles of their columns."""
 
     __slots__ = ()
     stream_kind: ClassVar[str]

@@ -13,8 +13,10 @@ from perseid.runtime.arrays import ArrowColumn, BoolArray, Int8Array, Int32Array
 from perseid.semantics.values import Relation
 
 Column: TypeAlias = Any
-"""An Arrow column. The local driver also passes a list of Python values where these have several types, so that what an
-engine may call on a column depends on the driver."""
+"""An Arrow column; the local driver also passes lists of Python values of several types.
+
+The operations that an engine may use on a column therefore depend on the driver.
+"""
 
 KEY_PUNCTUATION, STREAM_PUNCTUATION, QUERY_CHANGE = 1, 2, 4
 """Values of :attr:`EventBatch.control`."""
@@ -46,10 +48,9 @@ class EventBatch:
     dedupe: bool = False
     """Rows with equal time, key and identity are one event."""
     control: Int8Array | None = None
-    """0 for an event, 1 for a punctuation of its key, 2 for one of all keys, 4 for a subscription change; None if all rows
-    are events."""
+    """0: an event; 1, 2: a punctuation of its key or of all keys; 4: a subscription change. None: all are events."""
     query_partition: int = 0
-    """The query partition of the call, where every partition receives all rows."""
+    """The query partition of the call, if every partition receives all rows."""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -74,7 +75,7 @@ def take_events(batch: EventBatch, chosen: IntArray | BoolArray) -> EventBatch:
 
 
 def concat_batches(above: EventBatch, below: EventBatch) -> EventBatch:
-    """Concatenate two batches of one schema; what describes a batch as a whole comes from ``below``."""
+    """Concatenate two batches of one schema; properties of a batch as a whole are those of ``below``."""
     if not len(above):
         return below
     names = list(below.type_names)

@@ -1,8 +1,8 @@
-"""Columns into the one order: by partition, then time, then ``order_by``, then identity.
+"""Sort rows into the canonical order: by partition, then time, then ``order_by``, then identity.
 
-Rows are never compared one by one where counting does: keys become codes, a counting sort groups the codes, and
-only rows with equal times in one partition are sorted by what comes after the time. Times that already ascend, the
-usual case, cost one pass to see and nothing to sort.
+Counting replaces comparisons of single rows: keys become codes, a counting sort groups the codes, and only rows with
+equal times in one partition are sorted by the columns after the time. Times that already ascend, the usual case, cost
+one pass to detect and no sort.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Arrangement:
     order: IntArray
     """Row numbers, sorted."""
     offsets: IntArray
-    """Where partitions start, and at last the number of rows."""
+    """Start offset of each partition, followed by the number of rows."""
     occurrence: IntArray | None
-    """By place in the order, how many rows before it have its time and identity; None where no identity is given."""
+    """By position in the order: earlier rows of the partition with equal time and identity; None without identity."""
 
     @property
     def partitions(self) -> int:
@@ -53,10 +53,10 @@ class Arrangement:
 def arrange(
     keys: Sequence[ArrowColumn], time: IntArray, ranks: Sequence[ArrowColumn], identity: IntArray | None
 ) -> Arrangement:
-    """Rows by key, time, ranks (nulls first, NaN last) and identity; rows equal in all of them keep their places.
+    """Sort rows by key, time, ranks (nulls first, NaN last) and identity; the sort is stable.
 
-    Keys are told apart by value: null is one key, minus zero is zero, NaN is itself. Partitions stand in an order
-    that depends on the data alone.
+    Keys are compared by value: null is one key, minus zero is zero, NaN is itself. The order of partitions depends on
+    the data alone.
     """
     time = np.ascontiguousarray(time, dtype=np.int64)
     rows = len(time)
@@ -76,9 +76,9 @@ def arrange(
 def _by_key_and_time(
     codes: Codes, size: int, time: IntArray
 ) -> tuple[IntArray, IntArray, npt.NDArray[np.uint8] | None]:
-    """The order, where partitions start, and where a row has the partition and the time of the one before it.
+    """The order, partition offsets, and flags of rows with the partition and the time of the preceding row.
 
-    The last is None where no two rows of a partition have one time.
+    The flags are None if no two rows of a partition have the same time.
     """
     rows = len(time)
     if not runs_compiled():
@@ -112,12 +112,12 @@ def _ascends(time: IntArray) -> bool:
 
 
 def _by_time(time: IntArray, kind: type[np.int32] | type[np.int64]) -> tuple[IntArray, Codes]:
-    """Times sorted, and which rows they are from; rows with equal times stay in their order."""
+    """Sorted times, and the row number of each; the sort is stable."""
     low, high = int(time.min()), int(time.max())
     bits = max(1, (high - low).bit_length())
     passes = -(-bits // _RADIX_BITS)
     width = -(-bits // passes)
-    # From the least on, so that the digits of a short stretch of time are few; unsigned, as it may be a long one.
+    # Relative to the minimum, so that a short time span has few digits; unsigned, since the span may be long.
     keys = (time - np.int64(low)).view(np.uint64)
     keys, through = _radix(keys, passes, width, np.arange(len(time), dtype=kind))
     return keys.view(np.int64) + np.int64(low), through
@@ -166,7 +166,7 @@ def _count_and_place(
     offsets: IntArray,
     same: npt.NDArray[np.uint8],
 ) -> tuple[int, bool]:
-    """A counting sort by code of rows that come by time; ties are seen on the way, with each code's last time."""
+    """Counting sort by code of rows in time order; a tie is a row with the last time of its code."""
     rows = len(codes)
     for row in range(rows):
         ends[codes[row] + 1] += 1
@@ -180,8 +180,8 @@ def _count_and_place(
     tied = False
     indirect = len(through) > 0
     last = np.full(len(ends) - 1, _LEAST, np.int64)
-    # A code without rows so far has the least time there is as its last; where a row really has that time, only its
-    # place can tell whether there was one before it.
+    # A code without rows so far has the smallest possible time as its last one. If rows have that time, only the
+    # position shows whether a row precedes.
     starts = ends[:-1].copy() if time[0] == _LEAST else ends[:0]
     for i in range(rows):
         source = np.int64(through[i]) if indirect else np.int64(i)
@@ -221,7 +221,7 @@ def _settle_ties(
     if identity is None or occurrence is None:
         return
     names = columns[-1][chosen]
-    # Equal identities stand side by side unless ranks came between them.
+    # Equal identities are adjacent unless ranks separate them.
     by_name = _sorted_groups(starts, names[np.newaxis]) if ranks else np.arange(len(places))
     first = np.zeros(len(places), np.bool_)
     first[starts[:-1]] = True
@@ -233,7 +233,7 @@ def _settle_ties(
 
 
 def _rank_numbers(column: ArrowColumn, rows: IntArray) -> IntArray:
-    """The values of some rows as numbers ordered as they are: null below all, NaN above all numbers."""
+    """Map the values of some rows to integers of the same order: null below all, NaN above all numbers."""
     column = one_chunk(column).take(pa.array(rows))
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -248,7 +248,7 @@ def _rank_numbers(column: ArrowColumn, rows: IntArray) -> IntArray:
     if nulls is None:
         return wide
     if len(wide[~nulls]) and wide[~nulls].min() == _LEAST:
-        # The one place below all numbers is taken.
+        # The only integer below all others is in use.
         wide = np.unique(wide, return_inverse=True)[1].astype(np.int64)
     return np.where(nulls, _LEAST, wide)
 
@@ -278,7 +278,7 @@ def _sorted_objects(found: list[object]) -> tuple[IntArray, npt.NDArray[np.bool_
 
 def _compare(left: object, right: object) -> int:
     found = v.compare(left, right)
-    if found is None:  # structs and maps have no order of their own: one by how they are written will do
+    if found is None:  # structs and maps have no order of their own: any fixed one, such as that of their text, will do
         a, b = str(v.identity(left)), str(v.identity(right))
         return int(a > b) - int(a < b)
     return found
@@ -307,7 +307,7 @@ def _merge_groups(starts: IntArray, columns: IntArray) -> IntArray:
     spare = np.empty(0, np.int64)
     for group in range(len(starts) - 1):
         start, end = starts[group], starts[group + 1]
-        # Short runs by insertion, which is all that most groups need; then merges of twice the length.
+        # Insertion sort of short runs, which suffices for most groups; then merges of doubling length.
         for run in range(start, end, _SMALL_GROUP):
             for i in range(run + 1, min(run + _SMALL_GROUP, end)):
                 moved = places[i]

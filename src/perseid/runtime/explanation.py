@@ -15,7 +15,7 @@ Row = tuple[str, str]
 
 
 def section(title: str, rows: Iterable[Row]) -> list[str]:
-    """A title and its rows: a word, and a text that is broken where the line ends."""
+    """Format a title and its rows: a label, and a text that is wrapped at the line width."""
     kept = [(key, text) for key, text in rows if text]
     if not kept:
         return []

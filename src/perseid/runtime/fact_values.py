@@ -1,7 +1,7 @@
-"""The values that a fact of a state may have: JSON values, each type with its range.
+"""The types of facts in a state: JSON values with their ranges.
 
-Values are what ``json.loads`` returns for bytes that others may have written, so a type accepts exact types only: a truth
-value is no integer, and an integer is no number in a range that it exceeds.
+Values are the results of ``json.loads`` on bytes that others may have written, so a type accepts exact types only: a
+boolean is no integer, and an integer outside its range is no number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from perseid.runtime.state_codec import format_fact
 
 @dataclass(frozen=True, kw_only=True)
 class FactValue:
-    """Any JSON value; the engine validates it where it reads it."""
+    """Any JSON value; the engine that reads it validates it."""
 
     nullable: bool = False
 
@@ -29,11 +29,11 @@ class FactValue:
         return all(map(self.accepts, values))
 
     def expected(self) -> str:
-        """What the type accepts, in words."""
+        """Description of the accepted values."""
         return "a value"
 
     def problem(self, value: object, path: str) -> str:
-        """Say where a value that is not accepted differs from what is expected."""
+        """Describe where a value that is not accepted differs from the expected type."""
         return f"{path} is {format_fact(value)}, expected {self.expected()}{' or null' if self.nullable else ''}"
 
 
@@ -48,7 +48,7 @@ class IntegerValue(FactValue):
         return (type(value) is int and self.low <= value <= self.high) or (value is None and self.nullable)
 
     def accepts_all(self, values: Collection[Any]) -> bool:
-        # Histograms and states of automata have many: types and bounds of all at once take a tenth of the time.
+        # Histograms and automaton states have many: checking types and bounds of all at once takes a tenth of the time.
         if self.nullable or not values:
             return super().accepts_all(values)
         return {*map(type, values)} == {int} and self.low <= min(values) and max(values) <= self.high
@@ -64,7 +64,7 @@ TIME_OR_NONE = IntegerValue(nullable=True)
 
 @dataclass(frozen=True, kw_only=True)
 class NumberValue(FactValue):
-    """A finite number whose absolute value is below ``limit``."""
+    """A finite number with an absolute value below ``limit``."""
 
     limit: float = 2.0**63
 
@@ -88,7 +88,7 @@ class TextValue(FactValue):
 
 @dataclass(frozen=True, kw_only=True)
 class FlagValue(FactValue):
-    """A truth value."""
+    """A boolean."""
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, bool)
@@ -124,7 +124,7 @@ class ListValue(FactValue):
 
 @dataclass(frozen=True, kw_only=True)
 class MapValue(FactValue):
-    """An object whose values have one type."""
+    """An object with values of one type."""
 
     items: FactValue
     numbered: bool = False
@@ -157,7 +157,7 @@ class StateFact:
     value: FactValue
     optional: bool = False
     mismatch: str = ""
-    """The error if the query needs another value than this one: a sentence with ``{found}`` and ``{now}``."""
+    """The error for a query that needs another value than this one: a sentence with ``{found}`` and ``{now}``."""
     hint: str = ""
 
 

@@ -1,8 +1,8 @@
 """The hashes of :mod:`perseid.semantics.hashing` for whole Arrow columns at once.
 
-Numbers, times, strings and binaries are hashed by compiled loops over Arrow's own buffers; arrays, structs and maps
-are put together from the hashes of their parts. What is left (decimals of many digits, types Spark does not
-know) goes through the reference, value by value.
+Compiled loops over Arrow's own buffers hash numbers, times, strings and binaries; the hashes of arrays, structs and
+maps combine those of their parts. All other values (decimals of many digits, types that Spark lacks) go through the
+reference, one by one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ALL_VALID.flags.writeable = False
 
 @jit_with_overflow
 def mix_word(word: np.uint64, seed: np.uint64) -> np.uint64:
-    """One word into a hash: ``hash_long`` on unsigned 64-bit numbers."""
+    """Mix one word into a hash: ``hash_long`` on unsigned 64-bit numbers."""
     k = word * _P2
     h = (seed + _P5 + _8) ^ (((k << _31) | (k >> _33)) * _P1)
     h = ((h << _27) | (h >> _37)) * _P1 + _P4
@@ -89,7 +89,7 @@ def _four(data: npt.NDArray[np.uint8], at: np.uint64) -> np.uint64:
 
 @jit_with_overflow
 def _eight(data: npt.NDArray[np.uint8], at: np.uint64) -> np.uint64:
-    # Written so that LLVM makes one load of it; the index is unsigned because a signed one might count from the end.
+    # Written so that LLVM emits one load; an unsigned index needs no check for negative positions.
     return (
         np.uint64(data[at])
         | (np.uint64(data[at + _1]) << _8)
@@ -110,7 +110,7 @@ def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
 
 @jit_with_overflow
 def mix_bytes(data: npt.NDArray[np.uint8], at: np.uint64, end: np.uint64, seed: np.uint64) -> np.uint64:
-    """The bytes from ``at`` to ``end`` into a hash: ``hash_bytes`` on unsigned 64-bit numbers."""
+    """Mix the bytes from ``at`` to ``end`` into a hash: ``hash_bytes`` on unsigned 64-bit numbers."""
     size = end - at
     if size >= _32:
         a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
@@ -175,10 +175,10 @@ def match_words(
     occurrence: IntArray,
     identity: IntArray,
 ) -> IntArray:
-    """Both lanes of the ids of m matches, as an (m, 2) array; ``hex_ids`` writes them.
+    """Both lanes of the ids of m matches, as an (m, 2) array; ``hex_ids`` formats them.
 
-    ``keys`` (m, 2) are the words of each match's key; the events of match i lie from ``offsets[i]`` to
-    ``offsets[i + 1]`` in the last four, which like all of them are contiguous.
+    ``keys`` (m, 2) are the words of each match's key. The events of match i are at ``offsets[i]`` to ``offsets[i + 1]``
+    in the last four arrays. All arrays are contiguous.
     """
     seeds = np.empty(2, np.int64)
     seeds[0] = seed0
@@ -206,12 +206,12 @@ _HEX_PAIRS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(
 
 
 def hex_ids(lanes: IntArray) -> pa.Array:
-    """The match ids as people see them: 32 hex digits each, in a ``pa.StringArray``."""
+    """Match ids as 32 hex digits each, in a ``pa.StringArray``."""
     return _id_array(pa.string(), _HEX_PAIRS[np.ascontiguousarray(lanes, ">i8").view(np.uint8)], len(lanes), 32)
 
 
 def id_bytes(lanes: IntArray) -> pa.Array:
-    """The match ids as the sixteen bytes they are, in a ``pa.BinaryArray``."""
+    """Match ids as sixteen bytes each, in a ``pa.BinaryArray``."""
     return _id_array(pa.binary(), np.ascontiguousarray(lanes, ">i8"), len(lanes), 16)
 
 
@@ -225,9 +225,9 @@ def _id_array(kind: pa.DataType, data: npt.NDArray[np.generic], count: int, widt
 def hash_columns(
     arrays: Sequence[ArrowColumn], seed: int = SEED, leading: int | None = None, rows: int | None = None
 ) -> IntArray:
-    """``hash_values`` of every row, ``leading`` being one more word before the columns.
+    """``hash_values`` of every row, with ``leading`` as an additional word before the columns.
 
-    Without any columns ``rows`` says how many hashes there are.
+    Without columns, ``rows`` is the number of hashes.
     """
     count = len(arrays[0]) if arrays else rows or 0
     start = seed if leading is None else reference.hash_long(leading, seed)
@@ -276,7 +276,7 @@ def match_identities(match_ids: ArrowColumn) -> IntArray:
 
 
 def key_words(key_columns: Sequence[ArrowColumn], rows: int | None = None) -> IntArray:
-    """The two words of every row's key, as an (n, 2) array; ``rows`` counts them where there are no key columns."""
+    """The two words of every row's key, as an (n, 2) array; ``rows`` is n if there are no key columns."""
     return np.stack([hash_columns(key_columns, rows=rows), hash_columns(key_columns, leading=1, rows=rows)], axis=1)
 
 
@@ -289,7 +289,7 @@ def _chunks(array: ArrowColumn) -> Iterator[tuple[int, ArrowColumn]]:
 
 
 def _flat(array: ArrowColumn) -> ArrowColumn:
-    """Without the encodings that change how a column is stored but not what it holds."""
+    """Decode dictionary and run-end encodings, which affect the storage of a column and not its values."""
     if pa.types.is_dictionary(array.type):
         return _flat(array.dictionary_decode())
     if pa.types.is_run_end_encoded(array.type):
@@ -303,7 +303,7 @@ def _is_integer(array: ArrowColumn) -> bool:
 
 
 def _mix(hashes: Words, array: ArrowColumn) -> BoolArray:
-    """A column into the hashes of its rows; says which rows are valid, with an empty answer for all."""
+    """Mix a column into the hashes of its rows; return the mask of valid rows, empty if all are valid."""
     array = _flat(array)
     kind, is_ = array.type, pa.types
     if is_.is_integer(kind) or is_.is_boolean(kind) or _is_moment(kind):
@@ -366,11 +366,11 @@ def _mix_by_reference(hashes: Words, array: ArrowColumn) -> BoolArray:
 
 
 def _integers(array: ArrowColumn) -> tuple[Words, BoolArray]:
-    """A column whose values are one word each, and which of them are valid."""
+    """The word of each value of a column, and the mask of valid values."""
     kind, valid = array.type, _valid(array)
     if pa.types.is_uint64(kind):
         words = _fixed(array, np.int64)
-        if len(words) and words.min() < 0:  # beyond what a Spark value can hold: null
+        if len(words) and words.min() < 0:  # out of the range of Spark's bigint: null
             valid = _frozen(words >= 0 if not len(valid) else valid & (words >= 0))
         return words.view(np.uint64), valid
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
@@ -389,7 +389,7 @@ def _integers(array: ArrowColumn) -> tuple[Words, BoolArray]:
 
 
 def _fixed(array: ArrowColumn, kind: type[Scalar]) -> npt.NDArray[Scalar]:
-    """The values of a fixed-width column as they lie in its buffer, with anything where it is null."""
+    """A view of the buffer of a fixed-width column; values at nulls are arbitrary."""
     data = array.buffers()[1]
     if data is None:
         return _frozen(np.zeros(len(array), kind))
@@ -403,13 +403,13 @@ def _valid(array: ArrowColumn) -> BoolArray:
 
 
 def _frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """The array, read-only: a kernel compiled for both kinds would be compiled twice."""
+    """Make an array read-only; a kernel called with both kinds of arrays would be compiled twice."""
     array.flags.writeable = False
     return array
 
 
 def _nested(array: ArrowColumn) -> Words:
-    """The one word each list, struct or map of a column is."""
+    """The hash of each list, struct or map of a column."""
     kind, seed = array.type, np.uint64(SEED)
     if pa.types.is_struct(kind):
         words = np.full(len(array), seed)

@@ -6,7 +6,8 @@ plain Python.
 
 Numba looks up a compiled function by the path of its source. Spark gives that path a new name in every application if
 the package comes as a zip or an archive, and inside a zip there is no such file. Therefore ``co_filename`` of a kernel
-is a copy of its source in the cache folder, and all processes with the same source share the compiled code. A change of a module compiles the kernels that import it.
+is a copy of its source in the cache folder, and all processes with the same source share the compiled code. A change of
+a module recompiles the kernels that import it.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def cache_folder() -> Path | None:
         folder = above / __version__
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if hasattr(os, "getuid") and {above.stat().st_uid, folder.stat().st_uid} != {os.getuid()}:
-            return None  # Somebody else's folder: what lies there would be run.
+            return None  # Another user's folder: its code would be executed.
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError:
@@ -201,7 +202,7 @@ def _cached_code(function: FunctionType) -> tuple[CodeType, bool]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file atomically, with a fixed modification time: processes race here, and older Numba compares the time."""
+    """Write a file atomically, with a fixed modification time: processes race, and older Numba compares the time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=path.parent)
     with open(handle, "w", encoding="utf-8") as file:
@@ -268,8 +269,8 @@ def words(
 ) -> tuple[Callable[[], dict[str, Type]], Callable[[], dict[str, Type]]]:
     """Return the Numba types of the names in annotations: for functions that Python calls, and for the others.
 
-    ``kinds`` maps names to Numba's array types; ``records`` are named tuples of arrays, by name. Kernels pass addresses
-    to each other (see :mod:`perseid.runtime.pointers`).
+    ``kinds`` maps names to Numba's array types; ``records`` are named tuples of arrays. Kernels pass addresses to each
+    other (see :mod:`perseid.runtime.pointers`).
     """
 
     @cache

@@ -1,8 +1,8 @@
-"""Keys as codes: a small number for each distinct key, by its value.
+"""Encode keys as codes: a small number for each distinct key, by its value.
 
-A hash table, filled without looking at values, and then one pass that compares them all: the processor fetches many rows
-at once where no branch waits for them. Should two values ever share a hash, Arrow does the work. Codes go by first
-appearance in both, so neither seed nor hash shows in a result.
+A hash table is filled without comparing values, then one pass compares them all: without branches that wait for values,
+the processor fetches many rows at once. If two values share a hash, Arrow encodes the column instead. Both number codes
+by first appearance, so neither seed nor hash affects a result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from perseid.runtime.jit import jit, runs_compiled
 from perseid.semantics import values as v
 
 Codes: TypeAlias = IntegerArray
-"""Integers of 32 or 64 bits: as narrow as the number of rows allows, for what counts here is memory traffic."""
+"""Integers of 32 or 64 bits: as narrow as the number of rows allows, to reduce memory traffic."""
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 _MOST_ROWS = 2**31 - 1
@@ -29,7 +29,7 @@ _FEW_SLOTS = 1_024
 
 
 def read_only(found: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """The array, not to be written to: Numba compiles once for those and once for others, and Arrow's are such."""
+    """A read-only view: Numba compiles separately for writable and read-only arrays, and Arrow's are read-only."""
     found = found.view()
     found.flags.writeable = False
     return found
@@ -40,12 +40,12 @@ def index_type(rows: int) -> type[np.int32] | type[np.int64]:
 
 
 def _slots(rows: int) -> int:
-    """How many codes may be counted directly: with more, most counters would stay empty."""
+    """The number of codes that may be counted directly: with more, most counters would stay empty."""
     return min(_MOST_ROWS - 1, max(_FEW_SLOTS, 2 * rows))
 
 
 def key_codes(keys: Sequence[ArrowColumn], rows: int) -> tuple[Codes, int]:
-    """A code below ``size`` for each row, equal for equal keys; not every code need occur."""
+    """A code below ``size`` for each row, equal for equal keys; some codes may not occur."""
     kind = index_type(rows)
     if not keys:
         return np.zeros(rows, kind), 1
@@ -60,10 +60,10 @@ def key_codes(keys: Sequence[ArrowColumn], rows: int) -> tuple[Codes, int]:
 
 
 def numbered(keys: Sequence[ArrowColumn], rows: int) -> tuple[IntArray, IntArray]:
-    """The first row of each distinct key, and by row the number of its key among them."""
+    """The first row of each distinct key, and for each row the number of its key."""
     codes, size = key_codes(keys, rows)
     first = np.full(size, -1, np.int64)
-    first[codes[::-1]] = np.arange(rows - 1, -1, -1)  # of several rows the one that is written last stays
+    first[codes[::-1]] = np.arange(rows - 1, -1, -1)  # the last write is that of the first row
     there = first >= 0
     if there.all():
         return first, codes.astype(np.int64)
@@ -71,7 +71,7 @@ def numbered(keys: Sequence[ArrowColumn], rows: int) -> tuple[IntArray, IntArray
 
 
 def distinct(keys: Sequence[ArrowColumn], rows: int) -> int:
-    """How many different keys there are."""
+    """The number of distinct keys."""
     codes, size = key_codes(keys, rows)
     return int(np.count_nonzero(np.bincount(codes, minlength=size))) if rows else 0
 
@@ -92,7 +92,7 @@ def _codes(column: ArrowColumn) -> tuple[Codes, int]:
 
 
 def _usual(column: ArrowColumn) -> ArrowColumn:
-    """Without the layouts that few of Arrow's functions know."""
+    """Convert layouts that few of Arrow's functions support."""
     if pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
     if pa.types.is_string_view(column.type):
@@ -116,7 +116,7 @@ def one_chunk(column: ArrowColumn) -> ArrowColumn:
     except pa.ArrowInvalid:
         if not pa.types.is_dictionary(column.type):
             raise
-        # Dictionaries with nulls, or too many values for the indices, do not go together as dictionaries.
+        # Dictionaries with nulls, or with too many values for the indices, cannot be combined as dictionaries.
         return column.cast(column.type.value_type).combine_chunks()
 
 
@@ -125,9 +125,9 @@ def null_mask(column: ArrowColumn) -> npt.NDArray[np.bool_] | None:
 
 
 def as_numbers(column: ArrowColumn) -> IntegerArray | None:
-    """Values as integers that are equal and ordered as the values are; None if this column's have no such form.
+    """Values as integers with the same equality and order; None for types without such a form.
 
-    What stands where the column is null means nothing.
+    Results are arbitrary where the column is null.
     """
     kind = column.type
     if pa.types.is_null(kind):
@@ -143,7 +143,7 @@ def as_numbers(column: ArrowColumn) -> IntegerArray | None:
     if pa.types.is_date64(kind):
         return _buffer(column, np.int64) // 86_400_000
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
-        # Below the microsecond no value has digits, whatever the column could hold.
+        # Values have no digits below the microsecond, whatever the unit of the column.
         found = _buffer(column, np.int64)
         return found // 1_000 if kind.unit == "ns" else found
     if pa.types.is_time64(kind):
@@ -159,11 +159,11 @@ def _buffer(column: ArrowColumn, kind: type[Scalar]) -> npt.NDArray[Scalar]:
 
 
 def _float_numbers(found: npt.NDArray[np.float64]) -> IntArray:
-    """The bits of doubles, turned so that they are ordered as the doubles; NaN above all, one zero."""
+    """The bits of doubles as integers of the same order; NaN is above all, and both zeros are one."""
     found = found + 0.0  # minus zero becomes zero
     unknown = np.isnan(found)
     if unknown.any():
-        found[unknown] = np.nan  # of the many NaNs one
+        found[unknown] = np.nan  # one bit pattern for all NaNs
     bits = found.view(np.int64)
     return bits ^ ((bits >> np.int64(63)) & np.int64(2**63 - 1))
 
@@ -178,7 +178,7 @@ def _integer_codes(found: IntegerArray, nulls: npt.NDArray[np.bool_] | None) -> 
     low, high = (int(found.min()), int(found.max())) if rows else (0, 0)
     size = high - low + 1
     if size <= _slots(rows):
-        # The difference fits although a narrow type may not hold it on the way: it wraps around and back.
+        # The difference fits, although it may wrap around in a narrow signed type; read as unsigned, it is right.
         codes = found if low == 0 else found - found.dtype.type(low)
         if codes.itemsize < 4:
             codes = codes.view(f"u{codes.itemsize}")
@@ -211,7 +211,7 @@ def _arrow_codes(column: ArrowColumn) -> tuple[Codes, int]:
 
 
 def _dictionary_codes(column: ArrowColumn) -> tuple[Codes, int]:
-    # A dictionary may hold a value twice, and a null of its own beside the null of an index.
+    # A dictionary may hold a value twice, and a null value in addition to null indices.
     inner, size = _codes(column.dictionary)
     missing = column.dictionary.null_count > 0
     null_code = int(inner[np.flatnonzero(np.asarray(column.dictionary.is_null()))[0]]) if missing else size
@@ -230,7 +230,7 @@ def _object_codes(column: ArrowColumn) -> tuple[Codes, int]:
 
 
 def _has_bytes(kind: pa.DataType) -> bool:
-    """Whether values lie one after another in one buffer, with offsets."""
+    """True for types with all values in one byte buffer, with offsets."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_binary(kind)
@@ -252,7 +252,7 @@ def _bytes_codes(column: ArrowColumn) -> tuple[Codes, int]:
 
 
 def _bytes_parts(column: ArrowColumn) -> tuple[Codes, npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
-    """Offsets, bytes, and which rows are null (empty where none is)."""
+    """Offsets, bytes, and the mask of null rows (empty if there are none)."""
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     width: type[np.integer] = np.int64 if large else np.int32
     _, where, data = column.buffers()
@@ -263,7 +263,7 @@ def _bytes_parts(column: ArrowColumn) -> tuple[Codes, npt.NDArray[np.uint8], npt
 
 
 _SEED = secrets.randbits(64)
-"""Differs from process to process: who sends keys cannot choose ones that collide."""
+"""Differs between processes, so that senders of keys cannot choose keys that collide."""
 
 
 @jit
@@ -281,7 +281,7 @@ def _hash_integers(found: IntArray, seed: np.uint64, hashes: npt.NDArray[np.uint
 
 @jit
 def _word(content: npt.NDArray[np.uint8], at: Any) -> np.uint64:
-    """Eight bytes from anywhere; the compiler makes one load of them."""
+    """Read eight bytes at any position; the compiler emits one load."""
     i = np.uint64(at)
     return (
         np.uint64(content[i])
@@ -322,9 +322,9 @@ def _hash_bytes(
 
 @jit
 def _encode_hashes(hashes: npt.NDArray[np.uint64], codes: Codes) -> IntArray:
-    """A code for each hash by first appearance; returns the row where each code appears first.
+    """Encode hashes by first appearance; returns the first row of each code.
 
-    Half of a hash and the place it leads to stand for all of it: what is equal here is still to be compared.
+    Only the slot and the upper half of a hash are compared, so that rows with one code still have to be compared.
     """
     upper = np.uint64(0xFFFFFFFF00000000)
     lower = np.uint64(0x00000000FFFFFFFF)
@@ -363,7 +363,7 @@ def _encode_hashes(hashes: npt.NDArray[np.uint64], codes: Codes) -> IntArray:
 
 @jit
 def _equal_integers(found: IntArray, codes: Codes, first: IntArray) -> bool:
-    """Whether each row has the number of the first row with its code."""
+    """True if each row has the number of the first row with its code."""
     equal = True
     for row in range(len(codes)):
         equal &= found[row] == found[first[codes[row]]]
@@ -374,7 +374,7 @@ def _equal_integers(found: IntArray, codes: Codes, first: IntArray) -> bool:
 def _equal_bytes(
     offsets: Codes, content: npt.NDArray[np.uint8], nulls: npt.NDArray[np.bool_], codes: Codes, first: IntArray
 ) -> bool:
-    """Whether each row has the string of the first row with its code."""
+    """True if each row has the string of the first row with its code."""
     for row in range(len(codes)):
         other = first[codes[row]]
         if other == row:
@@ -401,7 +401,7 @@ def _equal_bytes(
 
 
 def key_hashes(keys: Sequence[ArrowColumn], rows: int) -> npt.NDArray[np.uint64]:
-    """A hash for each row, equal for equal keys in whatever piece of the data they stand, for this process only."""
+    """A hash for each row, equal for equal keys in any part of the data; valid in this process only."""
     found = np.full(rows, _SEED, np.uint64)
     for key in keys:
         found = _mixed_all(found ^ _column_hashes(one_chunk(key)))
@@ -419,13 +419,13 @@ def _column_hashes(column: ArrowColumn) -> npt.NDArray[np.uint64]:
     if numbers is not None:
         words = numbers.astype(np.int64, copy=False).view(np.uint64)
         nulls = null_mask(column)
-        # Null is hashed as a number is; should a number have that hash too, they share a bucket, no more.
+        # Null is hashed like a number; a number with the same hash merely shares the bucket.
         return _mixed_all(words if nulls is None else np.where(nulls, np.uint64(0x5851F42D4C957F2D), words))
     if runs_compiled() and len(column) and _has_bytes(column.type):
         hashes = np.empty(len(column), np.uint64)
         _hash_bytes(*_bytes_parts(column), np.uint64(_SEED), hashes)
         return hashes
-    # All the rest by its distinct values, as Python hashes them.
+    # All other types by their distinct values, with Python's hash.
     if not pa.types.is_dictionary(column.type):
         codes, size = _codes(column)
         if not size or not len(column):

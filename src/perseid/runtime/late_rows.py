@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class LateReason(IntEnum):
-    """Why a row is late, as one byte per row."""
+    """The reason why a row is late, as one byte per row."""
 
     NOT = 0
     """The row is in time."""

@@ -1,9 +1,9 @@
 """Arrays inside kernels, as bare addresses.
 
-Numba passes an array as seven words and asks of every index whether it counts from the end. A kernel's functions
-call each other too often for the first and never need the second: between themselves they hand on addresses, and
-Numba is told here how to read and write through them. What Python calls takes arrays; they become addresses on the
-way in, by themselves.
+Numba passes an array as seven words and checks every index for a negative position. The functions of a kernel call each
+other too often for the former and never need the latter: they pass addresses to each other, and this module defines for
+Numba how to read and write through these. Functions that Python calls take arrays, which are converted to addresses
+implicitly.
 """
 # mypy: ignore-errors
 # Numba's insides are not annotated.
@@ -42,7 +42,7 @@ class Row(types.CPointer):
 
 
 class Grid(types.Type):
-    """The address of an array of rows, and how long they are."""
+    """The address of a two-dimensional array, and the length of its rows."""
 
     def __init__(self, dtype: types.Type) -> None:
         self.dtype = dtype

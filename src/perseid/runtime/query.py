@@ -1,7 +1,7 @@
-"""A query as plain data: an engine with its plan, what crosses to it from each input, and how rows reach it.
+"""A query as plain data: an engine with its plan, its columns from each input, and the routing of rows.
 
-A declared stream binds patterns to the schemas of its tables and returns a :class:`Query`. Drivers run any query: they lower
-the inputs to SQL or to Arrow, and call the engine that the registry has by this name.
+A declared stream binds patterns to the schemas of its tables and returns a :class:`Query`. Drivers run any query: they
+lower the inputs to SQL or to Arrow, and call the engine that the registry has under the query's ``engine`` name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DeclaredTable:
     """The type of all its events; None if a column has the type."""
     time: str
     type: str | None
-    """The column that has the type of an event; None where ``event_type`` is given."""
+    """The column with the type of an event; None if ``event_type`` is given."""
     id: tuple[str, ...]
     """The columns that make an event unique; without any, all columns."""
     order_by: tuple[str, ...]
@@ -42,7 +42,7 @@ class TableColumn:
     """A column of an input, or a field inside one."""
 
     type: pa.DataType | None
-    """Its Arrow type; None if it cannot cross to Python."""
+    """Its Arrow type; None if its values cannot be transferred to Python."""
     type_name: str
     """The name of its type in messages."""
     meaning: t.Type = field(default_factory=t.Unknown)
@@ -52,7 +52,7 @@ class TableColumn:
 
     @property
     def is_null(self) -> bool:
-        """Whether it has no type but that of null."""
+        """True if all values are null and the column has no other type."""
         return self.type_name == "void"
 
 
@@ -72,13 +72,13 @@ class TableSchema:
 
 
 class RowEvaluator(Protocol):
-    """What a driver evaluates over the rows of inputs, before they reach the engine."""
+    """Evaluation of expressions by a driver over the rows of inputs, before they reach the engine."""
 
     max_predicates: int
-    """The number of predicates that it evaluates at most."""
+    """The maximum number of predicates that it evaluates."""
 
     def evaluates(self, expr: Expr, table: int) -> bool:
-        """Whether it evaluates an expression over the rows of a table as the engine does."""
+        """True if it evaluates an expression over the rows of a table as the engine does."""
         ...
 
 
@@ -116,7 +116,7 @@ class RouteColumn:
 
     path: tuple[str, ...]
     as_text: bool = False
-    """Values are equal if their texts are. Otherwise they are equal as keys are: one NaN, one zero."""
+    """Values are equal if their texts are. Otherwise they are compared as keys: one NaN, one zero."""
 
 
 @dataclass(frozen=True)
@@ -129,75 +129,74 @@ class RowCondition:
 
 @dataclass(frozen=True)
 class Input:
-    """What crosses to the engine from one table."""
+    """The input of the engine from one table."""
 
     columns: Mapping[str, str]
     """The column of the table for each column of the engine; the others are null."""
     identity: Identity
     route: tuple[RouteColumn | None, ...] = ()
-    """What decides to which shard a row goes; None is null in every row."""
+    """The values that determine the shard of a row; None is null in every row."""
     order_by: tuple[str, ...] = ()
     """The columns that order rows of one time."""
     types: tuple[str, ...] | None = None
-    """The event types that rows cross with; rows of other types are dropped. None: rows of all types cross."""
+    """The event types of the input; rows of other types are dropped. None: rows of all types are retained."""
     keep_if: tuple[RowCondition, ...] | None = None
-    """Rows are dropped for which none of these is true; those without a time are bad, and are counted. None: all rows cross."""
+    """Rows for which none of these is true are dropped; rows without a time are bad, and counted. None: no filter."""
 
 
 @dataclass(frozen=True)
 class RowPredicate:
-    """A predicate that one event decides, which the driver evaluates for the engine."""
+    """A predicate over a single event, which the driver evaluates for the engine."""
 
     id: int
     """Its number in the plan."""
     expr: Expr
     event_type: str | None
-    """The type of the events that it is about; it is false for events of other types. None: it is about all."""
+    """The type of the events that it applies to; it is false for events of other types. None: all types."""
 
 
 @dataclass(frozen=True)
 class PunctuationColumns:
-    """Rows of the stream that are punctuations: they say what no longer comes."""
+    """Columns of rows that are punctuations: assertions that certain events no longer arrive."""
 
     column: str
-    """It has ``"key"`` or ``"all"`` in punctuations, and null in events."""
+    """The column with ``"key"`` or ``"all"`` in punctuations, and null in events."""
     source: str | None
     """The column of the engine that a punctuation is about; None: the type of event."""
     types: tuple[str, ...] | None
-    """The types that punctuations are about; those about other types are dropped. None: about any type."""
+    """The types that punctuations may be about; punctuations about other types are dropped. None: any type."""
 
 
 @dataclass(frozen=True)
 class RejectedRows:
-    """How rejected rows are rows of the result."""
+    """The representation of rejected rows as rows of the result."""
 
     columns: tuple[str, ...] | None = None
     """The columns that they show as JSON; None: all."""
     reason: str | None = None
-    """The column that says why a row cannot be read."""
+    """The column with the reason why a row cannot be read."""
     bad_only: bool = False
     """Only bad rows show their columns: others show their position or else their identity."""
     position: str | None = None
-    """The column that says where a row stood in its source."""
+    """The column with the position of a row in its source."""
 
 
 @dataclass(frozen=True)
 class PrepareInput:
-    """What an engine's ``prepare`` reads of one table, and what goes on beside its rows."""
+    """The input of an engine's ``prepare`` from one table, and the columns that pass unchanged."""
 
     columns: Mapping[str, str | tuple[str, ...]]
     """The column of the table for each column of the engine, or several columns that are one struct."""
     constants: Mapping[str, str]
     """Columns of the engine that have one value in every row."""
     kept: tuple[str, ...]
-    """The columns of the table that prepared rows keep."""
+    """The columns of the table that prepared rows retain."""
     identity: EventIdentity | None = None
-    """The identity of a row of the table, which prepared rows have in the column ``_document``. None: they have none."""
+    """The identity of a row of the table, in the column ``_document`` of prepared rows. None: without that column."""
     time: str | None = None
-    """The time column, which is null in rows that cannot be read; their reason is in the column ``_wrong``. None: prepared rows
-    are no events."""
+    """The time column, null in rows that cannot be read, with the reason in ``_wrong``. None: rows are no events."""
     body: str | None = None
-    """The column of the engine that rejected rows show, as they are not read."""
+    """The column of the engine with the body, shown in rejected rows that are not read."""
 
 
 @dataclass(frozen=True)
@@ -214,23 +213,23 @@ class PrepareStage:
 
 @dataclass(frozen=True)
 class ControlFiles:
-    """A folder whose new files are control rows of a stream: the engine receives their names."""
+    """A folder with control files: each new file is a control row of a stream with the name of the file."""
 
     folder: str
     suffix: str
     column: str
-    """The column of the engine that has a name; null in other rows."""
+    """The column of the engine with the name of the file; null in other rows."""
 
 
 @dataclass(frozen=True)
 class StateOptions:
-    """How the state of a query is kept."""
+    """Options of a query's state."""
 
     shards: int = 16
     max_state: int = 1 << 28
-    """Bytes of one shard."""
+    """Maximum bytes of one shard."""
     idle: int | None = None
-    """Microseconds of a silent source after which processing time advances event time."""
+    """Microseconds without a new watermark after which processing time advances event time."""
     max_ahead: int | None = None
     """Microseconds that a time may lie beyond its arrival."""
 
@@ -247,13 +246,13 @@ class Query:
     inputs: tuple[Input, ...]
     """One for each table of the stream, in the same order."""
     columns: Mapping[str, pa.DataType]
-    """The columns of the engine, in the order in which they cross, with their types."""
+    """The columns of the engine with their types, in the order of their transfer."""
     type_names: tuple[str, ...] | None
-    """The event types; a row crosses with its place in this list, or -1. None: types cross as text."""
+    """The event types; rows carry an index into this list, or -1. None: types are transferred as text."""
     step_schema: pa.Schema
-    """The rows of the engine's step. A text of the result may be bytes here: they are its hexadecimal digits."""
+    """The schema of the engine's step. A text of the result may be bytes here, shown as their hexadecimal digits."""
     schema: pa.Schema
-    """The rows of the result."""
+    """The schema of the result."""
     constants: Mapping[str, str | int] = field(default_factory=dict)
     """Columns of the result that have one value in every row, and are no columns of the step."""
     state: StateOptions = field(default_factory=StateOptions)
@@ -262,19 +261,21 @@ class Query:
     computed: Mapping[str, Expr] = field(default_factory=dict)
     """The expressions that the driver evaluates, by their text."""
     keys: Mapping[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
-    """The key columns of each route that cross: their name, and their place in :attr:`Input.route`. A row takes every route.
-    Without any, all columns of :attr:`Input.route` are the only route, and none crosses."""
+    """The transferred key columns of each route: name, and index in :attr:`Input.route`. A row takes every route.
+
+    Without any, all columns of :attr:`Input.route` are the only route, and none is transferred.
+    """
     dedupe: bool = False
     """Rows with equal time, key and identity are one event."""
     punctuations: PunctuationColumns | None = None
     event_types: tuple[str, ...] = ()
-    """The event types whose rows are counted."""
+    """The event types with a row counter."""
     required_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By pattern: the event types without which it has no match."""
     finish_by: tuple[str, ...] | None = None
     """The columns of the step's rows that a second shuffle groups by before ``finish``; None without ``finish``."""
     prepare: PrepareStage | None = None
-    """What makes the rows of the inputs out of documents."""
+    """The stage that makes the rows of the inputs from documents."""
     broadcast: bool = False
     """Every shard receives all rows, and has a partition of the query instead of one of the data."""
     control_files: ControlFiles | None = None

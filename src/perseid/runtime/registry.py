@@ -36,7 +36,7 @@ def engines_for(query_kind: str) -> dict[str, Engine]:
 
 
 def report_of(state: bytes) -> StateReport:
-    """Report what a state holds, whichever engine wrote it."""
+    """Summarize a state of any engine."""
     written_by = decode_state(state).facts.get("engine")
     for engine in stateful_engines().values():
         if written_by == (engine.state_format or engine.name) and engine.report is not None:

@@ -1,4 +1,4 @@
-"""The search budget: how many steps and matches the search of one key may take in one call.
+"""The search budget: limits on the steps and matches of the search of one key in one call.
 
 A step is one event that a partial match takes, or one start. Work that is much cheaper counts in eighths: events that a
 partial match is compared with and does not take, and the events of a match that is written. Steps count work and not
@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MAX_STEPS = 2_500_000
-"""Steps that the search of one key may take in one call, beside those for each of its events."""
+"""Steps that the search of one key may take in one call, in addition to those for each of its events."""
 WORK_PER_STEP = 8
-"""Eighths of a step: how much cheaper work is counted in what Python searches."""
+"""Units of cheaper work that make one step, in searches that run in Python."""
 MAX_MATCHES = 1_000_000
-"""Matches that one key may have in one call, beside those for each of its events."""
+"""Matches that one key may have in one call, in addition to those for each of its events."""
 STEPS_PER_EVENT = 2_500
 """Steps that each event of the key adds to its budget."""
 ATTEMPT_STEPS_PER_EVENT = 100
-"""Steps that each event of the key adds to the budget of a single start, which has no more than ``max_steps`` beside them."""
+"""Steps that each event of the key adds to the budget of a single start, which otherwise has up to ``max_steps``."""
 MATCHES_PER_EVENT = 10
 """Matches that each event of the key adds to its budget."""
 MAX_WORKING_BYTES = 1 << 31
@@ -33,17 +33,17 @@ MAX_LIMIT = 1_000_000_000_000
 
 @dataclass(frozen=True)
 class SearchBudget:
-    """Limits of the search of one key in one call, beside the part that grows with its events."""
+    """Limits of the search of one key in one call, without the part that grows with its events."""
 
     max_steps: int = MAX_STEPS
     max_matches: int = MAX_MATCHES
 
     def steps(self, events: int) -> int:
-        """Steps that a key with so many events may take."""
+        """Steps that a key with this many events may take."""
         return self.max_steps + STEPS_PER_EVENT * events
 
     def matches(self, events: int) -> int:
-        """Matches that a key with so many events may have."""
+        """Matches that a key with this many events may have."""
         return self.max_matches + MATCHES_PER_EVENT * events
 
 

@@ -27,7 +27,7 @@ GO_BACK = (
     "If batches have run since it was changed, go back to a copy of the checkpoint too; or start anew with an empty one. "
     "detect(…, checkpoint=…) looks before anything runs."
 )
-"""A batch reads only the states of its shards, so some may have been rewritten before one was rejected."""
+"""Advice for incompatible states: a batch reads only the states of its shards, so some may have been rewritten."""
 MAX_TABLES = 1 << 12
 """An uncertain stream has up to three tables for each pattern."""
 MAX_FACTS = 1 << 24
@@ -105,7 +105,7 @@ def format_fact(value: object) -> str:
 
 
 def check_owner(sealed: DecodedState, engine: str, versions: Collection[int]) -> None:
-    """Reject a state of another engine, or of a version that this engine does not read; the newest version comes last."""
+    """Reject a state of another engine, or of a version that is not in ``versions``; the newest version is the last."""
     facts = sealed.facts
     if facts.get("engine") != engine:
         raise StateError(

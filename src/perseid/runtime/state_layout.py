@@ -1,9 +1,9 @@
 """Declared layouts of states: the facts and tables of a format, its version and its migrations.
 
-An engine declares a :class:`StateLayout` once. :func:`encode` and :func:`decode` follow it, so do the tests that change a
-state at every place that is declared. A decoded state has the declared shape: facts in their ranges, columns of their
-types, references into what is there. All else is a :class:`StateError` that names the place. Only what needs the query's
-plan or several values together is left to the engine, most of it in ``check``.
+An engine declares a :class:`StateLayout` once. :func:`encode` and :func:`decode` follow it, and so do the tests that
+alter a state at every declared place. A decoded state has the declared shape: facts in their ranges, columns of their
+types, references to existing rows. Any other state is a :class:`StateError` that names the place. Checks that need the
+query's plan or several values together are left to the engine, most of them in ``check``.
 """
 
 from __future__ import annotations
@@ -35,42 +35,42 @@ Facts: TypeAlias = Mapping[str, Any]
 """Facts that were validated, by name; their types are those of the layout."""
 Batches: TypeAlias = tuple[pa.RecordBatch, ...]
 PlanTypes: TypeAlias = Mapping[str, Mapping[str, pa.DataType]]
-"""By table: the types of columns that the plan decides. A state has these columns, with these types."""
+"""By table: the types of columns that the plan determines. A state has these columns, with these types."""
 Migration: TypeAlias = Callable[[Facts, Batches], tuple[Facts, Batches]]
 """Facts and tables of one version to those of the next."""
 
 
 @dataclass(frozen=True)
 class StateColumn:
-    """A column of a table of a state, or of what lies in lists and structs of one."""
+    """A column of a table of a state, or a part of one: the items of a list or a field of a struct."""
 
     name: str
-    """The name; one that ends in ``*`` declares all columns whose names begin so."""
+    """The name; a name that ends in ``*`` declares all columns with that prefix."""
     type: pa.DataType | None = None
     """None for the type of a column of the plan."""
     nullable: bool = False
     optional: bool = False
     low: float | None = None
     high: float | None = None
-    """Both included. Floating-point numbers are always finite."""
+    """Bounds, both inclusive. Floating-point numbers are always finite."""
     into: str = ""
-    """A fact or a table: values are positions in it, or keys of a fact that is an object. ``low=-1`` allows -1 for none."""
+    """A fact or a table: values are positions in it, or keys of an object. ``low=-1`` allows -1 for none."""
     adds_up_to: str = ""
-    """A table whose number of rows is the sum of the values."""
+    """A table with as many rows as the sum of the values."""
     min_size: int = 0
-    """Items of a list."""
+    """The minimum number of items of a list."""
     items: StateColumn | None = None
-    """What is declared of the items of a list."""
+    """The declaration of a list's items."""
     fields: tuple[StateColumn, ...] = ()
-    """What is declared of the fields of a struct."""
+    """The declarations of a struct's fields."""
     dated: bool = False
-    """Dates and timestamps are those that Python has."""
+    """Dates and timestamps have to be in the range of Python's."""
     plain: bool = False
-    """Of no type of which few bytes may stand for many."""
+    """Types in which few bytes can represent many are rejected."""
 
     @cached_property
     def is_bounded(self) -> bool:
-        """Whether values have to be looked at, and not only the type and the nulls."""
+        """True if values have to be checked, in addition to the type and the nulls."""
         counted = self.low is not None or self.high is not None or self.into or self.adds_up_to
         return bool(
             counted or self.min_size or self.items or self.fields or pa.types.is_floating(self.type or pa.null())
@@ -87,13 +87,13 @@ class StateTable:
     """A table of a state."""
 
     name: str
-    """Its name in the layout; in the container tables have no names, but an order."""
+    """Its name in the layout; in the container tables have an order instead of names."""
     columns: tuple[StateColumn, ...]
     optional: bool = False
     rows: int | str | None = None
-    """The number of rows, or the fact whose length it is."""
+    """The number of rows, or the fact of which it is the length."""
     same_sizes: tuple[str, ...] = ()
-    """Columns of lists that are of one size in each row."""
+    """List columns with equal sizes in each row."""
     repeated: bool = False
     """All tables from here on are of this layout, any number of them: ``<name> 0``, ``<name> 1``, …"""
 
@@ -103,7 +103,7 @@ class StateTable:
 
     @cached_property
     def families(self) -> Mapping[str, StateColumn]:
-        """Columns that are declared by how their names begin."""
+        """Columns that are declared by a name prefix."""
         return {column.name[:-1]: column for column in self.columns if column.name.endswith("*")}
 
     @property
@@ -122,7 +122,7 @@ class StateTable:
         return pa.record_batch(arrays, names=[one.name for one in self.columns])
 
     def column(self, name: str) -> StateColumn | None:
-        """What is declared of a column, by its name or by how that begins."""
+        """The declaration of a column, by its name or by a prefix of it."""
         found = self.by_name.get(name)
         if found is None:
             for prefix, column in self.families.items():
@@ -137,7 +137,7 @@ class StateContent:
 
     facts: Facts
     tables: Mapping[str, pa.RecordBatch]
-    """By the name that the layout has for them; optional ones may be absent."""
+    """By their name in the layout; optional ones may be absent."""
     version: int
     """The version that wrote it."""
 
@@ -148,15 +148,15 @@ class StateLayout:
 
     engine: str
     version: int
-    """Of facts and tables; a higher one needs a migration from the one before."""
+    """The version of facts and tables; a higher one needs a migration from the one before."""
     facts: tuple[StateFact, ...]
     """All facts but engine and version."""
     tables: tuple[StateTable, ...] | Callable[[Facts], Sequence[StateTable]]
-    """In their order; a function where facts decide which there are."""
+    """In order; a function of the facts if these determine the tables."""
     migrations: Mapping[int, Migration] = field(default_factory=dict)
     """By the version that they start from."""
     check: Callable[[StateContent], str | None] | None = None
-    """Return what is wrong with facts and tables that are valid each for itself, or None."""
+    """Return the problem of facts and tables that are each valid on their own, or None."""
 
     @cached_property
     def record(self) -> RecordValue:
@@ -200,10 +200,10 @@ def decode(
     expected: Facts | None = None,
     types: PlanTypes | None = None,
 ) -> StateContent:
-    """Decode and validate a state; whatever the layout does not declare is a :class:`StateError`.
+    """Decode and validate a state; anything that the layout does not declare is a :class:`StateError`.
 
-    ``expected`` has the facts that must be equal to those of the query that runs now, and ``types`` the types of columns
-    that its plan decides.
+    ``expected`` has the facts that must equal those of the running query, and ``types`` the types of columns that its
+    plan determines.
     """
     found = state if isinstance(state, DecodedState) else decode_state(state)
     check_owner(found, layout.engine, (*layout.migrations, layout.version))
@@ -231,7 +231,7 @@ def decode(
 
 
 def single_batch(table: pa.Table) -> pa.RecordBatch:
-    """Return a table as one batch, which is what a state can hold."""
+    """Return a table as one batch, as a state stores it."""
     batches = table.combine_chunks().to_batches()
     if len(batches) > 1:
         raise LimitError(
@@ -242,7 +242,7 @@ def single_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def fit_column(table: pa.RecordBatch, name: str, kind: pa.DataType, label: str, cast: bool = False) -> pa.Array:
-    """Return a column in the type that the plan has for it now, of nulls if the state lacks it; errors call it ``label``."""
+    """Return a column in the type of the current plan, of nulls if the state lacks it; errors call it ``label``."""
     if name not in table.schema.names:
         return pa.nulls(table.num_rows, kind)
     found = table.column(name)
@@ -265,7 +265,7 @@ def malformed(engine: str, problem: str) -> StateError:
 
 
 def may_expand(kind: pa.DataType) -> bool:
-    """Check whether few bytes of the type may stand for many, so that a cast would make them large."""
+    """Check whether few bytes of the type can represent many, so that a cast would make them large."""
     return kind.id in _EXPANDING or any(may_expand(kind.field(i).type) for i in range(kind.num_fields))
 
 
@@ -279,7 +279,7 @@ _EXPANDING = frozenset(
 
 
 def _named(layout: StateLayout, facts: Facts, batches: Batches) -> list[tuple[str, StateTable, pa.RecordBatch]]:
-    """Tables by name: they have none in the container, so an optional one is recognized by its columns."""
+    """Assign names to tables: the container stores none, so an optional table is recognized by its columns."""
     found: list[tuple[str, StateTable, pa.RecordBatch]] = []
     rest = iter(batches)
     batch = next(rest, None)
@@ -394,7 +394,7 @@ _WITHOUT_DATES = frozenset(
 
 
 def _has_possible_dates(column: pa.Array) -> bool:
-    """Check that dates and timestamps, also those in structs, lists and maps, are those that Python has."""
+    """Check that dates and timestamps, also those in structs, lists and maps, are in the range of Python's."""
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
         unit = 86_400 * 10**6 if pa.types.is_date32(kind) else {"s": 10**6, "ms": 10**3}.get(kind.unit, 1)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WATERMARK, ARRIVAL = "watermark", "arrival"
-"""What the time of a stream follows: its watermark, or the order in which events of a key arrive."""
+"""The time basis of a stream: its watermark, or the order in which events of a key arrive."""
 
 
 @dataclass(frozen=True)
 class Watermark:
-    """Event time as the driver knows it, in microseconds."""
+    """The watermark of a call, in microseconds of event time."""
 
     previous: int | None = None
     """The watermark of the previous call."""
     current: int | None = None
-    """No event at or before this time is still to come."""
+    """No more events at or before this time arrive."""
     ended: bool = False
     """No further rows follow."""

@@ -1,1 +1,1 @@
-"""Where matches go: each sink is what a job is told of it, and writes a batch so that writing it again changes nothing."""
+"""Sinks of matches: each is configured in a job file, and writes batches with a declared guarantee on retries."""

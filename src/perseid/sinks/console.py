@@ -1,4 +1,4 @@
-"""Answers in the terminal, for the first look at a job."""
+"""Print matches in the terminal, to try out a job."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 WIDEST = 60
-"""Characters of a value that are shown."""
+"""Maximum characters shown of a value."""
 
 FOR_MACHINES = ("match_id", "version", "horizon")
 USUAL = {"kind": "match", "op": "+", "revision": "0"}
-"""What these say of a match that nobody took back."""
+"""Values of these columns in a match that is not retracted."""
 
 
 class Console(Sink):
@@ -30,10 +30,10 @@ class Console(Sink):
     guarantee: ClassVar[str] = "Shown at least once: a batch that comes again is shown again."
 
     rows: int = Field(default=20, ge=1, le=1000)
-    """How many rows of a batch are shown; how many more there are is said."""
+    """The number of rows shown per batch; the number of further rows is printed."""
 
     whole: bool = False
-    """Show every column: also those for machines, and those that say nothing in the rows that are shown."""
+    """Show every column: also ids and versions, and columns with only default values in the rows shown."""
 
     def describe(self) -> str:
         return "the console"
@@ -44,7 +44,7 @@ class Console(Sink):
 
 
 def show(rows: DataFrame, title: str, most: int, whole: bool = False) -> None:
-    """The first rows as a table, and how many more there are; nothing where there are none."""
+    """Print the first rows as a table, and the number of further rows; nothing if there are none."""
     shown = texts(rows).take(most + 1)
     if not shown:
         return
@@ -57,7 +57,7 @@ def show(rows: DataFrame, title: str, most: int, whole: bool = False) -> None:
 
 
 def _says(name: str, cells: list[str]) -> bool:
-    """Whether a column tells a reader anything."""
+    """True if a column has information for a reader."""
     if name in FOR_MACHINES:
         return False
     usual = USUAL.get(name)
@@ -65,7 +65,7 @@ def _says(name: str, cells: list[str]) -> bool:
 
 
 def texts(rows: DataFrame) -> DataFrame:
-    """Every value as Spark shows it, cut where nobody would read on."""
+    """Convert every value to text, truncated beyond the width that is shown."""
 
     def cut(field: StructField) -> Column:
         column, kind = f.col(quoted(field.name)), field.dataType
@@ -76,7 +76,7 @@ def texts(rows: DataFrame) -> DataFrame:
 
 
 def _visible(value: str | None) -> str:
-    """A value that moves no cursor and rings no bell."""
+    """Truncate a value and escape characters that are not printable."""
     if value is None:
         return ""
     text = value if len(value) <= WIDEST else value[:WIDEST] + "…"

@@ -29,16 +29,16 @@ class Batch:
     number: int
     """Number of the batch in this checkpoint, from 0."""
     attempt: str
-    """Unique for each try of a batch."""
+    """Unique for each try of a batch, including retries."""
     rows: DataFrame
-    """The DataFrame. It is cached, so that reading it again does not search again, except for a sink that writes in a single pass."""
+    """The matches. They are cached, so that reading them again does not repeat the search, except in a single pass."""
     stopping: threading.Event = field(default_factory=threading.Event, compare=False)
-    """Set when the job is stopped. A sink that waits before a retry waits on it."""
+    """Set when the job is stopped. A sink that waits before a retry waits on this event."""
     digest: str | None = None
     """Digest of the source offsets of the batch, from the checkpoint; None if it is unknown."""
 
     def is_recorded_as(self, digest: str | None) -> bool:
-        """True if a record of this number belongs to this batch. A record without a digest does: earlier versions wrote none."""
+        """True if a record with this number and digest is of this batch; records of earlier versions have no digest."""
         return digest is None or self.digest is None or digest == self.digest
 
 
@@ -47,10 +47,10 @@ class PlannedBatches(Protocol):
 
     @property
     def oldest(self) -> int:
-        """The first batch whose offsets are in the checkpoint; earlier ones cannot be compared."""
+        """The first batch with offsets in the checkpoint; earlier ones cannot be compared."""
 
     def first_replaced(self, recorded: Mapping[int, str | None]) -> int | None:
-        """The first recorded batch that the checkpoint has not planned, or has planned with other offsets; None if all are the same."""
+        """The first recorded batch that is not planned, or is planned with other offsets; None if all are the same."""
 
 
 class Sink(Settings):
@@ -73,14 +73,14 @@ class Sink(Settings):
     def resume(self, session: SparkSession, job: str, planned: PlannedBatches) -> str | None:
         """Compare the records of the sink with the checkpoint, once when the job starts, after :meth:`prepare`.
 
-        If the checkpoint was restored from an older copy, prepare for reused batch numbers with other rows, and return a
-        sentence for the log; raise :class:`~perseid.sinks.failures.RestoredCheckpointError` if rows would be lost or
-        duplicated. A sink without records, whose rows may come more than once, does nothing.
+        If the checkpoint was restored from an older copy, prepare for reused batch numbers with other rows, and return
+        a sentence for the log; raise :class:`~perseid.sinks.failures.RestoredCheckpointError` if rows would be lost or
+        duplicated. A sink without records, which may duplicate rows, does nothing.
         """
         return None
 
     def supports_single_pass(self, session: SparkSession) -> bool:
-        """True if the sink may be written by the Spark job that searches: its readers accept duplicate rows, and Spark observes the rows."""
+        """True if the Spark job of the search may write the sink: duplicates are accepted, and Spark observes rows."""
         return False
 
     @abstractmethod

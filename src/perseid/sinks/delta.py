@@ -1,4 +1,4 @@
-"""Answers in a Delta table, each batch in one transaction that names it."""
+"""Write matches to a Delta table, each batch in one transaction that records its number."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NOWHERE = "/perseid/nowhere"
-"""A folder that is not there: what is said of it says whether its format is known."""
+"""A folder that does not exist: the error of reading it shows if the session supports Delta."""
 _UNKNOWN = ("DATA_SOURCE_NOT_FOUND", "Failed to find", "DELTA_CONFIGURE_SPARK_SESSION")
 _ABSENT = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST")
 
 
 class Delta(Sink):
-    """A Delta table, by path or by name; it is created where there is none, and grows by the columns that are new."""
+    """A Delta table, by path or by name; it is created if it does not exist, and new columns are added."""
 
     guarantee: ClassVar[str] = (
         "Exactly once: the table's log holds the number of the last batch of each job, and one that comes again is passed over; "
@@ -48,15 +48,17 @@ class Delta(Sink):
     )
 
     path: str | None = None
-    """The table's folder."""
+    """The folder of the table."""
     table: str | None = None
-    """The table's name in the catalog, as ``alarms`` or ``ops.alarms``."""
+    """The name of the table in the catalog, such as ``alarms`` or ``ops.alarms``."""
     changes: Literal["append", "fold"] = "append"
-    """What becomes of a stream that takes back: ``append`` keeps every change with its ``op`` and ``revision``, ``fold`` keeps what stands.
-    A folded table belongs to one job: one that starts anew counts revisions anew."""
+    """Retractions: ``append`` writes every change with its ``op`` and ``revision``, ``fold`` current matches only.
+
+    A folded table belongs to one job: a job with a new checkpoint counts revisions anew.
+    """
 
     _mode: str | None = PrivateAttr(default=None)
-    """How the job writes after its checkpoint or the table was restored; None: as ever."""
+    """The write mode after a restore of the checkpoint or of the table; None for plain appends."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Delta:
@@ -66,7 +68,7 @@ class Delta(Sink):
 
     @property
     def _name(self) -> str:
-        """What SQL calls it."""
+        """The table's name in SQL."""
         return self.table if self.table is not None else f"delta.{quoted(str(self.path))}"
 
     def describe(self) -> str:
@@ -81,11 +83,11 @@ class Delta(Sink):
             )
         with failing(self.describe(), None):
             if self.path is None:
-                self._columns(lambda: session.read.format("delta").load(NOWHERE))  # whether Delta is known at all
+                self._columns(lambda: session.read.format("delta").load(NOWHERE))  # raises without Delta
             self._there(session)
 
     def _there(self, session: SparkSession) -> list[str] | None:
-        """The columns of the table; None where there is none yet."""
+        """The columns of the table; None if it does not exist yet."""
         if self.path is not None:
             return self._columns(lambda: session.read.format("delta").load(self.path))
         return self._columns(lambda: session.table(str(self.table)))
@@ -132,7 +134,7 @@ class Delta(Sink):
             self._mode = mode
 
     def _unmergeable(self, session: SparkSession, columns: Sequence[str]) -> str | None:
-        """Why rows of this table cannot be recognized when they come again; None if they can."""
+        """The reason why retried rows of this table cannot be recognized; None if they can."""
         rows = session.table(self._name)
         name = next((name for name in NAMES if name in columns), None)
         if name is None or not rows.where(f"{quoted(name)} is null").isEmpty():
@@ -190,7 +192,7 @@ class Delta(Sink):
         FoldInto(self._name)(rows, number)
 
     def _widen(self, rows: DataFrame) -> None:
-        """Create the table, or add the columns that are new, without rows."""
+        """Create the table, or add new columns, without rows."""
         there = {name.lower() for name in self._there(rows.sparkSession) or ()}
         if any(name.lower() not in there for name in rows.columns):
             self._append(rows.limit(0), {})
@@ -198,7 +200,7 @@ class Delta(Sink):
 
 @contextmanager
 def _committing(session: SparkSession, record: str) -> Iterator[None]:
-    """Commits of this session carry a record; those of a writer take it as an option, a merge does not."""
+    """Add a record to the commits of this session; a writer takes it as an option, a merge does not."""
     session.conf.set(USER_METADATA, record)
     try:
         yield

@@ -1,8 +1,8 @@
-"""Records of a job's batches in the history of a Delta table, and what becomes of them if the checkpoint is restored.
+"""Records of a job's batches in the history of a Delta table, and their handling after a restore.
 
-Each commit of a batch carries a record in its user metadata. Delta itself has the number of the last batch of each job,
-under the name of a transaction, and skips what is not above it; ``RESTORE TABLE`` does not reset that number. A table
-property therefore says how a job writes after its checkpoint, or the table, was restored.
+Each commit of a batch has a record in its user metadata. Delta itself stores the number of the last batch of each job,
+under the name of a transaction, and skips batches up to it; ``RESTORE TABLE`` does not reset that number. A table
+property therefore records how a job writes after its checkpoint, or the table, was restored.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 COMMITS_READ = 1000
-"""Commits of the table that are read for records, the newest first."""
+"""Number of commits of the table that are read for records, the newest first."""
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 MERGE = "merge"
-"""Value of the property of a job whose batches are merged, each row once, and not appended."""
+"""Property value of a job that merges batches, each row once, instead of appending them."""
 _OWN = "perseid"
 
 
@@ -35,7 +35,7 @@ class DeltaCommit:
     batch: int
     digest: str | None
     is_live: bool
-    """Whether the rows are still there: no later ``RESTORE TABLE`` has undone the commit."""
+    """True if the rows are still in the table: no later ``RESTORE TABLE`` has undone the commit."""
 
 
 def record_of(job: str, batch: int, digest: str | None) -> str:
@@ -62,7 +62,7 @@ def _records(rows: Iterable[Row], job: str) -> Iterator[DeltaCommit]:
 
 
 def _restored_version(parameters: Mapping[str, object]) -> int | None:
-    """The version that a table was restored to; None if it was named by a time, when no commit is taken for undone."""
+    """The version that a table was restored to; None if a time named it, and then no commit counts as undone."""
     version = str(parameters.get("version") or "").strip('"')
     return int(version) if version.isdecimal() else None
 
@@ -77,7 +77,7 @@ def _read_record(text: str | None) -> dict[str, Any]:
 
 
 def live_digests(commits: Iterable[DeltaCommit], since: int) -> dict[int, str | None]:
-    """The digest of each batch from one on whose rows are there; of several commits of a number, that of the newest."""
+    """The digest of each live batch from ``since`` on; of several commits of a number, that of the newest."""
     found: dict[int, str | None] = {}
     for commit in commits:
         if commit.is_live and commit.batch >= since:
@@ -86,9 +86,9 @@ def live_digests(commits: Iterable[DeltaCommit], since: int) -> dict[int, str | 
 
 
 def undone_version(commits: Iterable[DeltaCommit]) -> int | None:
-    """The newest version that ``RESTORE TABLE`` undid, if it had a later batch than all that are there; None otherwise.
+    """The newest version that ``RESTORE TABLE`` undid, if its batch is later than all live ones; None otherwise.
 
-    Delta still has the number of that batch, and would skip those up to it.
+    Delta still stores the number of that batch, and would skip batches up to it.
     """
     newest: dict[bool, tuple[int, int]] = {}
     for commit in commits:
@@ -100,19 +100,19 @@ def undone_version(commits: Iterable[DeltaCommit]) -> int | None:
 
 
 def read_mode(session: SparkSession, table: str, job: str) -> str | None:
-    """How a job writes after a restore; None: as ever."""
+    """The write mode of a job after a restore; None for plain appends."""
     (row,) = session.sql(f"describe detail {table}").select("properties").collect()
     value = (row.properties or {}).get(_property(job))
     return None if value is None else str(value)
 
 
 def write_mode(session: SparkSession, table: str, job: str, mode: str) -> None:
-    """Set how a job writes from now on; the property stays with the table."""
+    """Set the write mode of a job; the property remains with the table."""
     session.sql(f"alter table {table} set tblproperties ({_text(_property(job))} = {_text(mode)})")
 
 
 def _text(value: str) -> str:
-    """A literal where SQL takes no expression."""
+    """A string literal for SQL that takes no expression."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -121,7 +121,7 @@ def _property(job: str) -> str:
 
 
 def insert_missing(rows: DataFrame, table: str, keys: Iterable[str], prefix: str) -> None:
-    """Insert the rows whose keys the table does not have, in one commit; a batch that comes again inserts nothing."""
+    """Insert the rows with keys that the table does not have, in one commit; a retried batch inserts nothing."""
     sent = {name: f"{prefix}{i}" for i, name in enumerate(rows.columns)}
     same = " and ".join(f"{quoted(name)} <=> {sent[name]}" for name in keys)
     values = {quoted(name): f.col(own) for name, own in sent.items()}

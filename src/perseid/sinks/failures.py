@@ -1,4 +1,4 @@
-"""What a sink says where it failed: which one, which batch, what the other side said, and no secret."""
+"""Errors of sinks: the sink, the batch and the cause, without secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perseid.spark.readable_sql import readable_sql
 from perseid.spark.worker_errors import worker_hint
 
 LONGEST = 800
-"""Characters of what another side said that are told on."""
+"""Maximum characters of the cause in a message."""
 _SECRETIVE = re.compile(
     r"password|passwd|passphrase|secret|token(?!.endpoint)|jaas|credential|authorization|cookie|signature|(api|access|private|account|keystore)[._-]?key",
     re.IGNORECASE,
@@ -24,9 +24,10 @@ _NOISE = ("Traceback (most recent call last)", "An exception was thrown from the
 
 
 class SinkError(PerseidError):
-    """A batch that could not be written; it comes again when the job is started again.
+    """A batch that could not be written; it is retried when the job is started again.
 
-    ``transient``: a new attempt of the job may succeed. ``interrupted``: the job is stopped while the sink waits to try again.
+    ``transient``: a retry of the job may succeed. ``interrupted``: the job was stopped while the sink waited for a
+    retry.
     """
 
     def __init__(
@@ -47,12 +48,12 @@ class SinkError(PerseidError):
 
 
 class RestoredCheckpointError(SinkError):
-    """The checkpoint was restored from an older copy, and the sink cannot take its batches again; the hint is the remedy."""
+    """The checkpoint was restored from an older copy and the sink cannot accept its batches; the hint is the remedy."""
 
 
 @contextmanager
 def failing(sink: str, batch: Batch | None, secrets: Collection[str] = ()) -> Iterator[None]:
-    """Whatever goes wrong inside is told as an error of this sink."""
+    """Convert every exception inside to an error of this sink."""
     try:
         yield
     except SinkError:
@@ -61,13 +62,13 @@ def failing(sink: str, batch: Batch | None, secrets: Collection[str] = ()) -> It
         what = "This sink cannot be used" if batch is None else f"Batch {batch.number} was not written"
         hint = error.hint if isinstance(error, PerseidError) else worker_hint(error)
         number = None if batch is None else batch.number
-        # Behind "from" the other side's own text would be shown, with whatever is in it.
+        # Without "from None" the original text would be shown, with any secrets in it.
         said = f"{sink}: {what}: {words(error, secrets)}"
         raise SinkError(said, sink=sink, batch=number, hint=hint, transient=is_transient(error)) from None
 
 
 def words(error: BaseException, secrets: Collection[str] = ()) -> str:
-    """What an error says, in one bounded paragraph: without traces of calls, without secrets."""
+    """The message of an error in one bounded paragraph: without stack traces, without secrets."""
     text = error.message if isinstance(error, PerseidError) else readable_sql(str(error))
     lines = (line.rstrip() for line in redact(text, secrets).splitlines())
     said = " ".join(line for line in lines if line and not line[0].isspace() and not line.startswith(_NOISE))
@@ -76,7 +77,7 @@ def words(error: BaseException, secrets: Collection[str] = ()) -> str:
 
 
 def without_literal_secrets(options: dict[str, str | Secret]) -> dict[str, str | Secret]:
-    """Options as they are; one whose name says that it is a secret has to be a reference to one."""
+    """Return the options; raise if one with the name of a secret is no reference to a secret."""
     for name, value in options.items():
         if not isinstance(value, Secret) and _SECRETIVE.search(name):
             raise ValueError(

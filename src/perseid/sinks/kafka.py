@@ -1,4 +1,4 @@
-"""Answers as messages of a Kafka topic."""
+"""Write matches as messages of a Kafka topic."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 OLD_WAYS = "spark.sql.sources.useV1SourceList"
-"""Connectors that Spark writes with by their old interface, behind which nothing is observed."""
+"""Connectors that Spark writes to with its older interface, which observes no rows."""
 NEW_WAYS = {OLD_WAYS: "avro,csv,json,orc,parquet,text"}
-"""Spark's own list without Kafka; what a session of a job has."""
+"""Spark's own list without Kafka, set in the session of a job."""
 _OURS = ("topic", "kafka.bootstrap.servers", "includeheaders")
 
 
 class Kafka(Sink):
-    """A topic: the key is the ``match_id``, the value the row as JSON, and headers say pattern, version, op and revision.
+    """A topic: the key is the ``match_id``, the value the row as JSON; headers have pattern, version, op and revision.
 
     In the JSON, moments are in UTC (``2026-03-01T09:00:00.000000Z``) and a column without a value is left out.
     """
@@ -35,11 +35,11 @@ class Kafka(Sink):
     )
 
     servers: str = Field(min_length=1)
-    """The brokers to begin with: ``host:port``, several with commas."""
+    """The bootstrap brokers: ``host:port``, separated by commas."""
     topic: str = Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")
-    """The topic; whether it is made where there is none is the broker's to decide."""
+    """The topic; the broker's settings determine if a missing topic is created."""
     options: dict[str, str | Secret] = Field(default_factory=dict)
-    """More options of Spark's connector, as ``kafka.security.protocol``; those that are secrets as ``{env: NAME}`` or ``{file: PATH}``."""
+    """Further options of Spark's connector; secrets as ``{env: NAME}`` or ``{file: PATH}``."""
 
     @field_validator("options")
     @classmethod
@@ -57,7 +57,7 @@ class Kafka(Sink):
         secrets = self._secrets(options)
         try:
             reader = session.read.format("kafka").option("kafka.bootstrap.servers", self.servers)
-            _ = reader.option("subscribe", self.topic).load().columns  # nobody is asked for this
+            _ = reader.option("subscribe", self.topic).load().columns  # no broker is contacted
         except Exception as error:
             if "Failed to find" in str(error) or "DATA_SOURCE_NOT_FOUND" in str(error):
                 raise SettingsError(
@@ -82,7 +82,7 @@ class Kafka(Sink):
 
 
 def messages(rows: DataFrame) -> DataFrame:
-    """Each row as a message."""
+    """Convert each row to a message."""
     columns = [f"{identity_of(rows)} as key", f"{json_of(rows)} as value"]
     told = [
         f"struct({literal(name)} as key, cast({text} as binary) as value)" for name, text in headers_of(rows).items()

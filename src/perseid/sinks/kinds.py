@@ -18,4 +18,4 @@ SINKS: dict[str, type[Sink]] = {
     "postgres": Postgres,
     "webhook": Webhook,
 }
-"""What a job's file calls each: ``postgres: {…}``."""
+"""Sinks by their key in a job file: ``postgres: {…}``."""

@@ -1,4 +1,4 @@
-"""Answers as Parquet files: one folder for each job and batch, put in place whole."""
+"""Write matches as Parquet files: one folder per job and batch, renamed into place as a whole."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 ASIDE = "_perseid"
-"""The folder of what is not in place, beside the jobs' own; readers pass over names that begin so."""
+"""The folder of batches that are not in place; readers skip names with this prefix."""
 RESTORED = "_perseid_restored"
-"""The folder of batches that a restored checkpoint does not have; readers pass over it, too."""
+"""The folder of batches that a restored checkpoint does not have; readers skip it, too."""
 RECORD = "_perseid.json"
-"""The file beside the rows of a batch that has the digest of its offsets."""
+"""The file in the folder of a batch that has the digest of its offsets."""
 RENAMING = ("hdfs", "viewfs")
-"""File systems, beside the local one, that rename a folder at once or not at all."""
+"""File systems, in addition to the local one, that rename a folder atomically."""
 
 
 class Parquet(Sink):
     """A folder of Parquet files, which ``spark.read.parquet`` reads with the columns ``job`` and ``batch``.
 
-    A batch is written aside and renamed into its place ``job=…/batch=…``. Where it comes again, the folder that was there is
-    moved aside first and removed when the new one stands: what a crash leaves of that is put right by :meth:`prepare`.
+    A batch is written to a staging folder and renamed to ``job=…/batch=…``. On a retry, the existing folder is moved
+    away first and removed once the new one is in place; :meth:`prepare` repairs the leftovers of a crash.
     """
 
     guarantee: ClassVar[str] = (
@@ -42,9 +42,9 @@ class Parquet(Sink):
     )
 
     path: str
-    """The folder: a path on this machine, or one that every machine of the cluster mounts there, or ``hdfs://…``."""
+    """The folder: a local path, or one that every machine of the cluster mounts, or ``hdfs://…``."""
     files: int | None = Field(default=None, ge=1)
-    """At most so many files a batch; as many as the batch has partitions unless said."""
+    """Maximum number of files per batch; by default as many as the batch has partitions."""
 
     @field_validator("path")
     @classmethod
@@ -65,7 +65,7 @@ class Parquet(Sink):
         return f"parquet {self.path}"
 
     def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
-        """Put right what a crash of this job left: what was moved aside and has no successor goes back, the rest goes."""
+        """Repair leftovers of a crash of this job: move folders without a successor back, and remove the rest."""
         free_of(schema, ("job", "batch"), "the folders of a batch are read as columns of that name")
         with failing(self.describe(), None):
             _Folder(self.path).restore(quote(job, safe=""))
@@ -96,7 +96,7 @@ class Parquet(Sink):
             self._put(folder, None if empty else staged, place, old)
 
     def _put(self, folder: _Folder, staged: str | None, place: str, old: str) -> None:
-        """The new folder in the place of the old one, if there is one; at no moment are both in place, or half of one."""
+        """Replace the old folder, if there is one, by the new one; readers never find both, or half of one."""
         if folder.has(place):
             folder.remove(old)
             folder.move(place, old)
@@ -106,7 +106,7 @@ class Parquet(Sink):
 
 
 class _Folder:
-    """A folder as Spark is told of it and as we move things in it."""
+    """A folder, with its address for Spark and the operations on its files."""
 
     def __init__(self, path: str) -> None:
         parts = urlsplit(path)
@@ -114,7 +114,7 @@ class _Folder:
             self._files, self._root = fs.FileSystem.from_uri(path)
             self._prefix = f"{parts.scheme}://{parts.netloc}"
         else:
-            # Without a scheme Spark would go to the cluster's own file system, and we would not.
+            # Without a scheme Spark would use the cluster's default file system instead of the local one.
             local = path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:")
             self._files, self._root = fs.LocalFileSystem(), os.path.abspath(local)
             self._prefix = "file://"
@@ -123,7 +123,7 @@ class _Folder:
             raise SettingsError("The root of a file system is no folder for a sink.")
 
     def address(self, name: str) -> str:
-        """As Spark is told."""
+        """The address for Spark."""
         return f"{self._prefix}{self._root}/{name}"
 
     def has(self, name: str) -> bool:
@@ -157,7 +157,7 @@ class _Folder:
         return sorted(int(number) for number in found if number.isdecimal() and int(number) >= since)
 
     def commits(self, job: str, since: int) -> dict[int, str | None]:
-        """The batches of a job from one on, with the digests of their offsets; None where there is no readable record."""
+        """The batches of a job from ``since`` on, with the digests of their offsets; None without a readable record."""
         found: dict[int, str | None] = {}
         for number in self._batches(job, since):
             body = self.read(f"job={job}/batch={number}/{RECORD}")
@@ -168,10 +168,10 @@ class _Folder:
         return found
 
     def set_aside(self, job: str, first: int) -> str:
-        """Move the batches of a job from one on out of the sight of readers, and return the folder in which they are."""
+        """Move the batches of a job from ``first`` on out of readers' reach, and return the folder that they are in."""
         aside = f"{RESTORED}/job={job}"
         place = f"{aside}/{len(self.names(aside))}"
-        # The last first: until all are moved, the first that is left shows that the checkpoint does not have it.
+        # The last first: until all are moved, the first remaining one shows that the checkpoint does not have it.
         for number in reversed(self._batches(job, first)):
             self.move(f"job={job}/batch={number}", f"{place}/batch={number}")
         return self.address(place)

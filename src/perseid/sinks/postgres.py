@@ -1,4 +1,4 @@
-"""Answers in a table of PostgreSQL: executors copy them beside it, and the driver merges each batch in one transaction."""
+"""Write matches to PostgreSQL: executors copy them to a staging table, the driver merges a batch in a transaction."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 LONGEST_NAME = 63
-"""Bytes of a name; what is longer PostgreSQL cuts, and two names may become one."""
+"""Maximum bytes of a name; PostgreSQL truncates longer names, and two of them may become one."""
 
 
 class Postgres(PostgresServer, Sink):
-    """A table with one row for each (pattern, kind, match_id, revision); it is created where there is none.
+    """A table with one row for each (pattern, kind, match_id, revision); it is created if it does not exist.
 
-    Two more stand beside it: ``…_staging``, through which batches come, and ``…_ledger``, which says which batches are in. Key and
-    returned columns are in ``data``, as JSON.
+    The sink has two more tables: batches pass through ``…_staging``, and ``…_ledger`` records the batches that were
+    written. Key and returned columns are in ``data``, as JSON.
     """
 
     guarantee: ClassVar[str] = (
@@ -33,7 +33,7 @@ class Postgres(PostgresServer, Sink):
     )
 
     table: str
-    """The table, as ``alarms`` or ``ops.alarms``; names are taken as they are written, capitals too."""
+    """The table, such as ``alarms`` or ``ops.alarms``; names are case-sensitive."""
 
     @field_validator("table")
     @classmethod
@@ -77,7 +77,7 @@ class Postgres(PostgresServer, Sink):
                 if tables.has(database, batch):
                     return
             copy = tables.copying(batch.job, batch.number, batch.attempt)
-            # Only what tasks say they have written counts: those that died half-way have written something too.
+            # Only rows of tasks that report success count: failed tasks have copied rows too.
             done = counted(
                 staged_rows(batch.rows).mapInArrow(copied(reached, copy), "task string, rows long").collect()
             )

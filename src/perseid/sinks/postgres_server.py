@@ -1,4 +1,4 @@
-"""Where a server of PostgreSQL is, and how to connect to it without a password in any file or message."""
+"""The address of a PostgreSQL server, and the connection to it, without a password in job files and messages."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from perseid.errors import MissingExtraError
 from perseid.settings import Secret, Settings
 
 PATIENCE = 10
-"""Seconds to connect, unless the url says otherwise."""
+"""Seconds to connect, unless the url sets them."""
 Reached: TypeAlias = dict[str, Any]
-"""How to connect: keywords of ``psycopg.connect``, each of its own type."""
+"""Connection parameters: keywords of ``psycopg.connect``, each of its own type."""
 
 
 class PostgresServer(Settings):
     """A database."""
 
     url: str | None = None
-    """``postgresql://user@host:port/database?sslmode=…``, without a password; or say host, port, database and user."""
+    """``postgresql://user@host:port/database?sslmode=…``, without a password; or set host, port, database and user."""
     host: str | None = None
-    """The server's name or address."""
+    """The name or address of the server."""
     port: int | None = Field(default=None, ge=1, le=65_535)
-    """The server's port, 5432 unless said."""
+    """The port of the server, 5432 by default."""
     database: str | None = None
     """The database."""
     user: str | None = None
-    """Who connects."""
+    """The name of the database user."""
     password: Secret | None = None
-    """Where the password is: ``{env: NAME}`` or ``{file: PATH}``."""
+    """The password, as a reference: ``{env: NAME}`` or ``{file: PATH}``."""
 
     @field_validator("url")
     @classmethod
@@ -52,7 +52,7 @@ class PostgresServer(Settings):
         return self
 
     def place(self) -> str:
-        """Where it is, in a few words and without secrets."""
+        """The server and the database in a few words, without secrets."""
         parts = self._address()
         return f"{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
 
@@ -63,7 +63,7 @@ class PostgresServer(Settings):
         return {name: value for name, value in said.items() if value is not None}
 
     def reached(self) -> Reached:
-        """How to connect, with the password."""
+        """Connection parameters, including the password."""
         secret = {} if self.password is None else {"password": self.password.reveal()}
         return {"connect_timeout": PATIENCE, "application_name": "perseid", **self._address(), **secret}
 
@@ -76,10 +76,10 @@ def _parts(url: str) -> dict[str, str | int | None]:
         raise MissingExtraError("PostgreSQL needs psycopg.", hint="pip install 'perseid[jobs]'") from None
     try:
         return dict(conninfo_to_dict(url))
-    except ProgrammingError:  # what it says may hold what should not be told
+    except ProgrammingError:  # its message may contain secrets
         raise ValueError("the url is no address of a PostgreSQL server") from None
 
 
 def secrets_of(reached: Reached) -> list[str]:
-    """What must not be told of how to connect."""
+    """The secrets in connection parameters."""
     return [reached["password"]] if "password" in reached else []

@@ -1,4 +1,4 @@
-"""The three tables of a PostgreSQL sink and what is done to them: created, filled beside, merged, cleaned."""
+"""The three tables of a PostgreSQL sink, and the statements that create, fill, merge and clean them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from psycopg.sql import Composable, Composed
 
 KEPT = 10_000
-"""Batches of a job that the ledger remembers; Spark asks again for the last one alone."""
+"""Batches of a job that the ledger retains; Spark retries only the last one."""
 STALE = "1 day"
-"""After which what a job that never came back left in staging is removed."""
+"""Age after which staging rows of a job that was not resumed are removed."""
 NAMED = ("pattern", "kind", "match_id", "revision")
-"""What makes a row this one."""
+"""The columns that identify a row."""
 _TYPES = {
     "match_id": "text not null",
     "revision": "bigint not null",
@@ -33,7 +33,7 @@ _TYPES = {
     "data": "jsonb not null",
 }
 _ONE_AT_A_TIME = 0x7065727365696400 & 0x7FFFFFFFFFFFFFFF
-"""The lock under which tables are made: PostgreSQL fails where two make one at once."""
+"""The advisory lock for creating tables: PostgreSQL fails if two sessions create one at once."""
 
 
 class LostStagingError(PerseidError):
@@ -43,7 +43,7 @@ class LostStagingError(PerseidError):
 
 
 class Tables:
-    """Names, and statements made of them."""
+    """The names of the tables, and statements with them."""
 
     def __init__(self, table: str) -> None:
         from psycopg import sql
@@ -58,14 +58,14 @@ class Tables:
 
         columns = sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
         named = sql.SQL(", ").join(map(sql.Identifier, NAMED))
-        # The texts are of this file, and names in them are quoted.
+        # The texts are constants of this module, and names in them are quoted.
         made = sql.SQL(text)
         return made.format(
             target=self.target, staging=self.staging, ledger=self.ledger, columns=columns, named=named, **parts
         )
 
     def prepare(self, database: Connection[TupleRow], job: str) -> None:
-        """Make what is not there, see that what is there fits, and remove what this job left."""
+        """Create missing tables, validate existing ones, and remove staging rows of this job."""
         from psycopg import errors, sql
 
         with database.transaction():
@@ -114,7 +114,7 @@ class Tables:
             )
 
     def _add_digests(self, database: Connection[TupleRow]) -> None:
-        """Give a ledger of an earlier version its column of digests; who may only write may not."""
+        """Add the column of digests to a ledger of an earlier version; raise without the privilege to do so."""
         from psycopg import errors
 
         found = database.execute(
@@ -134,14 +134,14 @@ class Tables:
             ) from None
 
     def commits(self, database: Connection[TupleRow], job: str, since: int) -> dict[int, str | None]:
-        """The batches of a job that are in, from one on, with the digests of their offsets."""
+        """The batches of a job in the ledger, from ``since`` on, with the digests of their offsets."""
         found = database.execute(
             self._said("select batch, digest from {ledger} where job = %s and batch >= %s"), (job, since)
         )
         return dict(found.fetchall())
 
     def has(self, database: Connection[TupleRow], batch: Batch) -> bool:
-        """Whether a batch is in; one of the same number and of other offsets is not this one."""
+        """True if the ledger has a batch with the same offsets; the number alone is not enough."""
         recorded = self._recorded(database, batch)
         return bool(recorded) and batch.is_recorded_as(recorded[0])
 
@@ -154,7 +154,7 @@ class Tables:
     def rewind(self, database: Connection[TupleRow], job: str, batch: int) -> None:
         """Make the ledger accept batches from ``batch`` on anew.
 
-        Rows stay: a match that comes again updates its own. Only changes go, since the numbers of revisions are given anew.
+        Rows stay: a repeated match updates its own. Only changes are removed, since revisions are numbered anew.
         """
         with database.transaction():
             for statement in (
@@ -164,13 +164,13 @@ class Tables:
                 database.execute(self._said(statement), (job, batch))
 
     def copying(self, job: str, number: int, attempt: str) -> tuple[str, tuple[object, ...]]:
-        """The statement by which a task copies, and what stands before each of its rows."""
+        """The statement with which a task copies, and the values before each of its rows."""
         return self._said("copy {staging} (job, batch, attempt, task, {columns}) from stdin").as_string(None), (
             job, number, attempt,
         )  # fmt: skip
 
     def merge(self, database: Connection[TupleRow], batch: Batch, done: Mapping[str, int]) -> None:
-        """The batch and its line in the ledger, both or neither."""
+        """Merge a batch and add its line to the ledger, in one transaction."""
         copied = (batch.job, batch.number, batch.attempt, list(done))
         with database.transaction():
             recorded = self._recorded(database, batch)
@@ -181,7 +181,7 @@ class Tables:
             if entered.rowcount == 1:
                 there = database.execute(self._said(_COUNT), copied).fetchone()
                 if there is None or there[0] != sum(done.values()):
-                    # The staging table has no log: a server that crashed has emptied it.
+                    # The staging table is unlogged: a server that crashed has emptied it.
                     raise LostStagingError("of what was copied not all is there any more")
                 database.execute(self._said(_MERGE), (batch.job, batch.number, *copied))
             database.execute(

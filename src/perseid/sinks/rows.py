@@ -1,4 +1,4 @@
-"""Answers as sinks see them: what names a row, a row as JSON, and types that files can hold."""
+"""Matches as sinks read them: the identity of a row, a row as JSON, and types that files can hold."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 
 MATCH_ID, PATTERN, KIND, VERSION = "match_id", "pattern", "kind", "version"
 NAMES = (MATCH_ID, "id")
-"""Columns that name a row, the first that there is: matches have one, and what rules emit has the other."""
+"""Columns that identify a row, by priority: matches have the first one, rows that rules emit the second."""
 JSON = {"timeZone": "UTC", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
-"""How values are written as JSON: moments in UTC, nulls left out."""
+"""Options of values as JSON: moments in UTC, nulls left out."""
 _OPTIONS = f"map({', '.join(literal(word) for option in JSON.items() for word in option)})"
 
 
 def json_of(rows: DataFrame, leaving_out: Collection[str] = ()) -> str:
-    """Each row as one JSON object. As SQL, like the others here: one text is parsed sooner than ten calls are made, every batch."""
+    """Each row as one JSON object, in SQL: one parsed text is faster than ten DataFrame calls in every batch."""
     columns = [quoted(name) for name in rows.columns if name not in leaving_out]
     return f"to_json(struct({', '.join(columns)}), {_OPTIONS})" if columns else "'{}'"
 
 
 def identity_of(rows: DataFrame) -> str:
-    """What names each row, as text: its ``match_id`` or ``id``, and where it has none, a hash of all it says."""
+    """The identity of each row as text, in SQL: its ``match_id`` or ``id``, or else a hash of the whole row."""
     named = [f"cast({quoted(name)} as string)" for name in NAMES if name in rows.columns][:1]
     return f"coalesce({', '.join([*named, f'sha2({json_of(rows)}, 256)'])})"
 
 
 def headers_of(rows: DataFrame) -> dict[str, str]:
-    """What a message says of its row beside it, as text; null where the row does not say."""
+    """The headers of a row's message as text, in SQL; null if the row has no value."""
     return {
         name: f"cast({quoted(name)} as string)" for name in (PATTERN, VERSION, OP, REVISION) if name in rows.columns
     }
 
 
 def storable(rows: DataFrame, *, intervals: bool) -> DataFrame:
-    """Rows whose types files can hold: stretches of time, unless they can be held, and columns of nothing become text."""
+    """Convert types that files cannot hold to text: nulls, and intervals unless ``intervals`` is true."""
     columns = []
     for field in rows.schema:
         kind = _storable(field.dataType, intervals)
@@ -69,7 +69,7 @@ def _storable(kind: DataType, intervals: bool) -> DataType:
 
 
 def free_of(schema: StructType, reserved: Collection[str], why: str) -> None:
-    """Refuse columns that are called as columns of the sink's own."""
+    """Raise for columns with a name that the sink reserves."""
     for name in schema.fieldNames():
         if name.lower() in reserved:
             raise SettingsError(

@@ -1,4 +1,4 @@
-"""Rows on their way into PostgreSQL: the columns that have a place of their own, all others as JSON, and the task that copies them."""
+"""Rows for PostgreSQL: the columns of the table, all others as JSON, and the task that copies them to staging."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 COLUMNS = ("match_id", "revision", "op", "pattern", "kind", "version", "start", "end", "data")
 Staged: TypeAlias = tuple[str, int, str | None, str, str, str | None, int | None, int | None, str]
-"""A row of these columns as Spark hands it over: moments as microseconds, data as JSON."""
+"""A row of these columns as Spark returns it: moments as microseconds, data as JSON."""
 INSTEAD = "�"
-"""What stands for the character of code 0, which PostgreSQL does not store."""
+"""Replacement of the character with code 0, which PostgreSQL does not store."""
 _ZERO = re.compile(r"(?<!\\)((?:\\\\)*+)\\u0000")
-"""The escape of it in JSON: behind an even number of backslashes, or the last of them is one itself."""
+"""The escape of it in JSON, which an even number of backslashes precedes; an odd number would escape its backslash."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLACES = {
     MATCH_ID: "string", PATTERN: "string", KIND: "string", VERSION: "string", OP: "string", REVISION: "number",
     "start": "timestamp", "end": "timestamp",
 }  # fmt: skip
-"""Columns of answers that have a place of their own, and of what type they have to be for it."""
+"""Columns of matches that are columns of the table, and the type that they must have."""
 
 
 class StagingError(Exception):
-    """What a task was told by the server, without what it was sent."""
+    """An error that the server reported to a task, without the data that was sent."""
 
 
 def staged_rows(rows: DataFrame) -> DataFrame:
@@ -81,7 +81,7 @@ def staged_rows(rows: DataFrame) -> DataFrame:
 def copied(
     reached: Reached, copy: tuple[str, tuple[object, ...]]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a task does: copy its rows in one transaction, under a name that no other try has, and say how many there were."""
+    """Return the function of a task: copy its rows in one transaction under a unique name, and return their number."""
     statement, before = copy
 
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -93,7 +93,7 @@ def copied(
         if first is None:
             return
         try:
-            # A pooler between us and the server may not keep prepared statements apart.
+            # A connection pooler may not separate the prepared statements of sessions.
             with (
                 psycopg.connect(**reached, prepare_threshold=None) as database,
                 database.cursor() as cursor,
@@ -112,14 +112,14 @@ def copied(
 
 
 def told(error: Exception) -> str:
-    """What the server said, in one line."""
+    """The server's message in one line."""
     diagnosis = getattr(error, "diag", None)
     said = getattr(diagnosis, "message_primary", None) or str(error)
     return " ".join(said.split())
 
 
 def stored(row: Staged) -> list[object]:
-    """A row as PostgreSQL takes it, in the order of the columns."""
+    """Convert a row to PostgreSQL's types, in the order of the columns."""
     match_id, revision, op, pattern, kind, version, start, end, data = row
     texts = [None if text is None else text.replace("\0", INSTEAD) for text in (match_id, op, pattern, kind, version)]
     data = _ZERO.sub(lambda found: found[1] + INSTEAD, data) if "\\u0000" in data else data
@@ -128,7 +128,7 @@ def stored(row: Staged) -> list[object]:
 
 
 def counted(rows: Iterable[Row]) -> dict[str, int]:
-    """Rows of each task that came to its end."""
+    """The number of rows of each completed task."""
     return {row["task"]: row["rows"] for row in rows}
 
 

@@ -1,8 +1,8 @@
-"""Classification of failures: transient ones may pass with a new attempt, all others end a job at once.
+"""Classify failures: transient ones may pass on a retry, all others end a job at once.
 
 An error is transient only if it is recognized: errors of the network and of disks, lost connections to databases and
-brokers, HTTP 408, 425, 429 and 5xx, and lost workers or executors of Spark. Errors of tasks arrive as text, so they
-are recognized by the names of the exceptions in it.
+brokers, HTTP 408, 425, 429 and 5xx, and lost workers or executors of Spark. Errors of tasks arrive as text, so they are
+recognized by the names of the exceptions in it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from perseid.errors import PerseidError
 
 LOST_CONNECTION = "lost connection to the server"
-"""Text by which a task marks a failure of its connection; the type of the error does not reach the driver."""
+"""Text with which a task marks a failure of its connection; the type of the error does not reach the driver."""
 _PERMANENT_OS = (
     FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError, ProcessLookupError,
 )  # fmt: skip
@@ -43,11 +43,11 @@ _TRANSIENT_TEXT = re.compile(
     re.VERBOSE,
 )
 _TRANSIENT_SQLSTATES = ("08", "40", "53", "57", "58", "55P03")
-"""Classes of PostgreSQL: connection, rolled back, resources, stopped by an operator, system error; and a lock that is not available."""
+"""PostgreSQL error classes: connection, rollback, resources, operator, system error; and lock not available."""
 
 
 def is_transient(error: BaseException | None) -> bool:
-    """Whether a new attempt may succeed where this error was raised."""
+    """True if a retry may succeed after this error."""
     if error is None:
         return False
     if isinstance(error, PerseidError):
@@ -56,13 +56,13 @@ def is_transient(error: BaseException | None) -> bool:
         return not isinstance(error, _PERMANENT_OS)
     if is_lost_database(error):
         return True
-    # A JVM that ended does not come back in this process.
+    # A JVM that ended cannot restart in this process.
     of_spark = type(error).__module__.startswith(("pyspark.", "py4j.")) and type(error).__name__ != "Py4JNetworkError"
     return of_spark and _is_transient_text(str(error))
 
 
 def is_lost_database(error: BaseException) -> bool:
-    """Whether PostgreSQL could not be reached, or stopped: an ``OperationalError`` without a state, or of a class that passes."""
+    """True if PostgreSQL is unreachable or stopped: an ``OperationalError`` without a state or in a transient class."""
     names = {one.__name__ for one in type(error).__mro__ if one.__module__.startswith("psycopg")}
     if not names & {"OperationalError", "InterfaceError", "InternalError"}:
         return False
@@ -71,7 +71,7 @@ def is_lost_database(error: BaseException) -> bool:
 
 
 def _is_transient_text(text: str) -> bool:
-    """Classify what Spark says; where Python raised it, only the types of Python's errors count."""
+    """Classify an error text of Spark; for errors that Python raised, only the types of Python's errors count."""
     if LOST_CONNECTION in text:
         return True
     names = _PYTHON_NAME.findall(text) if "Traceback (most recent" in text else []

@@ -1,4 +1,4 @@
-"""Answers posted to an address, as JSON."""
+"""POST matches to a web address, as JSON."""
 
 from __future__ import annotations
 
@@ -45,27 +45,28 @@ log = logging.getLogger("perseid.sinks")
 TRANSIENT_CLIENT_ERRORS = (408, 425, 429)
 """Status codes below 500 that are retried: request timeout, too early, too many requests."""
 FIRST_WAIT_S, MAX_WAIT_S = 0.2, 30.0
-"""Seconds before the second attempt; they double up to the maximum."""
+"""Seconds before the first retry; they double up to the maximum."""
 LONGEST_TIMEOUT = 600
-"""Seconds that a try may be given."""
+"""Maximum seconds of the ``timeout`` setting."""
 HEARD = 500
-"""Bytes of an answer that are read where it is told on."""
+"""Bytes of a response that are read for messages."""
 MIN_HIDDEN_CHARS = 6
-"""Characters from which on a part of a secret address is cut out of messages by itself."""
+"""Minimum length of a part of a secret address that is redacted on its own."""
 _OURS = ("content-type", "content-length", "idempotency-key", "host")
 
 
 class _NoDetour(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would become a GET, and headers would go to whoever is named."""
+    """Disable redirects: a redirected POST would become a GET, and headers would go to the new address."""
 
     def redirect_request(self, *_args: object, **_named: object) -> None:
         return None
 
 
 class Webhook(Sink):
-    """POSTs of JSON arrays of rows, one after the other, from the driver.
+    """POSTs JSON arrays of rows sequentially, from the driver.
 
-    Each has an ``Idempotency-Key``: job, batch, part, and a hash of the body, the same whenever the same rows are sent again.
+    Each has an ``Idempotency-Key``: job, batch, part, and a hash of the body, the same whenever the same rows are sent
+    again.
     """
 
     guarantee: ClassVar[str] = (
@@ -74,15 +75,15 @@ class Webhook(Sink):
     )
 
     url: str | Secret
-    """Where to post: http or https. Where the address is itself a secret: ``{env: NAME}`` or ``{file: PATH}``."""
+    """The http or https address; an address that is itself a secret as ``{env: NAME}`` or ``{file: PATH}``."""
     headers: dict[str, str | Secret] = Field(default_factory=dict)
-    """More headers; those that are secrets, as ``Authorization``, as ``{env: NAME}`` or ``{file: PATH}``."""
+    """Further headers; secret ones, such as ``Authorization``, as ``{env: NAME}`` or ``{file: PATH}``."""
     rows: int = Field(default=100, ge=1, le=10_000)
-    """Rows of a post at most."""
+    """Maximum number of rows per request."""
     timeout: Duration = "10 seconds"
-    """The time of one attempt as a whole: connecting, sending and the response."""
+    """The time limit of one request as a whole: connecting, sending and the response."""
     retry_for: RetryDuration = "10 minutes"
-    """The time that a post is retried for after a connection error, a timeout, 408, 425, 429 or 5xx; 0 seconds: never."""
+    """The time for which a request is retried after connection errors, timeouts, 408, 425, 429 or 5xx; 0: never."""
 
     @model_validator(mode="before")
     @classmethod
@@ -126,7 +127,7 @@ class Webhook(Sink):
         self._open()
 
     def _open(self) -> tuple[str, dict[str, str], list[str]]:
-        """The address, the headers, and what of both nobody is told."""
+        """The address, the headers, and the secrets in both."""
         url = self.url if isinstance(self.url, str) else self.url.reveal()
         try:
             _checked_address(url)
@@ -149,7 +150,7 @@ class Webhook(Sink):
     def write(self, batch: Batch) -> None:
         url, headers, secrets = self._open()
         with failing(self.describe(), batch, secrets):
-            # Sorted: then the same rows are in the same part whenever the batch comes.
+            # Sorted, so that the same rows are in the same part on every retry.
             named = batch.rows.selectExpr(f"{identity_of(batch.rows)} as name", f"{json_of(batch.rows)} as text")
             sent = named.sort("name", "text").toLocalIterator()
             for number, part in enumerate(_parts((row.text for row in sent), self.rows)):
@@ -159,7 +160,7 @@ class Webhook(Sink):
                 self._post(url, {**headers, "Idempotency-Key": key}, body, secrets, batch)
 
     def _post(self, url: str, headers: dict[str, str], body: bytes, secrets: list[str], batch: Batch) -> None:
-        """Post until it is answered with 2xx, fails for good, or ``retry_for`` is over; the last attempt is at its end."""
+        """Post until a 2xx response, a permanent failure or the end of ``retry_for``, when the last request is sent."""
         whole = {**headers, "Content-Type": "application/json"}
         begun, number = time.monotonic(), 0
         while True:
@@ -197,21 +198,21 @@ def _counted(attempts: int) -> str:
 
 @dataclass(frozen=True)
 class _FailedAttempt:
-    """An attempt that was not answered with 2xx."""
+    """A request without a 2xx response."""
 
     said: str
     transient: bool
     retry_after_s: float | None = None
 
     def wait_s(self, number: int) -> float:
-        """Seconds until the next attempt, after this one as the ``number``-th: as the server says, or doubling."""
+        """Seconds until the next request, after ``number`` failed ones: from the server, or doubling."""
         if self.retry_after_s is not None:
             return max(FIRST_WAIT_S, self.retry_after_s)
         return min(FIRST_WAIT_S * 2.0 ** min(number - 1, 30), MAX_WAIT_S)
 
 
 class _Attempt(threading.Thread):
-    """One post, in a thread of its own: a timeout of a socket begins anew with every byte, and names are resolved without one."""
+    """One request in its own thread: a socket timeout restarts with every byte, and name resolution has none."""
 
     def __init__(self, request: urllib.request.Request, timeout_s: float) -> None:
         super().__init__(name="perseid-webhook", daemon=True)
@@ -223,14 +224,14 @@ class _Attempt(threading.Thread):
         self._answered = False
 
     def finish(self) -> _FailedAttempt | None:
-        """Run it, for no longer than its timeout; None if it was answered with 2xx."""
+        """Run the request for no longer than its timeout; None after a 2xx response."""
         self.start()
         self.join(self._timeout_s)
         with self._guard:
             self._abandoned = self.is_alive()
             if self._abandoned and self._socket is not None:
                 with contextlib.suppress(OSError):  # the server has closed it
-                    # Not the method of a TLS socket, which is not made for another thread.
+                    # Not the method of a TLS socket, which must not be called from another thread.
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
             if not self._answered:
                 return _FailedAttempt(f"no response within {self._timeout_s:g} s", transient=True)
@@ -244,11 +245,11 @@ class _Attempt(threading.Thread):
         except urllib.error.HTTPError as error:
             with error:
                 failure = _failure_of(error.code, error.headers)
-                self._answer(failure)  # known, however long its text takes
+                self._answer(failure)  # a result even if reading its text takes too long
                 with contextlib.suppress(OSError, http.client.HTTPException):  # the server has closed it
                     text = error.read(HEARD).decode(errors="replace")
                     self._answer(replace(failure, said=f"{error.code} {text}"))
-        except Exception as error:  # of sockets, of TLS, of HTTP; it must not end in the thread
+        except Exception as error:  # of sockets, of TLS, of HTTP; the thread must not lose it
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             permanent = isinstance(reason, ssl.SSLCertVerificationError)
             known = isinstance(error, OSError | http.client.HTTPException)
@@ -261,7 +262,7 @@ class _Attempt(threading.Thread):
                 self._failure, self._answered = failure, True
 
     def connected(self, own: socket.socket) -> None:
-        """Called before anything is sent; nothing is, if the time is over."""
+        """Store the socket before anything is sent; raise if the time is over, so that nothing is sent."""
         with self._guard:
             if self._abandoned:
                 raise TimeoutError
@@ -318,7 +319,7 @@ def _failure_of(status: int, headers: Message) -> _FailedAttempt:
 
 
 def _retry_after_s(value: str | None) -> float | None:
-    """Seconds that a ``Retry-After`` header names, as a number or as a date; None if it names none."""
+    """Seconds from a ``Retry-After`` header, as a number or as a date; None if it has neither."""
     if value is None:
         return None
     if re.fullmatch(r"[0-9]{1,9}", value.strip()):

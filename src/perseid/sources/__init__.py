@@ -1,1 +1,1 @@
-"""Where events come from: each source is what a job is told of it, and opens as a DataFrame."""
+"""Sources of events: each is configured in a job file and opens as a DataFrame."""

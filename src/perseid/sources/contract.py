@@ -1,6 +1,6 @@
 """Contract of sources: settings in a job file, and a DataFrame that marks the records that could not be read.
 
-A record that cannot be read is a row whose columns are null, so it has no time and is not an event. Four additional columns
+A record that cannot be read is a row with null columns, so it has no time and is not an event. Four additional columns
 describe it. It passes through the query with the events, is counted with them and is output as a dead letter, without a
 second read of the source and without a failed batch.
 """
@@ -19,8 +19,11 @@ OURS = "_perseid_"
 WRONG = f"{OURS}wrong"
 """Reason why the record could not be read, as a sentence; null for others."""
 PAYLOAD = f"{OURS}payload"
-"""The raw record as text; null if it could be read, or was empty. Bytes that are not UTF-8 are in base64, after
-``base64:``; a text of more than 65,536 characters is cut, and says so."""
+"""Raw record as text; null if it could be read, or was empty.
+
+Bytes that are not UTF-8 are in base64, after ``base64:``; a text of more than 65,536 characters is truncated and
+marked.
+"""
 POSITION = f"{OURS}position"
 """Position of the record: ``topic/partition/offset``, the path of its file, or that of its Delta table."""
 ARRIVED = f"{OURS}arrived"
@@ -31,11 +34,11 @@ class Source(Settings):
     """Settings of a source, and the DataFrame that it opens."""
 
     has_positions: ClassVar[bool] = False
-    """True if every record has a position of its own, and not that of its file."""
+    """True if every record has its own position, and not only that of its file."""
 
     @abstractmethod
     def open(self, session: SparkSession, *, streaming: bool) -> DataFrame:
-        """Open the DataFrame: the columns of the schema, additional columns that are kept, and the four columns above."""
+        """Open the DataFrame: the columns of the schema, additional requested columns, and the four columns above."""
 
     @abstractmethod
     def describe(self) -> str:

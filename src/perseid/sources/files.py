@@ -1,4 +1,4 @@
-"""Events from files: lines of JSON or CSV, Parquet, and tables of Delta."""
+"""Events from files: lines of JSON or CSV, Parquet, and Delta tables."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 
 LINES = ("json", "csv")
 OWN = {"maxfilespertrigger": "max_files_per_batch", "header": "header", "sep": "separator", "path": "path"}
-"""Options of Spark's that are words here."""
+"""Options of Spark that have a setting here."""
 _LINE = "if(startswith(value, '\ufeff'), substring(value, 2), value)"
-"""A line without the mark that some programs begin a file with."""
+"""A line without the byte order mark at the start of a file."""
 _PLACE = {POSITION: "_metadata.file_path", ARRIVED: "_metadata.file_modification_time"}
 
 
 class FileSource(Source):
-    """Records of files; each has the path of its file for a place, or of its table where it is Delta."""
+    """Records of files; the position of each is the path of its file, or of its Delta table."""
 
     kind: Literal["files"] = "files"
     path: str = Field(min_length=1, examples=["s3a://lake/events/"])
-    """A folder or a file, as Spark has it."""
+    """A folder or a file, as a path or URI for Spark."""
     format: Literal["json", "csv", "parquet", "delta"]
-    """``json`` and ``csv`` have a record a line."""
+    """``json`` and ``csv`` have one record per line."""
     columns: str | None = Field(default=None, alias="schema")
-    """The columns as in SQL, ``'ts TIMESTAMP, user STRING'``; Delta knows its own, and so does Parquet that is read once."""
+    """The columns as in SQL, ``'ts TIMESTAMP, user STRING'``; not needed for Delta, nor for Parquet read once."""
     required: tuple[str, ...] = ()
-    """Columns that must have a value: a record without is malformed. So are those that the schema has as NOT NULL."""
+    """Columns that must have a value, in addition to NOT NULL ones; a record without a required value is malformed."""
     header: bool = False
-    """CSV: leave out lines that have the names of the columns."""
+    """CSV: skip lines with the names of the columns."""
     separator: str = Field(default=",", min_length=1, max_length=8)
-    """CSV: what stands between fields."""
+    """CSV: the separator between fields."""
     max_files_per_batch: int | None = Field(default=None, gt=0)
-    """New files that a micro-batch may have."""
+    """Maximum number of new files in a micro-batch."""
     options: dict[str, str | Secret] = Field(default_factory=dict)
     """Further options of Spark's source of this format."""
 
@@ -100,14 +100,14 @@ class FileSource(Source):
             raise
 
     def _tables(self, frame: DataFrame, columns: st.StructType | None) -> DataFrame:
-        """Records that have their types already: only what is required, and when they were, can be wrong."""
+        """Read records that have their types already: only required values and times can be malformed."""
         shape = frame.schema if columns is None else columns
         check_names(shape.names, self.describe())
         fields = {name: quoted(name) for name in shape.names}
         required = required_of(shape, self.required)
         tests = list(unfit(shape, required, fields))
         place = _PLACE
-        if self.format == "delta":  # its streams do not say which file a row is from
+        if self.format == "delta":  # its streams do not expose the file of a row
             place = {POSITION: literal(self.path), ARRIVED: "cast(null as timestamp)"}
         places = (f"{text} as {name}" for name, text in place.items())
         told = frame.selectExpr(*fields.values(), f"{first_of(tests)} as {WRONG}", *places)
@@ -122,6 +122,6 @@ class FileSource(Source):
 
 
 def _filled(names: list[str], separator: str) -> str:
-    """Lines with something in them that is not the header, as people write one: quoted or not, in any case."""
+    """Condition for lines that are neither blank nor the header, with or without quotes, in any case."""
     line = f"""lower(replace(trim({_LINE}), '"', ''))"""
     return f"not {is_blank('value')} and {line} <> {literal(separator.join(names).lower())}"

@@ -1,4 +1,4 @@
-"""Events from topics of Kafka."""
+"""Events from Kafka topics."""
 
 from __future__ import annotations
 
@@ -30,58 +30,58 @@ OWN = {
     "failondataloss": "fail_on_data_loss",
     "includeheaders": "keep",
 }
-"""Options of Spark's that are words here."""
+"""Options of Spark that have a setting here."""
 MAX_SCHEMA = 1 << 20
-"""Bytes that a file with an Avro schema may have."""
+"""Maximum bytes of a file with an Avro schema."""
 NO_KEY_TEXT = "Its key is no UTF-8 text."
 
 
 class TopicPattern(Settings):
-    """Topics by name."""
+    """Topics selected by a pattern."""
 
     pattern: str
-    """A regular expression of Java's that names of topics match; topics that come later count as well."""
+    """A Java regular expression for topic names; topics that are created later match as well."""
 
 
 class SchemaFile(Settings):
-    """A schema that stands in a file."""
+    """A schema in a file."""
 
     file: Path
     """The file."""
 
 
 class KafkaSource(Source):
-    """Records of one topic or several, each with its place: ``topic/partition/offset``."""
+    """Records of one topic or several, each with its position: ``topic/partition/offset``."""
 
     has_positions: ClassVar[bool] = True
 
     kind: Literal["kafka"] = "kafka"
     servers: str = Field(min_length=1, examples=["broker-1:9092,broker-2:9092"])
-    """Where the brokers are."""
+    """The addresses of the brokers, separated by commas."""
     topic: str | list[str] | TopicPattern
     """The topic, a list of topics, or ``{pattern: REGEX}``."""
     format: Literal["json", "avro", "csv", "text", "bytes"] = "json"
-    """What a record's value is; ``text`` and ``bytes`` take it as it is, as the column ``value``."""
+    """The format of a record's value; ``text`` and ``bytes`` pass it unchanged, as the column ``value``."""
     columns: str | SchemaFile | None = Field(default=None, alias="schema")
-    """The columns as in SQL, ``'ts TIMESTAMP, user STRING'``; of Avro its schema as JSON, or ``{file: PATH}``."""
+    """The columns as in SQL, ``'ts TIMESTAMP, user STRING'``; for Avro its schema as JSON, or ``{file: PATH}``."""
     required: tuple[str, ...] = ()
-    """Columns that must have a value: a record without is malformed. So are those that the schema has as NOT NULL."""
+    """Columns that must have a value, in addition to NOT NULL ones; a record without a required value is malformed."""
     skip: int = Field(default=0, ge=0, le=1024)
-    """Bytes before every Avro record; 5 where the serializer of a schema registry wrote them."""
+    """Bytes to skip before every Avro record; 5 with the serializer of a schema registry."""
     separator: str = Field(default=",", min_length=1, max_length=8)
-    """What stands between the fields of CSV."""
+    """CSV: the separator between fields."""
     start: Literal["earliest", "latest"] | dt.datetime | dict[str, dict[int, int]] = "earliest"
-    """Where the first run begins; a checkpoint goes on where it stopped. A moment, or offsets: ``{topic: {0: 17}}``."""
+    """Start of a job without checkpoint; with one, it resumes there. Also a time, or offsets: ``{topic: {0: 17}}``."""
     max_per_batch: int | None = Field(default=None, gt=0)
-    """Records that a micro-batch may have, over all partitions."""
+    """Maximum number of records in a micro-batch, over all partitions."""
     fail_on_data_loss: bool = True
-    """Stop where the broker no longer has what was not read yet; false goes on with what it has."""
+    """Fail if the broker no longer has records that were not read yet; false continues with the remaining ones."""
     keep: dict[Literal["key", "key_bytes", "topic", "partition", "offset", "timestamp", "headers"], str] = Field(
         default_factory=dict
     )
-    """What else to keep of a record, and the column it goes to: ``{timestamp: ts, key: user}``. A ``key`` is text."""
+    """Further fields of a record, and the column for each: ``{timestamp: ts, key: user}``. A ``key`` is text."""
     options: dict[str, str | Secret] = Field(default_factory=dict)
-    """Further options of Spark's Kafka source, as it has them: ``{kafka.security.protocol: SASL_SSL}``."""
+    """Further options of Spark's Kafka source: ``{kafka.security.protocol: SASL_SSL}``."""
 
     @model_validator(mode="after")
     def _checked(self) -> KafkaSource:
@@ -107,7 +107,7 @@ class KafkaSource(Source):
         return f"Kafka, {self._topics()[1]} at {self.servers}"
 
     def _topics(self) -> tuple[str, str]:
-        """Which topics, as an option of Spark's and as text."""
+        """The topics, as the name and the value of an option of Spark."""
         if isinstance(self.topic, TopicPattern):
             return "subscribePattern", self.topic.pattern
         return "subscribe", self.topic if isinstance(self.topic, str) else ",".join(self.topic)

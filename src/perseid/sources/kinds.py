@@ -7,4 +7,4 @@ from perseid.sources.files import FileSource
 from perseid.sources.kafka import KafkaSource
 
 SOURCES: dict[str, type[Source]] = {"kafka": KafkaSource, "files": FileSource}
-"""What a job's file calls each: ``kafka: {…}``."""
+"""Sources by their key in a job file: ``kafka: {…}``."""

@@ -1,7 +1,7 @@
-"""How a payload becomes columns, and what is said of one that cannot be read.
+"""Parse payloads into columns, and describe the malformed ones.
 
-Spark's own functions do all of it, inside its generated code: no row goes to Python here. Good records pay for one parse and a
-few tests of bytes; what is wrong with a bad one is looked for only where one is.
+Spark's own functions do all of it, in generated code: no row is transferred to Python. Good records cost one parse and
+a few tests of bytes; the reason is computed for malformed records only.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Test = tuple[str, str]
-"""A condition under which a record is no good, and the sentence that says so; both SQL."""
+"""A condition under which a record is malformed, and the sentence that describes it; both SQL."""
 Format = Literal["json", "avro", "csv", "text", "bytes"]
 
 LONGEST_PAYLOAD = 65_536
-"""Characters that are kept of a payload which cannot be read."""
+"""Characters of a malformed payload that are retained."""
 BASE64 = "base64:"
 VALUE = "value"
-"""The one column of records that are taken as they are."""
+"""The only column of records that are not parsed."""
 
 _VALUE, _TEXT, _READ = (OURS + name for name in ("value", "text", "read"))
 _RECORD, _END, _CORRUPT = "record", "end", "corrupt"
@@ -52,11 +52,11 @@ INSIDE = "A field in it does not have the type that the schema says."
 
 @dataclass(frozen=True)
 class Reading:
-    """What payloads are, and what they become."""
+    """The format of payloads, and the columns that they are parsed into."""
 
     format: Format
     columns: st.StructType = field(default_factory=lambda: st.StructType([]))
-    """The columns; of Avro, text and bytes none are given: they follow from the format."""
+    """The columns; none for Avro, text and bytes, since they follow from the format."""
     required: tuple[str, ...] = ()
     avro: str | None = None
     """The Avro schema, as JSON."""
@@ -66,7 +66,7 @@ class Reading:
 
 
 def columns_of(session: SparkSession, ddl: str, what: str) -> st.StructType:
-    """The columns that a schema in words has; NOT NULL is kept, and says what is required."""
+    """The columns of a schema in SQL; NOT NULL columns remain so, and are required."""
     try:
         made: st.StructType = session.createDataFrame([], ddl).schema
     except PySparkException as error:
@@ -79,7 +79,7 @@ def columns_of(session: SparkSession, ddl: str, what: str) -> st.StructType:
 
 
 def check_names(names: Sequence[str], what: str) -> None:
-    """That Spark can tell columns apart, and none has a name of ours."""
+    """Raise if names differ in case only, or if one has the prefix of internal columns."""
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
@@ -92,7 +92,7 @@ def check_names(names: Sequence[str], what: str) -> None:
 
 
 def required_of(columns: st.StructType, named: Sequence[str]) -> tuple[str, ...]:
-    """The columns that must have a value: those named, and those that the schema has as NOT NULL."""
+    """The columns that must have a value: the given ones, and those that are NOT NULL in the schema."""
     unknown = next((name for name in named if name not in columns.names), None)
     if unknown is not None:
         raise SettingsError(
@@ -113,9 +113,10 @@ def read(
     keep: Mapping[str, str] | None = None,
     refuse: Iterable[tuple[str, str]] = (),
 ) -> DataFrame:
-    """A frame of payloads as columns and what is wrong with them; all but the reading is SQL over the frame.
+    """Parse a DataFrame of payloads into columns, with the reason for each malformed record.
 
-    ``keep`` are further columns by name; ``refuse`` are further conditions of a record that is no good, with a sentence each.
+    The other arguments are SQL over the frame: ``keep`` are further columns by name, and ``refuse`` are further
+    conditions of malformed records, with a sentence each.
     """
     kept = {name: (f"{OURS}keep{i}", text) for i, (name, text) in enumerate((keep or {}).items())}
     refused = [(f"{OURS}refuse{i}", text, said) for i, (text, said) in enumerate(refuse)]
@@ -147,11 +148,11 @@ def read(
 
 
 def unfit(columns: st.StructType, required: Sequence[str], fields: Mapping[str, str]) -> Iterable[Test]:
-    """What may be wrong with a record that could be read; ``fields`` are its columns as SQL."""
+    """Tests of a parsed record: times in range and required values; ``fields`` are its columns as SQL."""
     for column in columns.fields:
         kind, text = column.dataType.typeName(), fields[column.name]
         if kind in _FIRST:
-            # Spark multiplies numbers of seconds without a look, and a watermark would follow what comes of it.
+            # Spark multiplies numbers of seconds without a range check, and a watermark would follow the result.
             yield (
                 f"{text} < {_FIRST[kind]} or {text} > {_LAST[kind]}",
                 literal(f"{column.name} is outside the years 1 to 9999."),
@@ -161,14 +162,14 @@ def unfit(columns: st.StructType, required: Sequence[str], fields: Mapping[str, 
 
 
 def first_of(tests: Sequence[Test]) -> str:
-    """The sentence of the first condition that holds; null where none does."""
+    """The sentence of the first condition that holds, as SQL; null if none does."""
     if not tests:
         return "cast(null as string)"
     return f"case {' '.join(f'when {condition} then {said}' for condition, said in tests)} end"
 
 
 def is_blank(text: str) -> str:
-    """Has a text nothing but spaces and line ends?"""
+    """Condition that a text has only spaces and line ends."""
     return f"trim(both {_SPACES} from {text}) = ''"
 
 
@@ -177,7 +178,7 @@ def _one_line(text: str) -> str:
 
 
 def _shown() -> str:
-    """The payload as text: cut where it is long, in base64 where it is no text."""
+    """The payload as text: truncated if it is long, in base64 if it is not UTF-8."""
     cut = f"concat(' … (cut; ', octet_length({_VALUE}), ' bytes in all)')"
     some = LONGEST_PAYLOAD * 3 // 4
     text = f"if(char_length({_TEXT}) > {LONGEST_PAYLOAD}, concat(substring({_TEXT}, 1, {LONGEST_PAYLOAD}), {cut}), {_TEXT})"
@@ -187,14 +188,14 @@ def _shown() -> str:
 
 @dataclass(frozen=True)
 class _Parsed:
-    """Payloads that were read, good and bad."""
+    """Parsed payloads, with the tests that find malformed ones."""
 
     frame: DataFrame
     columns: st.StructType
     fields: dict[str, str]
     """The columns as SQL over the frame."""
     tests: list[Test]
-    """What may be wrong, in the order in which it is asked."""
+    """Tests for malformed records, in the order of their evaluation."""
 
 
 _ABSENT = (f"{_VALUE} is null", literal(NO_PAYLOAD))
@@ -203,7 +204,7 @@ _OF_TEXT = [_ABSENT, (is_blank(_TEXT), literal(EMPTY)), _NO_TEXT]
 
 
 def _json(taken: DataFrame, reading: Reading) -> _Parsed:
-    """Every record stands inside an object of ours: what is behind its end then breaks that, or hides ``end``."""
+    """Parse each record inside a wrapper object: text behind its end then breaks the wrapper, or hides ``end``."""
     wrapped = f.concat(f.lit(f'{{"{_RECORD}":'), f.col(_TEXT), f.lit(f',"{_END}":1}}'))
     end = st.StructField(_END, st.IntegerType())
     whole = st.StructType(
@@ -215,7 +216,7 @@ def _json(taken: DataFrame, reading: Reading) -> _Parsed:
     texts = f"from_json(concat('{{\"{_RECORD}\":', {_TEXT}, ',\"{_END}\":1}}'), '{_RECORD} map<string, string>, {_END} int')"
     there = {name: f"try_element_at(found.{_RECORD}, {literal(name)})" for name in reading.columns.names}
     why = f"case when found.{_RECORD} is null then {literal(NO_JSON)} else {_mistyped(reading.columns, there, fields, INSIDE)} end"
-    # What is blank breaks the object around it: only where that is broken need anybody look, and looking is dear.
+    # A blank payload breaks the wrapper: the expensive test for it runs only on broken ones.
     broken = first_of(
         [
             (is_blank(_TEXT), literal(EMPTY)),
@@ -233,7 +234,7 @@ def _json(taken: DataFrame, reading: Reading) -> _Parsed:
 
 
 def _mistyped(columns: st.StructType, there: Mapping[str, str], fields: Mapping[str, str], else_: str) -> str:
-    """Which fields have something that is not of their type, as a sentence in SQL."""
+    """A sentence, as SQL, about the fields with a value that is not of their type."""
     said = [
         f"if({there[column.name]} is not null and {fields[column.name]} is null, "
         f"{literal(f'{column.name} is no {column.dataType.simpleString().upper()}')}, null)"
@@ -267,14 +268,14 @@ def _csv(taken: DataFrame, reading: Reading) -> _Parsed:
 
 
 def _avro(taken: DataFrame, reading: Reading) -> _Parsed:
-    """What cannot be read has null in every field: spark-avro tells no more of it."""
+    """Parse Avro; a malformed record has null in every field, as spark-avro reports no reason."""
     assert reading.avro is not None
     body = f.expr(f"substring({_VALUE}, {reading.skip + 1})") if reading.skip else f.col(_VALUE)
     options = f.create_map(f.lit("mode"), f.lit("PERMISSIVE"))
     try:
         parsed = taken.select("*", f.call_function("from_avro", body, f.lit(reading.avro), options).alias(_READ))
         kind = parsed.schema[_READ].dataType
-    except Exception as error:  # what the JVM says of a schema has no type of its own here
+    except Exception as error:  # errors of the JVM about a schema have no type of their own here
         lines = [line.removeprefix(": ") for line in str(error).splitlines()]
         raise SettingsError(
             f"Spark cannot read Avro by this schema: {lines[min(1, len(lines) - 1)] if lines else ''}",
@@ -311,5 +312,5 @@ def _is_nested(kind: st.DataType) -> bool:
 
 
 def _sql_string(text: str) -> str:
-    """A text that the parser has to know when it plans; names in it are quoted, and may have any sign."""
+    """A string literal for arguments that the parser reads while planning; names in it may have any character."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

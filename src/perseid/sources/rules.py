@@ -1,4 +1,4 @@
-"""Rules that stop a job by its records as a whole: when too many are malformed, or too many late."""
+"""Rules that stop a job with too many malformed records, or too many late ones."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pydantic import Field
 from perseid.settings import Settings
 
 Counts = tuple[int, int]
-"""Of one batch: records, and those among them that the rule counts."""
+"""Counts of one batch: records, and those that the rule counts."""
 
 
 class StopRule(Settings):
-    """Stop a job whose records are malformed too often: that is no bad record, but a wrong topic or a new schema."""
+    """Stop a job with too many malformed records, as a wrong topic or a new schema causes."""
 
     share: float = Field(ge=0, lt=1, examples=[0.05])
     """The share of malformed records above which the job stops; 0 stops at the first."""
     of: int = Field(default=1000, gt=0)
-    """Records that count: the newest batches that together have as many. With fewer, nothing is said yet."""
+    """Minimum number of records to evaluate: the newest batches with this many in total. With fewer, the rule waits."""
 
     def counted(self, batches: Sequence[Counts]) -> list[Counts]:
-        """Of batches in their order, the last ones that the rule goes by; earlier ones can be forgotten."""
+        """The newest batches that the rule evaluates, in order; earlier ones can be dropped."""
         seen, kept = 0, []
         for read, bad in reversed(batches):
             if seen >= self.of:
@@ -31,7 +31,7 @@ class StopRule(Settings):
         return kept[::-1]
 
     def why_stop(self, batches: Sequence[Counts]) -> str | None:
-        """Why the job has to stop, as a sentence; None where it goes on."""
+        """The reason to stop the job, as a sentence; None to continue."""
         counted = self.counted(batches)
         read, bad = sum(read for read, _ in counted), sum(bad for _, bad in counted)
         if read < self.of or bad <= self.share * read:
@@ -40,12 +40,12 @@ class StopRule(Settings):
 
 
 class LateRule(StopRule):
-    """Stop a job whose records are late too often: the watermark is too far ahead, or its delay is too short."""
+    """Stop a job with too many late records: the watermark is too far ahead, or its delay is too short."""
 
     share: float = Field(ge=0, lt=1, examples=[0.5])
     """The share of late records above which the job stops; 0 stops at the first."""
     of: int = Field(default=1000, gt=0)
-    """Records that count: the newest batches in which as many reached the patterns. With fewer, nothing is said yet."""
+    """Minimum number of records that reached the patterns, in the newest batches. With fewer, the rule waits."""
 
     def why_stop(self, batches: Sequence[Counts]) -> str | None:
         counted = self.counted(batches)

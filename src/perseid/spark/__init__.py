@@ -1,1 +1,1 @@
-"""Perseid on Apache Spark: what runs inside the engine, and how patterns get there."""
+"""Run Perseid on Apache Spark: planning on the driver, and the tasks that executors run."""

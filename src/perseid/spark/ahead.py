@@ -1,11 +1,11 @@
-"""Rows whose event time lies too far beyond their arrival, rejected below the watermark.
+"""Reject rows with an event time too far beyond their arrival, below the watermark.
 
-The watermark follows the newest time of a stream and never goes back: one row dated 9999 makes all later rows late, also
-after a restart. The bound therefore applies below ``withWatermark``. A rejected row goes on without a time, so it moves no
-watermark and is no event; a column of its own has the time, so that it is counted and can be a row of the output.
+The watermark follows the newest time of a stream and never moves back: one row dated 9999 makes all later rows late,
+also after a restart. The bound therefore applies below ``withWatermark``. A rejected row passes with a null time, so it
+moves no watermark and is no event; a separate column has its time, so that it can be counted and returned as a row.
 
-A row arrives when its micro-batch begins. Spark stores that moment in the checkpoint with the offsets of the batch: a batch
-that runs again rejects the same rows.
+A row arrives when its micro-batch begins. Spark stores that moment in the checkpoint with the offsets of the batch: a
+retried batch rejects the same rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def bound_input(data: Any, time: Any, max_ahead: int | None, lateness: int | None) -> Any:
-    """Streaming DataFrames with the bound and, above it, the watermark; any other data as it is.
+    """Apply the bound and, above it, the watermark to streaming DataFrames; return any other data unchanged.
 
     ``data`` and ``time`` may be dicts by event type; ``max_ahead`` and ``lateness`` are microseconds.
     """
@@ -37,12 +37,12 @@ def bound_input(data: Any, time: Any, max_ahead: int | None, lateness: int | Non
         return data
     _require_no_watermark(data, max_ahead, lateness)
     if data.columns.count(time) != 1 or not isinstance(data.schema[time].dataType, st.TimestampType):
-        return data  # the detection rejects it, with the columns that there are
+        return data  # detection rejects it later, with the available columns
     return _rebuild(data, time, max_ahead, lateness)
 
 
 def mark_ahead(frame: DataFrame, time: str, max_ahead: int | None) -> DataFrame:
-    """A streaming DataFrame without the times that are too far ahead, which stand in a column of their own; no watermark."""
+    """Move times that are too far ahead from ``time`` to a separate column; set no watermark."""
     return frame if max_ahead is None else _rebuild(frame, time, max_ahead, None)
 
 
@@ -62,7 +62,10 @@ def _rebuild(frame: DataFrame, time: str, max_ahead: int | None, lateness: int |
 
 
 def _require_no_watermark(frame: DataFrame, max_ahead: int | None, lateness: int | None) -> None:
-    """Spark rejects a second watermark, and a bound above the first one protects nothing."""
+    """Raise if the frame has a watermark already, or if ``max_ahead`` is set without ``lateness``.
+
+    Spark rejects a second watermark, and a bound above the first one has no effect.
+    """
     marked = next((field.name for field in frame.schema.fields if DELAY in field.metadata), None)
     if marked is not None:
         what = "max_ahead" if max_ahead is not None else "lateness"

@@ -1,4 +1,4 @@
-"""Spark's types as Arrow's and back. pyspark has this too, but with other parameters in each of its versions."""
+"""Convert Spark types to Arrow types and back. pyspark's own conversion has other parameters in each version."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PAIRS: tuple[tuple[type[st.DataType], pa.DataType], ...] = (
 
 
 def to_arrow(data_type: st.DataType) -> pa.DataType | None:
-    """The Arrow type of a Spark type; None for what cannot cross to Python."""
+    """The Arrow type of a Spark type; None if the type cannot be transferred to Python."""
     match data_type:
         case st.DecimalType():
             return pa.decimal128(data_type.precision, data_type.scale)
@@ -44,7 +44,7 @@ def to_arrow(data_type: st.DataType) -> pa.DataType | None:
             return None if key is None or value is None else pa.map_(key, value)
         case st.StructType():
             fields = [(field.name, to_arrow(field.dataType)) for field in data_type.fields]
-            # Fields are told apart by name alone.
+            # Fields are identified by name alone.
             unclear = not fields or len(dict(fields)) < len(fields)
             return None if unclear or any(kind is None for _, kind in fields) else pa.struct(fields)
     return next((kind for spark, kind in _PAIRS if isinstance(data_type, spark)), None)
@@ -56,12 +56,12 @@ def arrow_types(frame: DataFrame) -> dict[str, pa.DataType]:
 
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:
-    """The Arrow schema of a Spark schema whose columns can all cross."""
+    """The Arrow schema of a Spark schema; every column must have an Arrow type."""
     return pa.schema([(field.name, to_arrow(field.dataType)) for field in schema])
 
 
 def to_spark(kind: pa.DataType) -> st.DataType:
-    """The Spark type of an Arrow type that a plan has for its output."""
+    """The Spark type of an Arrow type in the output of a plan."""
     is_ = pa.types
     if is_.is_decimal(kind):
         return st.DecimalType(kind.precision, kind.scale)

@@ -1,7 +1,7 @@
-"""The batch driver: filter, project, shuffle by key, step.
+"""Batch execution: filter, project, shuffle by key, and run the engine on each partition.
 
-Nothing runs until the caller acts on the DataFrame that comes back. No session is made, nothing is cached, and
-everything is said in DataFrame calls and in SQL printed from our own tree, so Spark Connect works too.
+Nothing runs before an action on the returned DataFrame. No session is created and nothing is cached. Only DataFrame
+calls and SQL printed from the typed tree are used, so Spark Connect works too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run_batch(projection: Projection, observation: Observation | None) -> DataFrame:
-    """The rows of the step: one for each partition, and rows that agree in the columns of the route are in one partition."""
+    """Output rows of the engine, which runs once per partition; rows with equal route columns share a partition."""
     from pyspark.sql import functions as f
 
     job, query = projection.job, projection.query
@@ -30,7 +30,7 @@ def run_batch(projection: Projection, observation: Observation | None) -> DataFr
     for one, frame, select, needed in zip(
         query.inputs, projection.frames, projection.selects, projection.needed, strict=True
     ):
-        # Rows without a time are dropped or, where somebody counts, kept whatever they are.
+        # Rows without a time are dropped or, if counters are observed, retained regardless of the filter.
         untimed = f"({time_text(frame)}) is null"
         if observation is None:
             conditions = [needed, f"not {untimed}"]
@@ -58,7 +58,7 @@ def run_batch(projection: Projection, observation: Observation | None) -> DataFr
 
 
 def observed(matches: DataFrame, observation: Observation, types: Sequence[str] = ()) -> DataFrame:
-    """Sum up, for somebody who asked, the rows that say what was counted; they are no matches."""
+    """Add the sums of the counter rows to the observation; return the matches alone."""
     from pyspark.sql import functions as f
 
     counted = f.col(quoted(HITS))

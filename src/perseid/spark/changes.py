@@ -1,4 +1,4 @@
-"""Changelogs of matches: what stands of them."""
+"""Fold changelogs of matches into current matches."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND")
 NO_MERGE = ("UNSUPPORTED_FEATURE.TABLE_OPERATION", "_LEGACY_ERROR_TEMP_2096")
-"""What Spark calls it where a table does not take MERGE; its first releases had no name for it."""
+"""Spark's error conditions for a table without MERGE; its first releases had no name for it."""
 WITHOUT_MERGE = ("parquet", "orc", "csv", "json", "text", "avro")
-"""Formats of Spark's own, none of which can take a row back."""
+"""Built-in formats of Spark, none of which supports MERGE."""
 
 
 def fold(changes: DataFrame) -> DataFrame:
-    """The matches that were told and not taken back."""
+    """The current matches of a changelog: emitted and not retracted."""
     last = last_changes(changes)
     if changes.isStreaming:
         raise UnsupportedError(
@@ -34,7 +34,7 @@ def fold(changes: DataFrame) -> DataFrame:
 
 
 def last_changes(changes: DataFrame) -> DataFrame:
-    """Of each match the last that was said of it; rows that were rejected say nothing of one."""
+    """The change with the highest revision of each match; rows of rejected events are left out."""
     from pyspark.sql import functions as f
 
     if not is_spark(changes):
@@ -55,14 +55,14 @@ def last_changes(changes: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class FoldInto:
-    """What ``foreachBatch`` is given: it folds each batch of a changelog into a table of what stands.
+    """A ``foreachBatch`` function that folds each batch of a changelog into a table of current matches.
 
-    A change counts where its revision is above that of the row it is about, so a batch that comes again changes nothing.
+    A change applies only if its revision is above that of the stored row, so a retried batch changes nothing.
     """
 
     table: str
     using: str | None = None
-    """The format in which to create the table where there is none."""
+    """Format for creating the table; None raises if the table does not exist."""
 
     def __post_init__(self) -> None:
         if self.using is not None and self.using.lower() in WITHOUT_MERGE:
@@ -72,7 +72,7 @@ class FoldInto:
             )
 
     def __call__(self, batch: DataFrame, _number: int) -> None:
-        # A batch that is asked for twice is searched, and counted, twice.
+        # Without caching, each action would run the search, and count its events, again.
         last = last_changes(batch).persist()
         try:
             self._prepare(last)
@@ -82,7 +82,7 @@ class FoldInto:
             last.unpersist()
 
     def _prepare(self, last: DataFrame) -> None:
-        """See that the table is there and has the columns of the changes."""
+        """Create a missing table in the format ``using``; raise if the table or a column of the changes is missing."""
         there = self._columns(last.sparkSession)
         if there is None and self.using is not None:
             last.limit(0).writeTo(self.table).using(self.using).create()
@@ -114,7 +114,7 @@ class FoldInto:
         from pyspark.errors import UnsupportedOperationException
         from pyspark.sql import functions as f
 
-        # Under names of ours: then those of the table need no qualifier, whatever the table is called.
+        # Internal names differ from all columns of the table, so those need no qualifier.
         sent = {name: f"{OURS}{i}" for i, name in enumerate(last.columns)}
         same = " and ".join(f"{name} = {sent[name]}" for name in NAMED_BY)
         newer, op = f"{sent[REVISION]} > {REVISION}", sent[OP]

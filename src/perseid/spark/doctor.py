@@ -1,7 +1,6 @@
-"""Whether executors have what detection needs: a tiny job asks every Python worker, and a report compares.
+"""Check the Python workers of a session: a small job probes each of them, and a report compares them.
 
-It works in a notebook as well as behind ``perseid doctor``, with Spark Connect as well as without: everything is
-said in DataFrame calls.
+It works in a notebook and behind ``perseid doctor``, with and without Spark Connect: it uses DataFrame calls only.
 """
 
 from __future__ import annotations
@@ -40,45 +39,45 @@ _LONGEST = 300
 
 @dataclass(frozen=True)
 class Place:
-    """One Python process, on the driver or on an executor, and what it has."""
+    """One Python process, on the driver or on an executor, and its installation."""
 
     host: str
     process: int
     folder: str
-    """Where it runs; tells executors of one host apart."""
+    """Working directory; distinguishes executors on one host."""
     python: str
     executable: str
     versions: Mapping[str, str | None]
-    """By package; None where it cannot be imported."""
+    """By package; None if the import fails."""
     errors: Mapping[str, str]
-    """By package: why it cannot be imported or run, where there is more to say than that it is missing."""
+    """Import or run error by package, unless the package is merely missing."""
     source: str | None = None
-    """Where perseid was loaded from."""
+    """Folder that perseid was loaded from."""
     cache: str | None = None
-    """Where compiled kernels are kept, or would be if it could be written."""
+    """Folder of the kernel cache, also if it is not writable."""
     writable: bool | None = None
     compiled: bool | None = None
-    """Whether kernels are machine code; None where perseid was not asked."""
+    """True if kernels are machine code; None if perseid was not probed."""
     plain: bool = False
-    """Whether ``PERSEID_NUMBA=0`` asks for kernels as plain Python."""
+    """True if ``PERSEID_NUMBA=0`` requests kernels as plain Python."""
     seconds: float | None = None
-    """How long it took until the first kernel had run; None on the driver, which only plans."""
+    """Duration until the first kernel had run; None on the driver, which only plans."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong, or worth knowing, and what to do about it."""
+    """A problem or a note, with the recommended action."""
 
     what: str
     do: str
     where: tuple[str, ...] = ()
     serious: bool = True
-    """Whether detection fails or crawls because of it."""
+    """True if detection fails or is very slow because of it."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found; ``print(report)`` says it in full."""
+    """Probed processes and findings; ``print(report)`` shows them in full."""
 
     driver: Place
     workers: tuple[Place, ...]
@@ -111,9 +110,9 @@ class Report:
 
 
 def examine(spark: SparkSession, *, tasks: int | None = None) -> Report:
-    """Ask every Python worker of the session what it has, and compare that with this process.
+    """Probe every Python worker of the session and compare it with this process.
 
-    Executors are reached by starting more tasks than there are places to run them; ``tasks`` says how many.
+    Executors are reached by starting more tasks than there are task slots; ``tasks`` sets their number.
     """
     driver = Place(**_probe(__version__, None)())
     workers: dict[tuple[str, int], Place] = {}
@@ -121,21 +120,21 @@ def examine(spark: SparkSession, *, tasks: int | None = None) -> Report:
     try:
         slots = 0
         for _ in range(_ROUNDS):
-            # Executors may still be registering: a round that ends with more of them than it began with is repeated.
+            # Executors may still be registering: repeat while the number of slots grows.
             before, slots = slots, _slots(spark)
             if before >= slots:
                 break
             for found in _ask(spark, tasks or min(2 * slots + 2, _MOST_TASKS)):
                 place = _place(found)
                 workers.setdefault((place.host, place.process), place)
-    except Exception as error:  # Whatever the job died of is the finding.
+    except Exception as error:  # The failure of the job is itself a finding.
         failure = error
     ordered = tuple(sorted(workers.values(), key=lambda worker: (worker.host, worker.folder, worker.process)))
     return Report(driver, ordered, tuple(findings(driver, ordered, failure)))
 
 
 def _slots(spark: SparkSession) -> int:
-    """How many tasks run at a time: a range has as many partitions unless it is told otherwise."""
+    """The number of task slots: by default a range has as many partitions."""
     return int(spark.range(10_000).selectExpr("spark_partition_id() as p").distinct().count())
 
 
@@ -151,15 +150,18 @@ def _ask(spark: SparkSession, tasks: int) -> Iterator[Found]:
         for batch in batches:
             if batch.num_rows:
                 yield pyarrow.RecordBatch.from_pydict({"found": [json.dumps(look())]})
-                time.sleep(0.2)  # So that one fast executor does not take the tasks of all.
+                time.sleep(0.2)  # Prevents one fast executor from taking all tasks.
 
     for row in spark.range(0, tasks, 1, tasks).mapInArrow(answer, "found string").collect():
         yield json.loads(row["found"])
 
 
 def _probe(expected: str, trial: bytes | None) -> Callable[[], Found]:
-    """The function that runs on executors. It uses nothing of this module, and as an inner function it travels by
-    value: an executor without perseid can run it too."""
+    """Return the probe that runs on executors.
+
+    It uses nothing of this module and, as an inner function, is pickled by value: an executor without perseid can run
+    it.
+    """
 
     def look() -> Found:
         import importlib
@@ -188,9 +190,7 @@ def _probe(expected: str, trial: bytes | None) -> Callable[[], Found]:
         }
         if versions["perseid"] is not None:
             found["source"] = os.path.dirname(importlib.import_module("perseid").__file__ or "")
-            if (
-                expected == versions["perseid"]
-            ):  # Another version is wrong enough; its kernels would be compiled in vain.
+            if expected == versions["perseid"]:  # A version mismatch is an error already; do not compile its kernels.
                 try:
                     found.update(importlib.import_module("perseid.spark.doctor").facts(trial))
                 except Exception as error:
@@ -201,14 +201,14 @@ def _probe(expected: str, trial: bytes | None) -> Callable[[], Found]:
 
 
 def _trial() -> bytes:
-    """A tiny plan as detection sends them to executors."""
+    """A tiny plan, pickled as detection sends plans to executors."""
     plan = compile_set([resolve(bind(parse_pattern("pattern trial match A a -> B b within 1 second")))])
     return pickle.dumps(engines()["sequence"].plan(plan, {}))
 
 
 @cache
 def facts(trial: bytes | None) -> Found:
-    """What only perseid itself can say of the process it runs in; a trial is run once, when its kernels are new."""
+    """Facts of this process that only an installed perseid can report; a trial runs once, before kernels are loaded."""
     from perseid.runtime import jit
 
     folder = jit.cache_folder()
@@ -226,7 +226,7 @@ def facts(trial: bytes | None) -> Found:
 
 
 def _tried(trial: bytes) -> float:
-    """How long a detection took that had to get its kernels first."""
+    """Seconds that a detection takes, including loading or compiling its kernels."""
     import numpy as np
 
     began = time.perf_counter()
@@ -240,7 +240,7 @@ def _tried(trial: bytes) -> float:
 
 
 def _place(found: Found) -> Place:
-    """A worker, with paths inside its executor's folder shortened: they often differ in nothing else."""
+    """A probed worker; paths below its working directory are relative, since they often differ in nothing else."""
     place = Place(**found)
     inside = place.folder.rstrip("/") + "/"
     return replace(
@@ -255,7 +255,7 @@ def _shortened(path: str, inside: str) -> str:
 
 
 def findings(driver: Place, workers: Sequence[Place], failure: Exception | None = None) -> Iterator[Finding]:
-    """What is wrong, and what is worth knowing."""
+    """Problems and notes from comparing the workers with the driver."""
     if failure is not None:
         yield _failed(failure)
     elif not workers:
@@ -322,7 +322,7 @@ _CAUSES = (
 
 
 def _failed(failure: Exception) -> Finding:
-    """The line of a long Java and Python trace that says what happened."""
+    """Finding of a failed job: a known cause, or the last error line of the Java and Python trace."""
     text = str(failure)
     told = [line.strip() for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception)\b.*: ", line)]
     for sign, do in _CAUSES:
@@ -336,7 +336,7 @@ def _failed(failure: Exception) -> Finding:
 
 
 def _alike(workers: Sequence[Place]) -> list[list[Place]]:
-    """Workers that differ in nothing but where they run."""
+    """Group workers that differ only in host, process, folder and duration."""
     groups: dict[str, list[Place]] = {}
     for worker in workers:
         same = replace(worker, host="", process=0, folder="", seconds=None)

@@ -1,4 +1,4 @@
-"""Rows made into others before the shuffle, where they lie: documents are read there, and only what is found goes on."""
+"""Convert documents to event rows before the shuffle, so that only extracted rows are shuffled."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def describe_table(frame: DataFrame, event_type: str | None) -> TableSchema:
-    """The schema of a DataFrame as it is."""
+    """The schema of a DataFrame, without the internal column of rows that are too far ahead."""
     fields = [field for field in frame.schema.fields if field.name != AHEAD]
     return TableSchema({field.name: describe_column(field.dataType) for field in fields}, event_type)
 
 
 def prepare_rows(stage: PrepareStage, frames: Sequence[DataFrame]) -> DataFrame:
-    """The rows that an engine makes of these DataFrames before the shuffle, with the columns of the stage."""
+    """Run an engine's ``prepare`` on these DataFrames before the shuffle; rows have the columns of the stage."""
     together = None
     for one, frame in zip(stage.inputs, frames, strict=True):
         rows = _prepare(stage, one, frame)
@@ -85,13 +85,13 @@ def _prepare(stage: PrepareStage, one: PrepareInput, frame: DataFrame) -> DataFr
 def _given(source: str | tuple[str, ...], types: Mapping[str, st.DataType]) -> str:
     """A column that the engine reads, as SQL."""
     if not isinstance(source, str):
-        # A row that is a document is written as XML where documents are read: the same text there as here.
+        # A row used as a document is converted to XML on the executor, to the same text as locally.
         return f"struct({', '.join(map(quoted, source))})"
-    # A column that is null throughout has no type that crosses; every row is a bad document.
+    # A column of nulls only has no Arrow type; cast to string, each of its rows is a bad document.
     return f"cast({quoted(source)} as string)" if isinstance(types[source], st.NullType) else quoted(source)
 
 
 def _identity(ids: Sequence[str], types: Mapping[str, st.DataType]) -> str:
-    """What makes a row of the table unique, as SQL."""
+    """Row identity as SQL: from the id columns, or from all columns if there are none."""
     own = {name: kind for name, kind in types.items() if name != AHEAD}
     return identity_text([(name, own[name]) for name in ids], list(own.items()))

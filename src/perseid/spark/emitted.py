@@ -1,4 +1,4 @@
-"""Rows that rules emit, out of the DataFrame of all that rules do."""
+"""Select the rows that rules emit from the action log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def select_emitted(actions: DataFrame, name: str, own: Sequence[str], types: Mapping[str, pa.DataType]) -> DataFrame:
-    """The rows emitted by one name: their time and key, and each value in a column of its own type."""
+    """Rows emitted under one name: the ``own`` columns, and each value in a column of its own type."""
     rows = actions.where((f.col("what") == "emitted") & (f.col("name") == name))
     values = [f.col("values")[column].try_cast(to_spark(kind)).alias(column) for column, kind in types.items()]
     return rows.select(*(f.col(quoted(column)) for column in own), *values)

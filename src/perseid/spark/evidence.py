@@ -15,8 +15,8 @@ _OWN = ("match_id", "pattern", "position")
 def explode_evidence(matches: DataFrame) -> DataFrame:
     """One row for each event that contributed to a match: ``match_id``, ``pattern``, ``position``, the event's columns.
 
-    ``matches`` is what ``detect`` gave for patterns that say ``evidence``; positions count from 0, in the order of
-    the match. A column of the events that is called like one of these three comes as ``event_match_id`` and so on.
+    ``matches`` is the output of ``detect`` for patterns that return ``evidence``; positions count from 0, in the order
+    of the match. An event column named like one of these three is renamed to ``event_match_id`` and so on.
     """
     from pyspark.sql import functions as f
     from pyspark.sql import types as st

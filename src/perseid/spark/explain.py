@@ -1,6 +1,6 @@
-"""What ``explain`` and ``why_not`` ask of Spark: how a detection would run, and a few events in hand.
+"""``explain`` and ``why_not`` on Spark: the execution of a query in words, and collected events.
 
-Explaining runs no job: it reads schemas and the same projection that a detection is made of.
+Explaining runs no job: it reads schemas and the projection that detection uses.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SAMPLE = 1_000
 
 
 def explain_query(plan: Plan, query: Query, data: SparkTables, disorder: str | None) -> str:
-    """How the query of a plan would run on Spark, in words; ``disorder`` says what is emitted before the watermark passes."""
+    """Describe how a query runs on Spark; ``disorder`` describes the handling of out-of-order events, if configured."""
     projection = project(query, data.evaluator)
     types = {name: column.meaning for name, column in data.columns.items()}
     rows: list[Row] = [
@@ -63,13 +63,13 @@ def explain_query(plan: Plan, query: Query, data: SparkTables, disorder: str | N
 
 
 def _search(query: Query, types: Mapping[str, Type]) -> list[Row]:
-    """What the engine says of its plan."""
+    """The engine's own description of its plan."""
     explain = engines()[query.engine].explain
     return [] if explain is None else explain(query.plan, types)
 
 
 def _stream(plan: Plan, query: Query, frames: Sequence[InputFrame], disorder: str | None) -> list[Row]:
-    """When a stream speaks, what it keeps, and what it leaves out."""
+    """Emission, retained state and rejected rows of a stream."""
     state = query.state
     delays = [delay_of(one) for one in frames]
     known = [delay for delay in delays if delay is not None]
@@ -132,7 +132,7 @@ def _describe_time(kind: st.DataType) -> str:
 
 
 def _types(plan: Plan, projection: Projection) -> list[Row]:
-    """The event types that steps name; where inputs are given by type, those of them that no input is of."""
+    """The event types that steps name and, if every input has a type, those without an input."""
     named = named_types(plan)
     if not named:
         return []
@@ -150,7 +150,7 @@ def _short(sql: str, one: InputFrame) -> str:
 
 
 def _evaluated(plan: Plan, evaluator: SqlEvaluator, projection: Projection) -> list[Row]:
-    """Conditions of one event, by where they are evaluated."""
+    """Event-local predicates, by place of evaluation."""
     rows = [*_catalyst(evaluator, projection), *_executors(plan, projection)]
     if rows:
         return rows
@@ -158,7 +158,7 @@ def _evaluated(plan: Plan, evaluator: SqlEvaluator, projection: Projection) -> l
 
 
 def _catalyst(evaluator: SqlEvaluator, projection: Projection) -> list[Row]:
-    """Conditions Spark decides before anything moves, each with its SQL."""
+    """Predicates that Catalyst evaluates before the shuffle, with their SQL, and computed columns."""
     rows: list[Row] = []
     for predicate in projection.query.predicates:
         text = print_expr(predicate.expr)
@@ -173,7 +173,7 @@ def _catalyst(evaluator: SqlEvaluator, projection: Projection) -> list[Row]:
 
 
 def _executors(plan: Plan, projection: Projection) -> list[Row]:
-    """Conditions of one event that are asked on the executors, and why."""
+    """Event-local predicates that are evaluated on the executors, with the reason."""
     rows: list[Row] = []
     in_catalyst = {predicate.id for predicate in projection.query.predicates}
     for predicate in plan.predicates:
@@ -194,7 +194,7 @@ def _earlier(plan: Plan) -> list[Row]:
 
 
 def _dropped(plan: Plan, projection: Projection) -> list[Row]:
-    """Which rows never reach the shuffle."""
+    """Rows that are dropped before the shuffle."""
     rows: list[Row] = []
     for one, needed in zip(projection.frames, projection.needed, strict=True):
         where = f"of {one.event_type}: " if one.event_type is not None else ""
@@ -214,7 +214,7 @@ def _shuffle(projection: Projection) -> str:
 
 
 def _crossing(projection: Projection) -> str:
-    """The columns of a row when it leaves Spark's memory for Python's."""
+    """The columns that are transferred from the JVM to Python."""
     job = projection.job
     parts = ["time, kind and identity"]
     if job.predicates:
@@ -231,11 +231,14 @@ def _crossing(projection: Projection) -> str:
     return "; ".join(parts)
 
 
-# events in hand
+# Collected events
 
 
 def collect_rows(tables: Sequence[DeclaredTable], key: Key, most: int) -> dict[str | None, pa.Table] | None:
-    """The rows of one key by their event type, collected; None where they are more than that many."""
+    """Collect the rows of one key by event type; None if there are more than ``most``.
+
+    If the key has no rows, a sample of all keys is collected, so that a message can name existing keys.
+    """
     inputs = inputs_of(tables)
     for one in inputs:
         if getattr(one.frame, "isStreaming", False):
@@ -245,12 +248,12 @@ def collect_rows(tables: Sequence[DeclaredTable], key: Key, most: int) -> dict[s
             )
     found = _gathered(inputs, key, most + 1)
     if not _count(found) and key:
-        found = _gathered(inputs, {}, _SAMPLE)  # to name keys that there are
+        found = _gathered(inputs, {}, _SAMPLE)  # to name existing keys
     return None if _count(found) > most else found
 
 
 def untimed(tables: Sequence[DeclaredTable]) -> list[str]:
-    """A sentence for each input with rows that are left out because nothing says when they happened."""
+    """A sentence for each input with rows that are left out because they have no readable time."""
     sentences = []
     for one in inputs_of(tables):
         read = time_text(one)
@@ -279,7 +282,7 @@ def _count(tables: Mapping[str | None, pa.Table]) -> int:
 
 
 def _collected(one: InputFrame, key: Key, types: Mapping[str, st.DataType], most: int) -> pa.Table:
-    """The rows of a key that have a time, as an Arrow table: times in it do not depend on anybody's zone."""
+    """The rows of a key that have a time, as an Arrow table: its times do not depend on the session's time zone."""
     from pyspark.sql import functions as f
 
     frame = one.frame.where(f"({time_text(one)}) is not null")

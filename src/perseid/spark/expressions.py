@@ -1,18 +1,19 @@
-"""Event-local expressions as Spark SQL text, worth what the reference evaluator says they are worth.
+"""Lower event-local expressions to Spark SQL with the values of the reference evaluator.
 
-The text is printed from the typed tree, never from what a user wrote. It gives the same values whatever the session's
-time zone, ``spark.sql.ansi.enabled`` and string escaping are, and it cannot raise on any row: times are computed as
-microseconds since 1970 UTC, and everything that may overflow or fail to parse goes through a ``try_`` function or a
-guard. Integers are bigint and floats are double from the moment a column is read.
+The text is printed from the typed tree, never from user text. Its values do not depend on the session's time zone,
+``spark.sql.ansi.enabled`` or string escaping, and it raises on no row: times are computed as microseconds since 1970
+UTC, and everything that may overflow or fail to parse goes through a ``try_`` function or a guard. Integers are bigint
+and floats are double from the moment a column is read.
 
-What Spark cannot say exactly is left to Python (the answer is None): text of doubles and their long decimals (before
-Java 19 ``toString`` does not give the shortest digits), ``like`` with a pattern that is no literal (Spark's matching
-backtracks, and a hostile event could choose the pattern), comparisons that need more than 38 digits, and branches of
-different kinds where the reference would keep the kind of the branch taken. Three things are said although the last
-digit may differ: ``ln``, ``log10``, ``exp``, ``power``, ``distance_km`` and ``angle`` are Java's and not C's; ``upper`` and
-``lower`` know the Unicode of their own version; ``round`` of a double starts from the digits Java gives it.
+Expressions that Spark cannot evaluate exactly are left to Python (the result is None): text of doubles and their long
+decimals (before Java 19 ``toString`` does not give the shortest digits), ``like`` with a pattern that is no literal
+(Spark's matching backtracks, and an adversarial event could choose the pattern), comparisons that need more than 38
+digits, and branches of different kinds where the reference returns the kind of the branch taken. Three groups are
+lowered although the last digit may differ: ``ln``, ``log10``, ``exp``, ``power``, ``distance_km`` and ``angle`` are
+Java's and not C's; ``upper`` and ``lower`` use the Unicode version of the JVM; ``round`` of a double starts from the
+digits Java gives it.
 
-Here is the way through the tree; what each node is in SQL stands in :mod:`perseid.spark.sql`.
+This module walks the tree; :mod:`perseid.spark.sql` has the SQL of each node.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from perseid.spark.sql.pieces import CannotSayError, Names, Sql, boolean, intege
 from perseid.spark.sql.strings import concatenated, like
 
 MAX_TEXT = 100_000
-"""A longer text costs Spark more to plan than the JVM saves at run time."""
+"""Limit in characters: planning a longer text costs Spark more than the JVM saves at run time."""
 
 
 def sql_text(
@@ -64,10 +65,10 @@ def sql_text(
     type: str | None,
     event_type: str | None = None,
 ) -> str | None:
-    """Spark SQL for an expression over the columns of one event; None where only Python can say it.
+    """Spark SQL for an expression over the columns of one event; None if only Python can evaluate it.
 
     ``time`` and ``type`` are the columns behind ``time()`` and ``type()``; without a type column, ``type()`` is
-    ``event_type``. Moments in the columns are taken to lie in the years 1 to 9999, as they do for the reference.
+    ``event_type``. Timestamps in the columns are assumed to be in the years 1 to 9999, as in the reference.
     """
     found = lower_expression(expr, columns, time, type, event_type)
     return None if found is None else found.text
@@ -81,20 +82,20 @@ def predicate_text(
     type: str | None,
     event_type: str | None = None,
 ) -> str | None:
-    """A condition as Spark SQL that is true or false and never null; None where only Python can say it."""
+    """A condition as Spark SQL that is true or false and never null; None if only Python can evaluate it."""
     found = lower_expression(expr, columns, time, type, event_type)
     return None if found is None else condition_text(found)
 
 
 def condition_text(sql: Sql) -> str:
-    """A condition that is true or false and never null; only true is true, so one of another kind is false."""
+    """A condition as SQL, true or false and never null; a condition that is not boolean is false."""
     return f"coalesce({sql.text}, false)" if isinstance(sql.type, t.Boolean) else "false"
 
 
 def lower_expression(
     expr: Expr, columns: Mapping[str, st.DataType], time: str, type_: str | None, event_type: str | None
 ) -> Sql | None:
-    """Spark SQL for an expression, with its type; None where only Python can say it."""
+    """Spark SQL for an expression, with its type; None if only Python can evaluate it."""
     try:
         found = _Writer(columns, time, type_, event_type).write(expr)
     except CannotSayError:
@@ -103,7 +104,7 @@ def lower_expression(
 
 
 class _Writer:
-    """Writes one expression, from its leaves to its root, with the types of its parts in hand."""
+    """Lowers one expression bottom-up, with the types of its parts."""
 
     def __init__(
         self, columns: Mapping[str, st.DataType], time: str, type_: str | None, event_type: str | None
@@ -196,7 +197,7 @@ class _Writer:
         return function(self.names, expr, args)
 
     def own(self, expr: Call) -> Sql:
-        """The time and type of the event itself; those of a step are not this event's to say."""
+        """``time()`` and ``type()`` of the event itself; with an argument they belong to a step and are not lowered."""
         if expr.args:
             raise CannotSayError
         name, kind = (self.time, t.Timestamp) if expr.name == "time" else (self.type, t.String)
@@ -214,7 +215,7 @@ def _signed(text: str, negated: bool) -> Sql:
 
 
 def _chain(expr: Expr, op: str) -> list[Expr]:
-    """``x and y and z`` as [x, y, z]: both sides of the same sign, however they were grouped."""
+    """Flatten one operator: ``x and y and z`` as [x, y, z], regardless of grouping."""
     if isinstance(expr, Binary) and expr.op == op:
         return _chain(expr.left, op) + _chain(expr.right, op)
     return [expr]

@@ -1,7 +1,7 @@
-"""The hashes of :mod:`perseid.semantics.hashing` as Spark SQL, so that the JVM makes them.
+"""The hashes of :mod:`perseid.semantics.hashing` as Spark SQL, computed in the JVM.
 
-A column is its name (or the path to a field) and its type. The text depends on neither the ANSI mode, the time zone
-nor the collation in force. A VARIANT is hashed as its JSON text; what no expression can read counts as null.
+A column is its name (or the path of a field) and its type. The hash depends on neither the ANSI mode, the time zone nor
+the collation of the session. A VARIANT is hashed as its JSON text; a value that no expression can read counts as null.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Column: TypeAlias = "tuple[str | tuple[str, ...], st.DataType]"
 
 
 def hash_text(columns: Sequence[Column], leading: int | None = None) -> str:
-    """``hash_values`` of these columns as an expression, ``leading`` being one more word before them."""
+    """``hash_values`` of these columns as SQL, with ``leading`` as an additional first word."""
     return _hash([(_quoted(name), kind) for name, kind in columns], leading, 0)
 
 
@@ -54,9 +54,9 @@ def _hash(columns: Sequence[tuple[str, st.DataType]], leading: int | None, depth
 
 
 def _canonical(text: str, kind: st.DataType, depth: int) -> str | None:
-    """What ``xxhash64`` is given for a value; None where every value counts as null.
+    """The argument of ``xxhash64`` for a value; None if every value of the type counts as null.
 
-    It takes timestamps and intervals by their microseconds, and all zeros and NaNs of a double alike, by itself.
+    ``xxhash64`` hashes timestamps and intervals by their microseconds, and all zeros and all NaNs of a double alike.
     """
     match kind:
         case st.LongType() | st.DoubleType() | st.TimestampType() | st.TimestampNTZType() | st.BinaryType():
@@ -70,7 +70,7 @@ def _canonical(text: str, kind: st.DataType, depth: int) -> str | None:
         case st.DateType():
             return f"cast(unix_date({text}) as bigint)"
         case st.StringType() | st.CharType() | st.VarcharType():
-            # By its bytes: a collation would hash its own form of the text.
+            # As bytes: a collation would hash its own form of the text.
             return text if kind == st.StringType() else f"cast({text} as binary)"
         case st.DecimalType():
             return f"try_cast({text} as string)"  # plain cast writes exponents where ANSI is off

@@ -1,7 +1,7 @@
-"""Rows per event type, and warnings about input that has no match: read from counters, never from the data.
+"""Rows per event type, and warnings about input without matches, from counters and never from the data.
 
-Executors count the rows of each type that a pattern names while they step. The driver reads the sums where counters are
-read: from an ``Observation`` after a batch, and from the progress of a stream. No job runs for it.
+Executors count the rows of each event type that a pattern names. The driver reads the sums with the other counters:
+from an ``Observation`` after a batch, and from the progress of a stream. No additional job runs.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from pyspark.sql import Observation
 
 BY_TYPE, REQUIRED = "by_type", "required_types"
-"""In a stream's counters: the counts of each call, and the types as JSON."""
+"""Fields of a stream's counters: the counts of each call, and the types as JSON."""
 Fields: TypeAlias = Mapping[str, Any]
-"""What Spark tells by name: parsed JSON, or the fields of a row."""
+"""Named values from Spark: parsed JSON, or the fields of a row."""
 
 _REQUIRED: WeakKeyDictionary[Observation, dict[str, Sequence[str]]] = WeakKeyDictionary()
-"""By ``Observation``: the types that each pattern requires."""
+"""Event types that each pattern requires, by ``Observation``."""
 
 
 # Batch
 
 
 def remember(observation: Observation, required: Mapping[str, Sequence[str]]) -> None:
-    """Keep the types that patterns require until the counters of the observation are read."""
+    """Store the event types that patterns require until the counters of the observation are read."""
     _REQUIRED[observation] = dict(required)
 
 
 def read_observation(observation: Observation) -> dict[str, int]:
-    """The counters of a batch, after an action on it; warns of input that has no match."""
+    """Return the counters of a batch, after an action on it; warn about input without matches."""
     counted = {name: int(value) for name, value in observation.get.items()}
     by_type = {name.removeprefix(OF_TYPE): many for name, many in counted.items() if name.startswith(OF_TYPE)}
-    # The filter drops rows before they are counted: a count of 0 does not say that the input has no rows.
+    # The filter drops rows before they are counted: a count of 0 does not imply an empty input.
     read = counted.get("events", 0) or None
     warn_of_input(_REQUIRED.get(observation, {}), by_type, counted.get("bad", 0), read)
     return counted
@@ -49,13 +49,13 @@ def read_observation(observation: Observation) -> dict[str, int]:
 
 
 def types_as_text(query: Query) -> str:
-    """The types of a query as JSON, which travels with the metrics of a stream; ``idle``: a clock is a source too."""
+    """The event types of a query as JSON for the metrics of a stream; ``idle`` is true if a clock is a source too."""
     required = dict(query.required_types)
     return json.dumps({"named": query.event_types, "required": required, "idle": query.state.idle is not None})
 
 
 def read_types(counted: Iterable[Fields]) -> tuple[dict[str, int], dict[str, list[str]], bool]:
-    """Rows of each type over some batches, the types that each pattern requires, and if a clock is a source too."""
+    """Rows by type over some batches, the types that each pattern requires, and true if a clock is a source too."""
     sums: dict[str, int] = {}
     required: dict[str, list[str]] = {}
     idle = False
@@ -73,9 +73,9 @@ def read_types(counted: Iterable[Fields]) -> tuple[dict[str, int], dict[str, lis
 def missing_input(
     required: Mapping[str, Sequence[str]], by_type: Mapping[str, int], bad: int, read: int | None, ahead: int = 0
 ) -> list[str]:
-    """Sentences about input that has no match; ``read`` is the number of rows, None if it is unknown.
+    """Sentences about input without matches; ``read`` is the number of rows, None if it is unknown.
 
-    The sentences have no counts, so that a repeated warning has the same text.
+    The sentences contain no counts, so that a repeated warning has the same text.
     """
     if not required or read == 0:
         return []
@@ -113,6 +113,6 @@ def _quote(names: Iterable[str]) -> str:
 def warn_of_input(
     required: Mapping[str, Sequence[str]], by_type: Mapping[str, int], bad: int, read: int | None, ahead: int = 0
 ) -> None:
-    """Warn, once for each sentence and calling line, of input that has no match."""
+    """Warn, once for each sentence and calling line, about input without matches."""
     for sentence in missing_input(required, by_type, bad, read, ahead):
         warn(sentence, InputWarning)

@@ -1,7 +1,7 @@
-"""A declared stream of DataFrames as what is known of each: its columns, which of them mean what, and their types.
+"""The DataFrames of a declared stream: their columns, column roles and types.
 
-Columns are read by SQL text. Names that text cannot say, and names that mean another column in patterns, get a name
-of ours in a frame of our own; the caller's frame is never touched.
+Columns are read by SQL text. A name that SQL text cannot express, or that means another column in patterns, gets an
+internal name in a derived DataFrame; the caller's DataFrame is unchanged.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 DELAY = "spark.watermarkDelayMs"
-"""Where a column's metadata says that it carries a watermark."""
+"""Metadata key of a column with a watermark."""
 _DENSE = 2**33
-"""Below this many seconds doubles lie closer together than microseconds."""
+"""Below this many seconds adjacent doubles are less than a microsecond apart."""
 
 
 @dataclass(frozen=True)
@@ -39,26 +39,26 @@ class InputFrame:
 
     frame: DataFrame
     event_type: str | None
-    """The type of all its events, where it is one of several inputs."""
+    """The type of all its events, if it is one of several inputs."""
     time: str
     type: str | None
     id: tuple[str, ...]
     order_by: tuple[str, ...]
     columns: Mapping[str, st.DataType]
-    """By the name patterns use."""
+    """Type by the name patterns use."""
     names: Mapping[str, str]
-    """Where the name in ``frame`` is another: by the name patterns use."""
+    """Name in ``frame`` by the name patterns use, if they differ."""
     own: tuple[tuple[str, str, st.DataType], ...]
     """The caller's columns: name, name in ``frame``, type."""
     has_ahead: bool = False
-    """The frame has the times of rows that are too far ahead in a column of their own."""
+    """True if a column of the frame has the times of rows that are too far ahead."""
 
     def text(self, name: str) -> str:
         """A column as SQL."""
         return quoted(self.names.get(name, name))
 
     def record_text(self, names: Sequence[str] | None = None) -> str:
-        """These columns of the caller, or all, as JSON, as SQL; with the time also where it is too far ahead."""
+        """The given columns of the caller, or all, as JSON in SQL; includes a time that is too far ahead."""
         own = {name: here for name, here, _ in self.own}
         texts = []
         for name in own if names is None else names:
@@ -68,7 +68,7 @@ class InputFrame:
 
 
 def inputs_of(tables: Sequence[DeclaredTable]) -> list[InputFrame]:
-    """Every DataFrame of a declared stream, checked for the columns that were named."""
+    """Every DataFrame of a declared stream, with the declared columns validated."""
     return [_input(table) for table in tables]
 
 
@@ -105,7 +105,7 @@ def _input(table: DeclaredTable) -> InputFrame:
 
 
 def _framed(frame: DataFrame, fields: list[str], renamed: Mapping[str, str]) -> tuple[DataFrame, dict[str, str]]:
-    """The frame with every column under a name that SQL can say, keys also under the name patterns use."""
+    """The frame with every column under a name that SQL text can express, and keys also under the name patterns use."""
     lower = Counter(name.lower() for name in fields)
     taken = {name.lower() for name in renamed}
     here = {
@@ -125,7 +125,7 @@ def ahead_column(one: InputFrame) -> str:
 
 
 def types_of(inputs: Sequence[InputFrame]) -> tuple[dict[str, t.Type], dict[str, st.DataType]]:
-    """The columns of all inputs with their types; a name may not have two kinds of values."""
+    """The columns of all inputs with their types; raises if the types of a column have no common type."""
     names = dict.fromkeys(name for one in inputs for name in one.columns)
     found = {name: shared_type(name, inputs) for name in names}
     return {name: both[0] for name, both in found.items()}, {name: both[1] for name, both in found.items()}
@@ -158,7 +158,7 @@ def column_types(tables: Sequence[DeclaredTable]) -> dict[str, t.Type]:
 
 
 def _spark_of(type_: t.Type) -> st.DataType | None:
-    """The widest Spark type that a type stands for."""
+    """The widest Spark type of a Perseid type; None without one."""
     match type_:
         case t.Integer():
             return st.LongType()
@@ -191,7 +191,7 @@ def _spark_of(type_: t.Type) -> st.DataType | None:
     return None
 
 
-# Text
+# SQL text
 
 
 def quoted(name: str) -> str:
@@ -199,14 +199,14 @@ def quoted(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A string that no setting of the parser reads differently."""
+    """A string literal that parses alike under every parser setting."""
     if text.isascii() and text.isalnum():
         return f"'{text}'"
     return f"cast(X'{text.encode().hex()}' as string)"
 
 
 def type_text(data_type: st.DataType) -> str:
-    """A type as SQL; what a type calls itself leaves out fields, and quotes none."""
+    """A type as SQL; ``simpleString`` leaves out fields and quotes no names."""
     match data_type:
         case st.ArrayType():
             return f"array<{type_text(data_type.elementType)}>"
@@ -221,7 +221,7 @@ def type_text(data_type: st.DataType) -> str:
 
 
 def column_text(one: InputFrame, name: str, target: st.DataType) -> str:
-    """A column of the stream as SQL of the type that all inputs share; null where this one has no such column."""
+    """A column of the stream as SQL, in the type that all inputs share; null if this input lacks the column."""
     kind = one.columns.get(name)
     if kind is None:
         return f"cast(null as {type_text(target)})"
@@ -234,7 +234,7 @@ def column_text(one: InputFrame, name: str, target: st.DataType) -> str:
 
 
 def field_type(parts: Sequence[str], types: Mapping[str, st.DataType]) -> st.DataType | None:
-    """The type at the end of a path, where there is one."""
+    """The type at the end of a path; None if the path does not exist."""
     kind = types.get(parts[0])
     for part in parts[1:]:
         kind = kind[part].dataType if isinstance(kind, st.StructType) and part in kind.names else None
@@ -242,7 +242,7 @@ def field_type(parts: Sequence[str], types: Mapping[str, st.DataType]) -> st.Dat
 
 
 def key_text(one: InputFrame, parts: Sequence[str], column: st.DataType) -> str:
-    """A key as SQL, of a column of this type: one value for all NaN and one for both zeros, as keys are compared by value."""
+    """A key as SQL: one value for all NaN and one for both zeros, since keys are compared by value."""
     kind = field_type(parts, {parts[0]: column})
     assert kind is not None
     if parts[0] not in one.columns:
@@ -255,7 +255,7 @@ def key_text(one: InputFrame, parts: Sequence[str], column: st.DataType) -> str:
 
 
 def time_text(one: InputFrame) -> str:
-    """The time in microseconds; null where there is none, and outside the years 1 to 9999."""
+    """The time in microseconds as SQL; null if it is missing or outside the years 1 to 9999."""
     kind, here = one.columns[one.time], one.text(one.time)
     match kind:
         case st.TimestampType() | st.TimestampNTZType() | st.DateType():
@@ -263,8 +263,8 @@ def time_text(one: InputFrame) -> str:
         case st.IntegralType():
             found = f"try_multiply(cast({here} as bigint), 1000000L)"
         case st.DoubleType() | st.FloatType():
-            # The shortest digits a double is written with are what people mean: where a whole number of microseconds
-            # divided gives the double back, it is that number. Others have no more digits than this decimal.
+            # A double represents its shortest decimal digits: if a whole number of microseconds, divided by a million,
+            # gives the double, it is that number. Other doubles have no more digits than this decimal.
             seconds = f"cast({here} as double)"
             near = f"rint({seconds} * 1000000D)"
             exact = f"try_multiply(try_cast({seconds} as decimal(38, 18)), cast(1000000 as decimal(8, 0)))"
@@ -285,12 +285,12 @@ def time_text(one: InputFrame) -> str:
                 hint="A time is a timestamp, a date, an ISO 8601 text, or a number of seconds since 1970.",
             )
     if isinstance(kind, st.StringType):
-        return found  # what is read from text lies in these years
+        return found  # times parsed from text are in these years
     return f"case when {found} between {v.EARLIEST}L and {v.LATEST}L then {found} end"
 
 
 def _moment(kind: st.DataType, text: str) -> str:
-    """A moment in microseconds; one without a zone is UTC, whatever the session's zone is."""
+    """A timestamp or date in microseconds as SQL; without a zone it is UTC, regardless of the session's zone."""
     if isinstance(kind, st.TimestampType):
         return f"unix_micros({text})"
     if isinstance(kind, st.DateType):
@@ -305,39 +305,39 @@ def type_column_text(one: InputFrame) -> str:
         return literal(one.event_type)
     kind, here = one.columns[one.type], one.text(one.type)
     if isinstance(kind, st.StringType):
-        # Types are compared by their bytes, whatever the column's collation is.
+        # Types are compared by their bytes, regardless of the column's collation.
         return here if kind == st.StringType() else f"collate({here}, 'UTF8_BINARY')"
     return f"try_cast({here} as string)"
 
 
 def of_type_text(one: InputFrame, event_type: str) -> str:
-    """Is the event of this type?"""
+    """Condition, as SQL, that the event is of this type."""
     if one.type is None:
         return "true" if one.event_type == event_type else "false"
     return f"{type_column_text(one)} = {literal(event_type)}"
 
 
 def identity_column_text(one: InputFrame, ids: Sequence[str]) -> str:
-    """What makes an event this event; among several inputs, its type too, since each numbers its own events."""
+    """Event identity as SQL; with several inputs it includes the type, since each input numbers its own events."""
     here = {name: (alias, data_type) for name, alias, data_type in one.own}
-    # Without ids, the order is that of the caller's names, whatever we call the columns.
+    # Without ids, columns are hashed in the order of the caller's names, not of internal ones.
     found = identity_text([here[name] for name in ids], []) if ids else hash_text([here[name] for name in sorted(here)])
     return found if one.event_type is None else f"xxhash64({found}, {literal(one.event_type)}, 0L)"
 
 
 def delay_of(one: InputFrame) -> int | None:
-    """Milliseconds that an input's watermark is behind its newest event; None where it has none."""
+    """Milliseconds that an input's watermark is behind its newest event; None without a watermark."""
     found = time_field(one).metadata.get(DELAY)
     return None if found is None else int(found)
 
 
 def time_field(one: InputFrame) -> st.StructField:
-    """The field of an input's schema that has its time."""
+    """The schema field of an input's time column."""
     name = next(here for there, here, _ in one.own if there == one.time)
     field: st.StructField = one.frame.schema[name]
     return field
 
 
 def longest_delay(inputs: Sequence[InputFrame]) -> int:
-    """Of all watermarks, in milliseconds."""
+    """The longest watermark delay of the inputs, in milliseconds."""
     return max(delay_of(one) or 0 for one in inputs)

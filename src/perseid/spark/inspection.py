@@ -1,4 +1,4 @@
-"""What lies in a checkpoint, in words: read with Spark's own reader of state, changed by nobody."""
+"""Describe the states in a checkpoint, read through Spark's state data source without changing them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Inspection:
 
 
 def inspect(session: SparkSession, checkpoint: str) -> Inspection:
-    """Read the states in a checkpoint; no query needs to run, and none is disturbed."""
+    """Read the states in a checkpoint; needs no running query and does not affect one."""
     found = states(session, checkpoint)
     if found is None:
         raise _unreadable(checkpoint, "no batch of it has ended")
@@ -68,11 +68,11 @@ def inspect(session: SparkSession, checkpoint: str) -> Inspection:
 
 
 def states(session: SparkSession, checkpoint: str) -> list[bytes] | None:
-    """What the shards of a stream keep; None where no batch has ended yet, so that there is nothing to read."""
+    """The stored states of a stream's shards; None if no batch has ended yet."""
     try:
-        _ = session.streams.active  # a session that never had a stream cannot read state until somebody asks for them
+        _ = session.streams.active  # a session that never had a stream cannot read state before this access
         rows = session.read.format("statestore").load(checkpoint).selectExpr("value.groupState.body as body").collect()
-    except Exception as error:  # Spark has its own for every way in which a folder is no checkpoint
+    except Exception as error:  # Spark raises a different type for each way in which a folder is no checkpoint
         if _NO_BATCH in str(error):
             return None
         raise _unreadable(checkpoint, first_words(error)) from None
@@ -84,7 +84,7 @@ _DAMAGED = "CANNOT_LOAD_STATE_STORE"
 
 
 def first_words(error: BaseException) -> str:
-    """The first line that says anything: the bridge to Java begins with the name of a call."""
+    """The first informative line: errors of the bridge to Java begin with the name of a call."""
     lines = [
         line for line in str(error).strip().splitlines() if not line.startswith("An error occurred while calling ")
     ]

@@ -1,7 +1,7 @@
-"""Rows made into others before the shuffle, where they lie: an engine's ``prepare`` on executors.
+"""Run an engine's ``prepare`` on executors, before the shuffle.
 
-Batch and stream are the same: a function over Arrow batches without state. On a stream the time keeps the watermark that the
-caller set below.
+Batch and stream run the same stateless function over Arrow batches. On a stream the time column retains the watermark
+that the caller set below.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Numbers: TypeAlias = IntArray | Sequence[int]
-"""Numbers of rows."""
+"""Row indices."""
 
 
 @dataclass(frozen=True)
 class PrepareJob(Sent):
-    """The ``prepare`` of an engine, as the function that ``mapInArrow`` is given."""
+    """The ``prepare`` of an engine as a ``mapInArrow`` function."""
 
     kept: tuple[str, ...]
-    """Columns that go on as they are."""
+    """Columns that pass unchanged."""
     schema: pa.Schema
     engine: Engine
     plan: object
     given: Mapping[str, str]
-    """The columns that the engine reads: its names, and their names here."""
+    """Input column by the engine's column name."""
     time: str | None = None
     """The time column, which is null in bad rows."""
     wrong: str | None = None
     """The column with the reason of a bad row."""
     ahead: str | None = None
-    """The column with the time of rows that are too far ahead: they go on unread, one row each."""
+    """The column with the time of rows that are too far ahead: they bypass ``prepare``, one row each."""
     payload: str | None = None
-    """The column that has the body of such a row, as text; null in all other rows."""
+    """The column with the body of such a row as text; null in all other rows."""
     body: str | None = None
-    """The column of the input with that body."""
+    """The input column with that body."""
     version: str = __version__
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function that ``mapInArrow`` is given."""
+        """Prepare the rows of each batch."""
         assert self.engine.prepare is not None
         for batch in batches:
             own = batch
@@ -72,7 +72,7 @@ class PrepareJob(Sent):
         settle()
 
     def rows(self, batch: pa.RecordBatch, at: Numbers, columns: Mapping[str, pa.Array]) -> Iterator[pa.RecordBatch]:
-        """Some rows of a batch, with further columns; columns of the schema that neither has are null."""
+        """The rows of a batch at these indices, with further columns; columns of the schema in neither are null."""
         if not len(at):
             return
         numbers = pa.array(at, pa.int64())
@@ -82,7 +82,7 @@ class PrepareJob(Sent):
         yield from pa.table(whole, schema=self.schema).to_batches(max_chunksize=65_536)
 
     def _unread(self, batch: pa.RecordBatch, at: Numbers) -> Iterator[pa.RecordBatch]:
-        """Rows that are too far ahead, as they are."""
+        """Rows that are too far ahead, without ``prepare``; their body becomes text."""
         if self.payload is None or self.body is None or not len(at):
             yield from self.rows(batch, at, {})
             return
@@ -94,7 +94,7 @@ class PrepareJob(Sent):
 
 
 def watched(made: DataFrame, frame: DataFrame) -> DataFrame:
-    """With the watermarks that the caller set below: the function in between hides them."""
+    """Restore the watermarks of ``frame``, which the Python function hides."""
     delays = {field.name: field.metadata[DELAY] for field in frame.schema.fields if DELAY in field.metadata}
     if not any(name in delays for name in made.columns):
         return made

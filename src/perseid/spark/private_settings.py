@@ -1,8 +1,8 @@
-"""Settings of a Spark session that are secrets: on no command line, and redacted in Spark's UI, REST API, plans and event log.
+"""Secret settings of a Spark session: on no command line, and redacted in Spark's UI, REST API, plans and event log.
 
-PySpark passes the settings of a new session to the JVM as arguments, which every user of the machine can read in the list
-of processes. Here the JVM starts with the plain settings as arguments and with the secrets in a properties file of mode 0600,
-which is removed when it runs; the session then gets the exact values over PySpark's own connection.
+PySpark passes the settings of a new session to the JVM as arguments, which every user of the machine can read in the
+list of processes. Here the JVM starts with the plain settings as arguments and with the secrets in a properties file of
+mode 0600, which is removed once the JVM runs; the session then gets the exact values over PySpark's own connection.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from perseid.redaction import redact
 REDACTED_KEYS = "spark.redaction.regex"
 REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
 DEFAULT_REDACTED = {REDACTED_KEYS: "(?i)secret|password|token|access[.]?key", REDACTED_OPTIONS: "(?i)url"}
-"""Spark's own defaults, which stay in force beside the names of secrets."""
+"""Spark's own defaults, which remain in force in addition to the names of secrets."""
 DRAIN_TIMEOUT_S = 1.0
 _OUTPUTS = (1, 2)
 """File descriptors of standard output and standard error."""
@@ -40,12 +40,12 @@ _ON_COMMAND_LINES = re.compile(
 
 
 def is_on_command_line(name: str) -> bool:
-    """True for a setting whose value Spark shows in the list of processes, wherever it comes from."""
+    """True for a setting that Spark shows in the list of processes, regardless of its source."""
     return _ON_COMMAND_LINES.search(name) is not None
 
 
 def redacting(names: Collection[str], settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings with which Spark redacts the values of these names, beside those that it redacts anyway."""
+    """The settings that make Spark redact the values of these names, in addition to those it redacts anyway."""
     if not names:
         return {}
     shown = sorted({form for name in names for form in (name, name.removeprefix("spark.hadoop."))})
@@ -54,7 +54,7 @@ def redacting(names: Collection[str], settings: Mapping[str, str]) -> dict[str, 
 
 
 def start_driver(plain: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
-    """Start the JVM of the driver if none runs, without a secret among its arguments; the redaction settings that it has.
+    """Start the JVM of the driver if none runs, without a secret among its arguments; return its redaction settings.
 
     Those come from spark-defaults.conf or from the arguments of spark-submit, and must not be replaced by weaker ones.
     """
@@ -88,7 +88,7 @@ def _submit_arguments(plain: Mapping[str, str], secrets: Mapping[str, str]) -> I
 
 @contextmanager
 def redacted_output() -> Iterator[None]:
-    """Processes that start inside write their output through this one, which redacts each line."""
+    """Redirect the output of processes that start inside through this process, which redacts each line."""
     sys.stdout.flush()
     sys.stderr.flush()
     saved = {number: os.dup(number) for number in _OUTPUTS}
@@ -109,24 +109,24 @@ def redacted_output() -> Iterator[None]:
 
 
 def _forward(reader: int, target: int) -> None:
-    """Copy lines, without secrets, until no process writes any more."""
+    """Copy lines, redacted, until every writer has closed the pipe."""
     with os.fdopen(reader, "rb", closefd=False) as lines, os.fdopen(target, "wb", buffering=0) as out:
         for line in lines:
             try:
                 out.write(redact(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"))
             except OSError:
-                continue  # nobody reads it; the writer must not wait all the same
+                continue  # the target is closed; drain the pipe so that the writer does not block
 
 
 def _drain(reader: int) -> None:
-    """Wait a moment for lines that were written and not yet copied."""
+    """Wait up to ``DRAIN_TIMEOUT_S`` for lines that were written and not yet copied."""
     end = time.monotonic() + DRAIN_TIMEOUT_S
     while time.monotonic() < end and select.select([reader], [], [], 0.02)[0]:
         time.sleep(0.01)
 
 
 def _escaped(text: str) -> str:
-    """A key or a value as ``java.util.Properties`` reads it back."""
+    """Escape a key or a value for ``java.util.Properties``."""
     units = text.encode("utf-16-be", "surrogatepass")
     codes = (int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2))
     return "".join(chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\u{code:04x}" for code in codes)

@@ -1,4 +1,4 @@
-"""What a running stream has counted, read from the progress that Spark keeps of it."""
+"""Counters of a stream, from the progress that Spark records of it."""
 
 from __future__ import annotations
 
@@ -26,43 +26,46 @@ WHY_AHEAD_OF_CLOCK = (
 
 @dataclass(frozen=True)
 class Progress:
-    """A stream by its last batches, as many as Spark remembers (``spark.sql.streaming.numRecentProgressUpdates``)."""
+    """Counters over a stream's last batches, as many as Spark retains.
+
+    Spark's setting ``spark.sql.streaming.numRecentProgressUpdates`` limits their number.
+    """
 
     batches: int
     watermark: str | None
-    """Everything up to here counts as complete; None before there is one."""
+    """Event time up to which input is complete; None before the first watermark."""
     read: int | None
-    """Rows that were read."""
+    """Rows read from the sources."""
     filtered: int | None
-    """Rows no step wants: Spark dropped them before they were moved."""
+    """Rows that no step can match: Spark dropped them before the shuffle."""
     events: int
-    """Rows that were taken."""
+    """Accepted rows."""
     by_type: Mapping[str, int]
-    """Rows that reached the patterns, late ones too, by each event type that a step names."""
+    """Rows that reached the patterns, including late ones, by event type that a step names."""
     late: int
     bad: int
     ahead: int
-    """Rows whose time lies beyond their arrival by more than ``max_ahead``."""
+    """Rows with a time more than ``max_ahead`` after their arrival."""
     matches: int
     timed_out: int
     retracted: int
-    """Matches that were told and taken back."""
+    """Matches that were emitted and later retracted."""
     suppressed: int
     evidence_dropped: int
     capped: int
     duplicates: int
     incomplete: int
-    """In the last batch: patterns, by shard, that began after their first events may have come."""
+    """In the last batch: patterns, by shard, that began after their first events may have arrived."""
     late_expected: int
-    """Rows that an adaptive stream reckoned would come too late for it."""
+    """Rows that an adaptive stream predicted to arrive too late."""
     impossible: int
-    """Of uncertain streams: readings that no value of the model explains; they were taken to say nothing."""
+    """Uncertain streams: readings that no value of the model explains; they carry no information."""
     sampled: int
-    """Of uncertain streams: steps that were sampled because the automaton of a pattern has too many states."""
+    """Uncertain streams: steps that were sampled because the automaton of a pattern has too many states."""
     promises: int
-    """Promises that shards heard; of those about every key, all hear the newest of its kind that came in a task's rows."""
+    """Punctuations that shards received; for all keys, each shard receives the newest of its kind in a task's rows."""
     live_keys: int
-    """Keys of which anything is kept, by what each shard had when it was called last; so too the events and bytes."""
+    """Keys with state, as of the last call of each shard; the events and bytes likewise."""
     kept_events: int
     state_bytes: int
 
@@ -75,7 +78,7 @@ class Progress:
         return "\n".join(lines)
 
     def _silence(self) -> str:
-        """Why there is no output yet, as far as the numbers say."""
+        """The reason for no output so far, as far as the counters show it."""
         if self.watermark is None:
             return "no output: there is no watermark yet; the first one comes after the first batch that has a time"
         if not self.events:
@@ -92,9 +95,9 @@ def _shown(value: object) -> str:
 
 
 def progress(query: StreamingQuery, pattern: str | None = None) -> Progress:
-    """Counters of a running or ended stream; warns where rows were read and a pattern has no match so far.
+    """Counters of a running or ended stream; warns if rows were read and a pattern has no match so far.
 
-    Where a query holds several detections, ``pattern`` names a pattern of the one that is meant.
+    If a query holds several detections, ``pattern`` names a pattern of the intended one.
     """
     updates = list(query.recentProgress)
     recent = [one for one in updates if _observed(one)]
@@ -124,7 +127,7 @@ def progress(query: StreamingQuery, pattern: str | None = None) -> Progress:
     read = None if None in rows else sum(n for n in rows if n is not None)
     by_type, required, idle = read_types(counted)
     if updates[0]["batchId"] != 0 or sums["matches"] or sums["timed_out"] or sums["kept_events"]:
-        # Rows of an absent type may have come in earlier batches, or may still complete partial matches in state.
+        # Rows of an absent type may have arrived in earlier batches, or may still complete partial matches in state.
         required = {name: [] for name in required}
     # Spark counts ticks of the clock and punctuation rows as input rows, too.
     taken = sums["events"] + sums["late"] + sums["bad"] + sums["ahead"]
@@ -144,7 +147,7 @@ def progress(query: StreamingQuery, pattern: str | None = None) -> Progress:
 
 
 def _last_watermark(recent: Sequence[Fields]) -> tuple[str | None, str | None]:
-    """The last watermark, and when the batch began that had it; None before there is one."""
+    """The last watermark and the start time of its batch; None before the first watermark."""
     for one in reversed(recent):
         time = one["eventTime"].get("watermark")
         if time and not time.startswith("1970-01-01T00:00:00"):
@@ -175,24 +178,24 @@ def _observed(one: Fields) -> Fields:
 
 
 def counters(metrics: Fields | Row) -> Fields:
-    """What was counted in one batch, by the metrics that were observed."""
+    """The counters of one batch, from its observed metrics."""
     return _fields(_fields(metrics)[COUNTED])
 
 
 def batch_counts(one: Fields) -> Fields | None:
-    """What was counted in one batch, by Spark's progress of it; None where it holds nothing of ours."""
+    """The counters of one batch, from Spark's progress; None without metrics of Perseid."""
     found = list(_observed(one).values())
     return counters(found[0]) if found else None
 
 
 def by_shard(counted: Fields) -> dict[str, list[int]]:
-    """What each shard that was called in a batch keeps, by its label: in the order of the gauges."""
+    """Gauges of each shard called in a batch, by its label."""
     shards = (shard.split(":") for shard in (counted[BY_SHARD] or "").split())
     return {label: [int(number) for number in numbers] for label, *numbers in shards}
 
 
 def _fields(row: Fields | Row) -> Fields:
-    """A row by name; through Connect it comes as its values and its schema."""
+    """A row as a dict; Spark Connect delivers it as values and schema."""
     held = row.asDict() if hasattr(row, "asDict") else dict(row)
     if "values" in held and "schema" in held:
         names = [field["name"] for field in held["schema"]["fields"]]
@@ -201,7 +204,7 @@ def _fields(row: Fields | Row) -> Fields:
 
 
 def _rows(one: Fields) -> int | None:
-    """Rows that a batch read; through Connect only its sources know."""
+    """Rows that a batch read; Spark Connect reports them by source only."""
     whole = one["numInputRows"]
     if whole is not None:
         return int(whole)

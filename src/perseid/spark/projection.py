@@ -1,4 +1,4 @@
-"""The inputs of a query as Spark SQL: what every row becomes before the shuffle, for a batch and for a stream."""
+"""Lower the inputs of a query to Spark SQL: the columns and the filter of every row before the shuffle."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
 MAX_HITS = 60
 """Predicates that travel as bits of one BIGINT; further ones are evaluated on the executors."""
 MAX_NOTED = 200
-"""The longest filter, in characters, that Catalyst may take apart and push into the source."""
+"""The longest filter, in characters, that Catalyst may split and push into the source."""
 
 
 class SqlEvaluator:
-    """The expressions over rows of these DataFrames that Spark SQL evaluates exactly."""
+    """Lowers expressions over rows of these DataFrames to Spark SQL, if that is exact."""
 
     max_predicates = MAX_HITS
 
@@ -66,23 +66,23 @@ class SqlEvaluator:
         self._lowered: dict[tuple[int, int], tuple[ex.Expr, Sql | None]] = {}
 
     def evaluates(self, expr: ex.Expr, table: int) -> bool:
-        """Whether Spark SQL has exact words for an expression."""
+        """True if Spark SQL evaluates the expression exactly."""
         return self._lower(expr, table) is not None
 
     def text(self, expr: ex.Expr, table: int) -> str:
-        """An expression that it evaluates, as SQL."""
+        """An expression for which ``evaluates`` is true, as SQL."""
         found = self._lower(expr, table)
         assert found is not None
         return found.text
 
     def condition(self, expr: ex.Expr, table: int) -> str:
-        """A condition that it evaluates, as SQL that is true or false."""
+        """A condition for which ``evaluates`` is true, as SQL that is true or false."""
         found = self._lower(expr, table)
         assert found is not None
         return condition_text(found)
 
     def predicate(self, predicate: RowPredicate, table: int) -> str:
-        """A predicate that it evaluates, as SQL that is true or false."""
+        """A predicate, with its event type, as SQL that is true or false."""
         frame, event_type = self.frames[table], predicate.event_type
         if frame.event_type is not None and event_type not in (None, frame.event_type):
             return "false"
@@ -90,7 +90,7 @@ class SqlEvaluator:
         return f"({of_type_text(frame, event_type)}) and ({text})" if frame.type is not None and event_type else text
 
     def _lower(self, expr: ex.Expr, table: int) -> Sql | None:
-        # Equal expressions may differ in the scale of a decimal.
+        # Cached by identity: equal expressions may differ in the scale of a decimal.
         known = self._lowered.get((id(expr), table))
         if known is None:
             frame = self.frames[table]
@@ -101,30 +101,30 @@ class SqlEvaluator:
 
 @dataclass(frozen=True)
 class Projection:
-    """What every row becomes before the shuffle, in SQL."""
+    """The SQL of a query's inputs before the shuffle, and the task that reads it."""
 
     query: Query
     frames: Sequence[InputFrame]
     job: Job
     selects: tuple[tuple[str, ...], ...]
-    """By input: its columns as SQL."""
+    """Columns as SQL, by input."""
     needed: tuple[str | None, ...]
-    """By input: the condition under which a row crosses; None where all rows do."""
+    """The condition under which a row is shuffled, by input; None if all rows are."""
     route: tuple[str, ...]
-    """The columns that rows are shuffled by."""
+    """The columns of the shuffle."""
 
     @property
     def dropped(self) -> list[str]:
-        """Columns that rows are only shuffled by."""
+        """Columns of the shuffle that are not transferred to Python."""
         crossing = {here for keys in self.job.keys.values() for _, here in keys}
         return [name for name in self.route if name != ROUTE and name not in crossing]
 
     def of_types(self, rows: DataFrame, one: Input) -> DataFrame:
-        """The rows of the types that an input has."""
+        """Drop the rows of types that the input does not have."""
         return rows if one.types is None else rows.where(f"{KIND} >= 0")
 
     def shown(self, steps: DataFrame) -> DataFrame:
-        """The rows of the result, of those of the step; some names read as more than a name in SQL."""
+        """Result columns from the columns of the step; ``alias`` sets names that SQL text would parse."""
         from pyspark.sql import functions as f
 
         query = self.query
@@ -181,18 +181,18 @@ def project(
 
 
 def shielded(condition: str) -> str:
-    """A condition that Catalyst reasons about only where it is small.
+    """Exempt a long condition from Catalyst's constraint propagation.
 
-    For every alias of a column Catalyst notes each condition once more, so what many columns decide costs it time and
-    memory without end. It makes no notes of conditions that may change from row to row, and runs them where they stand.
+    Catalyst repeats each condition for every alias of a column, so a condition over many columns costs unbounded time
+    and memory. It propagates no condition that may change from row to row, and evaluates it in place.
     """
     return condition if len(condition) <= MAX_NOTED else f"if(spark_partition_id() >= 0, {condition}, false)"
 
 
 def routed(frame: DataFrame, job: Job, untimed: bool) -> DataFrame:
-    """A row for every way of partitioning, with only that way's keys; the data is read once all the same.
+    """Copy each row for every route, with only that route's keys; the data is still read once.
 
-    Rows without a time are there where somebody counts them.
+    With ``untimed``, one copy of a row without a time remains, to be counted.
     """
     if len(job.keys) <= 1:
         return frame
@@ -208,18 +208,18 @@ def routed(frame: DataFrame, job: Job, untimed: bool) -> DataFrame:
         for name in frame.columns
     ]
     copies = frame.selectExpr("*", f"explode(array({routes})) as {ROUTE}").selectExpr(*texts, ROUTE)
-    # What has no time goes nowhere: it is only counted, once.
+    # Rows without a time match nothing: each is only counted, once.
     return copies.where(f"{TIME} is not null or {ROUTE} = {min(job.keys)}") if untimed else copies
 
 
-# What crosses
+# Columns of the shuffle
 
 
 def _select(query: Query, table: int, evaluator: SqlEvaluator, job: Job, route: Sequence[str]) -> Iterator[str]:
-    """The columns of one input as SQL, in the shape all inputs share.
+    """The columns of one input as SQL, in the layout that all inputs share.
 
-    What is short comes first: Catalyst notes what each column equals, and notes it again for every column behind it
-    that is a part of it. A hash of all columns before the columns themselves took it minutes.
+    Short columns come first: Catalyst records the equalities of each column, and again for every later column that
+    contains it. With a hash of all columns before the columns themselves, planning took minutes.
     """
     one, frames = query.inputs[table], evaluator.frames
     frame = frames[table]
@@ -242,7 +242,7 @@ def _select(query: Query, table: int, evaluator: SqlEvaluator, job: Job, route: 
 
 
 def _column(query: Query, name: str, kind: pa.DataType, table: int, frames: Sequence[InputFrame]) -> str:
-    """A column of the engine as SQL, of one type in all inputs."""
+    """A column of the engine as SQL, in one type for all inputs."""
     sources = [one.columns.get(name) for one in query.inputs]
     given = [frame.columns[source] for frame, source in zip(frames, sources, strict=True) if source is not None]
     known = [one for one in given if not isinstance(one, st.NullType)]
@@ -253,7 +253,7 @@ def _column(query: Query, name: str, kind: pa.DataType, table: int, frames: Sequ
     if source is None:
         return f"cast(null as {type_text(target)})"
     if is_one and not is_kind:
-        return f"cast({frames[table].text(source)} as {type_text(target)})"  # as declared; otherwise as inputs share it
+        return f"cast({frames[table].text(source)} as {type_text(target)})"  # the declared type, not the shared one
     return column_text(frames[table], source, target)
 
 
@@ -266,7 +266,7 @@ def _route_text(key: RouteColumn | None, frame: InputFrame, frames: Sequence[Inp
 
 
 def _type_code(query: Query, one: Input, frame: InputFrame) -> str:
-    """The place of a row's type among the types of the query, as SQL, and -1 for any other; or the type as text."""
+    """Index of a row's type in the types of the query as SQL, -1 for any other; the type as text without an index."""
     if query.type_names is None:
         return type_column_text(frame)
     codes = {name: i for i, name in enumerate(query.type_names) if one.types is None or name in one.types}
@@ -277,7 +277,7 @@ def _type_code(query: Query, one: Input, frame: InputFrame) -> str:
 
 
 def _identity(query: Query, frames: Sequence[InputFrame]) -> str | None:
-    """The column that crosses anyway and is the identity: a whole number, where types have no part in it."""
+    """The identity column, if it is a single integer that the query reads anyway and types have no part in it."""
     identity, first = query.inputs[0].identity, frames[0]
     if not isinstance(identity, EventIdentity) or first.event_type is not None or len(identity.columns) != 1:
         return None
@@ -297,7 +297,7 @@ def _identity_text(one: Input, frame: InputFrame) -> str:
 
 
 def _needed(query: Query, table: int, evaluator: SqlEvaluator) -> str | None:
-    """The condition under which a row of an input crosses."""
+    """The condition under which a row of an input is shuffled, as SQL; None if all rows are."""
     conditions, frame = query.inputs[table].keep_if, evaluator.frames[table]
     if conditions is None:
         return None
@@ -307,12 +307,12 @@ def _needed(query: Query, table: int, evaluator: SqlEvaluator) -> str | None:
         parts = [] if frame.event_type is not None else [of_type_text(frame, one.event_type)]
         parts += [f"({evaluator.predicate(predicates[n], table)})" for n in one.predicates]
         terms[" and ".join(parts)] = None
-    # A type that is wanted without conditions makes the longer terms of that type idle, but Catalyst sees that.
+    # A type without conditions makes the longer terms of that type redundant; Catalyst removes those.
     return " or ".join(f"({term})" for term in terms) or "false"
 
 
 def columns_seen(expr: ex.Expr, one: InputFrame) -> Mapping[str, st.DataType]:
-    """The input's columns, and null for those that only other inputs have."""
+    """The input's columns, and null for columns of the expression that it lacks."""
     missing = {e.parts[0] for e in ex.walk(expr) if isinstance(e, ex.Ref)} - set(one.columns)
     return {**one.columns, **{name: st.NullType() for name in missing}}
 
@@ -321,7 +321,7 @@ def columns_seen(expr: ex.Expr, one: InputFrame) -> Mapping[str, st.DataType]:
 
 
 def schema_of(frame: InputFrame) -> TableSchema:
-    """The schema of a DataFrame, as streams bind to it."""
+    """The schema of a DataFrame, for binding."""
     columns = {name: describe_column(kind) for name, kind in frame.columns.items()}
     return TableSchema(columns, frame.event_type, frame.id, frame.order_by, 1000 * (delay_of(frame) or 0))
 
@@ -339,7 +339,7 @@ def describe_column(kind: st.DataType) -> TableColumn:
 
 
 def carried_schema(schema: pa.Schema, counted: bool, types: int = 0) -> pa.Schema:
-    """The same under names of ours, which no two columns share whatever case they are written in; and what is counted."""
+    """The schema under internal names, unique regardless of case, with a struct of counters if ``counted``."""
     fields = [field.with_name(f"{OURS}out{i}") for i, field in enumerate(schema)]
     names = [*OF_A_BATCH, *(f"{OF_TYPE}{i}" for i in range(types))]
     counters = [pa.field(HITS, pa.struct([(name, pa.int64()) for name in names]))] if counted else []
@@ -352,7 +352,7 @@ def spark_schema(schema: pa.Schema) -> st.StructType:
 
 
 def read_relations(relations: Mapping[str, object]) -> dict[str, list[tuple[object, ...]]]:
-    """Relations for executors: rows in hand; a DataFrame would have to be collected, and that is the caller's to say."""
+    """Relations for executors, from local rows; raises for a DataFrame, which the caller has to collect."""
     out = {}
     for name, rows in relations.items():
         if hasattr(rows, "sparkSession"):

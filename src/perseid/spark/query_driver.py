@@ -1,4 +1,4 @@
-"""Runs a :class:`~perseid.runtime.query.Query` on Spark, batch or streaming, whatever its engine is."""
+"""Run a :class:`~perseid.runtime.query.Query` of any engine on Spark, batch or streaming."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a query is run, beside what it is."""
+    """Options of one run of a query."""
 
     relations: Mapping[str, list[tuple[object, ...]]] = field(default_factory=dict)
     checkpoint: str | None = None
-    """The checkpoint whose states are validated before anything runs."""
+    """The checkpoint to validate before anything runs."""
     observation: Observation | None = None
 
 
 class SparkTables:
-    """The DataFrames of a stream's tables: what a query is bound to, and run over."""
+    """The DataFrames of a stream's tables, to which a query is bound and over which it runs."""
 
     def __init__(self, frames: Iterable[InputFrame], streaming: bool) -> None:
         self.frames = list(frames)
@@ -38,7 +38,7 @@ class SparkTables:
 
     @classmethod
     def of(cls, tables: Iterable[DeclaredTable]) -> SparkTables:
-        """The DataFrames of these tables, with the columns that were named validated; all are streams, or none is."""
+        """The DataFrames of these tables, with the declared columns validated; either all are streams, or none is."""
         declared = list(tables)
         streaming = are_streams(cast("DataFrame", one.data) for one in declared)
         return cls(inputs_of(declared), streaming)

@@ -1,4 +1,4 @@
-"""SQL and messages of Spark as users read them: constants as text, and columns under the caller's names."""
+"""Make Spark's SQL and messages readable: constants as text, and columns under the caller's names."""
 
 from __future__ import annotations
 

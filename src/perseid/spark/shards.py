@@ -1,7 +1,7 @@
-"""Shards: many keys share one group of Spark's, and each group's label is chosen so that partitions are even.
+"""Shard labels: many keys share one group of Spark's, and labels distribute groups evenly over partitions.
 
-Spark puts a group into the partition that the hash of its label says. The label of shard ``i`` of ``n`` is the smallest
-number whose hash is ``i`` modulo ``n``: then any number of partitions that divides ``n`` gets equally many shards.
+Spark assigns a group to a partition by the hash of its label. The label of shard ``i`` of ``n`` is the smallest number
+with the hash ``i`` modulo ``n``: any number of partitions that divides ``n`` then gets equally many shards.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The stream driver: what the batch driver does before the shuffle, then one stateful operator over shards.
+"""Streaming execution: the projection of batch execution, then one stateful operator over shards.
 
-Catalyst decides, filters and projects; the operator keeps one binary state a shard and is called with new rows, or when
-the watermark has passed what a shard waits for. Late rows reach it because the only column that Spark knows as event
-time there is empty; the true watermark is the one the caller set below it.
+Catalyst evaluates predicates, filters and projects. The operator stores one binary state per shard and is called with
+new rows, or when the watermark has passed the timer of a shard. Late rows reach it because the column declared to Spark
+as event time is empty there; the actual watermark is the one the caller set below it.
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OBSERVED, COUNTED = "perseid", "counters"
-"""What the name of our metrics begins with, and the struct among them that has what was counted."""
+"""Name prefix of Perseid's observed metrics, and the struct in them with the counters."""
 MANY_PARTITIONS = 64
 MAX_NULLS = 60
-"""Columns whose nulls are bits of one BIGINT."""
+"""Limit: the null flags of the columns are bits of one BIGINT."""
 _FILES = "path string, modificationTime timestamp, length bigint, content binary"
 """The schema of Spark's source of whole files; the content is not read."""
 
 
 def run_stream(projection: Projection, checkpoint: str | None) -> DataFrame:
-    """The streaming rows of the step; where a checkpoint is named, only if it can go on from there."""
+    """Streaming output rows of the engine; validates the states of a checkpoint, if one is given."""
     query, job = projection.query, projection.job
     refuse_old()
     if job.engine.passes is not Passes.FORWARD:
@@ -104,7 +104,7 @@ def run_stream(projection: Projection, checkpoint: str | None) -> DataFrame:
 def apply_stateful(
     job: StreamJob, shaped: DataFrame, shard: str | None, query: Query, checkpoint: str | None
 ) -> DataFrame:
-    """Rows through the one stateful operator, and what it emits as rows; ``shard`` is where a row goes, as SQL."""
+    """Run rows through ``applyInPandasWithState`` and unpack its output; ``shard`` is the shard of a row, as SQL."""
     from pyspark.sql import functions as f
 
     session, crossing = shaped.sparkSession, job.crossing
@@ -115,14 +115,14 @@ def apply_stateful(
     named = f"array({', '.join(map(str, labels(job.shards)))})"
     label = f"element_at({named}, {shard} + 1)"
     if job.idle is not None:
-        # Every shard has to hear the clock. Whoever packs rows sees to that.
+        # Every shard needs the clock. Packing copies ticks to all shards.
         known = [] if job.everywhere else [f"{label} as {LABEL}" if job.plain else f"{shard} as {SHARD}"]
         shaped = shaped.selectExpr("*", *known)
         ticks = _clock(session, job.idle).selectExpr("*", *([f"explode({named}) as {LABEL}"] if job.plain else []))
         shaped, label, shard = shaped.unionByName(ticks, allowMissingColumns=True), LABEL, SHARD
-    # Spark drops rows by the column it knows as event time, before anybody can count them; this one says nothing.
+    # Spark drops late rows by its event-time column before they can be counted; this one is null.
     unknown = f.lit(None).cast("timestamp").alias(f"{OURS}event_time", metadata={DELAY: 0})
-    # As few projections as can be: every trigger plans all of them anew.
+    # As few projections as possible: every trigger plans all of them anew.
     if job.plain:
         crossed = shaped.select(*map(f.expr, _plain(job)), f.expr(f"{label} as {LABEL}"), unknown)
     else:
@@ -134,9 +134,9 @@ def apply_stateful(
     )
     types = types_as_text(query)
     counted = stepped.observe(f"{OBSERVED} {query.name}", f.expr(_counted(types)).alias(COUNTED))
-    # Taken apart, or filtered, before anything else: what comes out of the operator cannot be shuffled as it is.
+    # Unpacked, or filtered, before anything else: the output of the operator cannot be shuffled as it is.
     if job.flat:
-        # In what Spark zips, columns have their names and all else the number of its place.
+        # ``arrays_zip`` names plain columns by their name, any other expression by its position.
         zipped = [f"`{i}`" if c.name in ALIKE else c.name for i, c in enumerate(job.job.schema)]
         restored = (f"{_restored(c.type, here)} as {c.name}" for here, c in zip(zipped, job.job.schema, strict=True))
         lists = ", ".join(map(_whole_list, job.job.schema.names))
@@ -148,7 +148,7 @@ def apply_stateful(
 
 
 def _counted(types: str) -> str:
-    """What the calls of all shards counted, as one struct: every aggregate would be compiled anew in every task.
+    """The counters of all shard calls as one struct: separate aggregates would be compiled anew in every task.
 
     ``types`` are the event types that patterns name, as JSON: the progress of a query does not include its patterns.
     """
@@ -164,7 +164,7 @@ def _counted(types: str) -> str:
 
 
 def _plain(job: StreamJob) -> Iterator[str]:
-    """Columns as pandas leaves them: nothing is null but texts, and one more says what was."""
+    """Columns in types that pandas preserves, and one column with the null flags of all but texts."""
     bits = []
     for i, c in enumerate(job.crossing):
         name, sent, nothing = c.name, c.name, None
@@ -199,13 +199,13 @@ _STATE = st.StructType(
         st.StructField("reached", st.LongType(), False),
     ]
 )
-"""The engine's state; and for the clock: the last watermark, since when it has not changed, how far time went on."""
+"""The engine's state, and for idle timeouts the last watermark, the tick of its last change, the time reached."""
 
 
 def _stepped(job: StreamJob) -> st.StructType:
-    """What comes out of the operator: matches, and for each call of a shard a row of what it counted."""
+    """Output schema of the operator: matches, and for each call of a shard a row of counters."""
     if job.flat:
-        # A row for many matches, its columns are lists: Spark's worker spends more on a row than we do on a match.
+        # One row has many matches, with lists as columns: Spark's worker spends more on a row than a match costs.
         kinds = [st.ArrayType(to_spark(crossing_type(c.type))) for c in job.job.schema]
         fields = [st.StructField(c.name, kind) for c, kind in zip(job.job.schema, kinds, strict=True)]
     else:
@@ -214,14 +214,14 @@ def _stepped(job: StreamJob) -> st.StructType:
 
 
 def _whole_list(name: str) -> str:
-    """A column of the matches as a list with a value for each, as SQL: one that all have crosses once."""
+    """A column of the matches as a list with a value for each, as SQL; a value shared by all is transferred once."""
     if name not in ALIKE:
         return name
     return f"if(size({name}) = 1, array_repeat({name}[0], size(match_id)), {name})"
 
 
 def _restored(kind: pa.DataType, name: str) -> str:
-    """A column of the matches from what crossed for it, as SQL."""
+    """A column of the matches, restored from the type in which it was transferred, as SQL."""
     is_ = pa.types
     if is_.is_timestamp(kind) and kind.tz is not None:
         return f"timestamp_micros({name})"
@@ -243,7 +243,7 @@ def _shaped(projection: Projection) -> DataFrame:
             control, condition = _punctuation(query.punctuations, frame, condition)
             columns.append(f"{control} as {CONTROL}")
         if condition is not None:
-            # A condition that asks for the time as well is not moved below the watermark: dropped rows must move it too.
+            # A condition on the time as well is not pushed below the watermark: dropped rows must advance it too.
             rows = rows.where(shielded(f"({condition}) or {frame.text(frame.time)} is null"))
         if marked:
             columns.append(ahead_column(frame))
@@ -255,7 +255,7 @@ def _shaped(projection: Projection) -> DataFrame:
 
 
 def _rejected_columns(rejected: RejectedRows, one: Input, frame: InputFrame, control: str | None) -> list[str]:
-    """What a rejected row shows, as SQL: columns as JSON, and the reason if reading it failed."""
+    """The columns of a rejected row, as SQL: the row as JSON, and the reason if reading it failed."""
     names = rejected.columns
     if names is not None and PAYLOAD in frame.columns:
         names = (*names, PAYLOAD)
@@ -265,7 +265,7 @@ def _rejected_columns(rejected: RejectedRows, one: Input, frame: InputFrame, con
 
 
 def _little(rejected: RejectedRows, one: Input, frame: InputFrame, whole: str, control: str | None) -> str:
-    """What crosses with a row that nobody may ask for: all of a bad one, and of any other where it stood or what names it."""
+    """The JSON of a bad row; of any other row its position, or its id columns, which identify it if it is late."""
     bad = [f"{time_text(frame)} is null"]
     if rejected.reason is not None:
         bad.append(f"{frame.text(rejected.reason)} is not null")
@@ -283,7 +283,7 @@ def _little(rejected: RejectedRows, one: Input, frame: InputFrame, whole: str, c
 
 
 def _about(projection: Projection) -> str | None:
-    """The column that says what a punctuation is about; None where rows are no punctuations."""
+    """The column with the type or source that a punctuation is about; None without punctuations."""
     columns = projection.query.punctuations
     if columns is None:
         return None
@@ -291,21 +291,21 @@ def _about(projection: Projection) -> str | None:
 
 
 def _punctuation(columns: PunctuationColumns, one: InputFrame, needed: str | None) -> tuple[str, str]:
-    """What a row is, as SQL, and which rows cross where some are punctuations."""
+    """The control code of a row, and the condition under which a row is shuffled, as SQL."""
     promise = one.text(columns.column) if columns.column in one.columns else "cast(null as string)"
     codes = (("key", KEY_PUNCTUATION), ("all", STREAM_PUNCTUATION))
     known = " ".join(f"when {promise} = '{word}' then {code}" for word, code in codes)
     control = f"cast(case when {promise} is null then 0 {known} else {NO_PROMISE} end as int)"
     about = "true"
     if columns.source is None and one.type is not None and columns.types is not None:
-        # Of types that no step names nothing has to be promised; as codes they would be promises about everything.
+        # Punctuations about types that no step names are dropped; their type code would make them apply to all types.
         types = " or ".join(of_type_text(one, name) for name in columns.types)
         about = f"{one.text(one.type)} is null or {types}"
     return control, f"if({promise} is null, {needed or 'true'}, {about})"
 
 
 def _with_control_files(rows: DataFrame, files: ControlFiles, job: Job) -> DataFrame:
-    """The rows, and one for each new file of a folder. Spark's file source decides which files a batch has."""
+    """The rows, and one for each new file of a folder; Spark's file source selects the files of a batch."""
     Path(files.folder).mkdir(parents=True, exist_ok=True)
     source = rows.sparkSession.readStream.format("binaryFile").schema(_FILES)
     listed = source.option("pathGlobFilter", f"*{files.suffix}").load(Path(files.folder).as_uri())
@@ -317,7 +317,7 @@ def _with_control_files(rows: DataFrame, files: ControlFiles, job: Job) -> DataF
 
 
 def _shard(projection: Projection) -> str | None:
-    """The shard of a row, as SQL; None where every shard receives all rows."""
+    """The shard of a row, as SQL; None if every shard receives all rows."""
     if projection.query.broadcast:
         return None
     keys = ", ".join(["0", *(quoted(name) for name in projection.route)])
@@ -325,20 +325,20 @@ def _shard(projection: Projection) -> str | None:
 
 
 def _clock(session: SparkSession, idle: int) -> DataFrame:
-    """A tick now and then, in microseconds: the source may be silent, and then nothing else says that time goes on."""
+    """Clock ticks in microseconds, about ten per idle timeout; they advance time while the source is idle."""
     every = max(1, idle // 10_000_000)
     ticks = session.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
     return ticks.where(f"value % {every} = 0").selectExpr(f"unix_micros(timestamp) as {CLOCK}")
 
 
-# What cannot be run
+# Validation
 
 
 def refuse_old() -> None:
-    """Versions that streams do not run on."""
+    """Raise for versions of Spark and pyarrow that streams do not support."""
     old, arrow = pyspark.__version__, pa.__version__
     if old.startswith("4.0.") and int(arrow.split(".")[0]) >= 26:
-        # Its workers cut batches at places that they count in floats.
+        # Its workers compute batch boundaries in floats.
         raise UnsupportedError(
             f"Streams on Spark {old} need pyarrow below 26, and here is {arrow}.",
             hint="Install pyarrow<26, on the executors too, or Spark 4.1 or later.",
@@ -346,7 +346,7 @@ def refuse_old() -> None:
 
 
 def are_streams(frames: Iterable[DataFrame]) -> bool:
-    """Are DataFrames streams? All of them have to be, or none."""
+    """True if the DataFrames are streams; raises if only some of them are."""
     found = {frame.isStreaming for frame in frames}
     if len(found) > 1:
         raise EventDataError(
@@ -379,7 +379,7 @@ def refuse_untimed(inputs: Sequence[InputFrame]) -> None:
 
 
 def _warn(session: SparkSession, shards: int) -> None:
-    """Every partition is a task of every trigger, and a checkpoint keeps their number for good."""
+    """Warn about partitions without shards: each is a task of every trigger, and a checkpoint fixes their number."""
     partitions = int(cast(str, session.conf.get("spark.sql.shuffle.partitions")))
     if partitions > max(shards, MANY_PARTITIONS):
         warn(

@@ -1,8 +1,8 @@
-"""What runs on executors for a stream: a shard's rows into a step, matches out.
+"""Executor side of a stream: runs the rows of a shard through the engine and outputs matches.
 
-Spark hands rows over through pandas, which has no whole number that may be null and no date after 2262. So columns cross
-as numbers and texts, with a column of bits that says which were null. Where some are lists, structs or the like, rows are
-packed before the shuffle, one packet per shard, Arrow tables in bytes.
+Spark transfers rows through pandas, which has no nullable integers and no dates after 2262. Columns are therefore
+transferred as numbers and texts, with a column of null flags as bits. If some are lists, structs or the like, rows are
+packed before the shuffle: one packet per shard, an Arrow table in bytes.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ SHARD, PACKET, CLOCK, ROW, REASON, NULLS, COUNTS, CONTROL, WRONG = (
     OURS + name for name in ("shard", "packet", "clock", "row", "reason", "nulls", "counts", "control", "wrong")
 )
 NO_PROMISE = 3
-"""What says that it is a promise, and not of what: a bad row."""
+"""Control code of a punctuation with an unknown scope: a bad row."""
 BY_SHARD = "by_shard"
-"""Gauges by the label of each shard: only shards that were called count, and a total needs the others too."""
+"""Gauges by the label of each shard: only called shards report them, and a total needs the others too."""
 NO_CLOCK = -(2**62)
 PACKET_ROWS = 1 << 20
-"""Rows that wait in memory until they are packed."""
+"""Rows that are buffered before they are packed."""
 TOLD_ROWS = 1 << 16
-"""Matches that cross as one row."""
+"""Matches that are transferred as one row."""
 ALIKE = ("pattern", "kind", "op", "revision", "horizon")
-"""Columns that mostly have one value in all matches of a call: then it crosses once."""
+"""Columns that mostly have one value in all matches of a call, which is then transferred once."""
 WHY_LATE = {
     LateReason.BEHIND_WATERMARK: "Its time is at or before the watermark.",
     LateReason.OUT_OF_ORDER: "It is older than what came of its key before, which order='arrival' rules out.",
@@ -61,32 +61,32 @@ UNCLEAR_PROMISE = "Its promise is neither 'key' nor 'all'."
 
 @dataclass(frozen=True)
 class StreamJob(Sent):
-    """A job, and what a stream of it is like; plain data."""
+    """A task and the properties of its stream; plain data."""
 
     job: Job
     crossing: pa.Schema
     """The columns of a packet."""
     shards: int
     idle: int | None = None
-    """Microseconds without a new watermark after which time goes on by the clock."""
+    """Microseconds without a new watermark after which the clock advances time."""
     rejected: bool = False
-    """Late and bad rows, and rows too far ahead, come out as rows."""
+    """True if late and bad rows, and rows too far ahead, are output as rows."""
     max_ahead: int | None = None
-    """Microseconds that a time may lie beyond its arrival: what the reason of rejected rows names."""
+    """Microseconds that a time may lie beyond its arrival, named in the reason of rejected rows."""
     position: str | None = None
-    """What the column is called that a late row is told by; None where all it holds is told."""
+    """The column that identifies a late row in the output; None outputs the whole row."""
     plain: bool = False
-    """Rows cross as columns, since pandas leaves all of them as they are; others as packets."""
+    """True if rows are transferred as columns, all of types that pandas preserves; otherwise as packets."""
     flat: bool = True
-    """No column of the matches is a list, a struct or a map: they cross as columns, others as packets."""
+    """True if no column of the matches is nested: they are transferred as columns, otherwise as packets."""
     about: str | None = None
-    """The column that says what a promise is about; None where rows are no promises."""
+    """The column with the type or source that a punctuation is about; None without punctuations."""
     everywhere: bool = False
-    """Every shard is given all rows: it has a share of what is asked, and not of the data."""
+    """True if every shard receives all rows: queries are partitioned, not the data."""
     version: str = __version__
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Before the shuffle: rows by shard, each shard's as one packet. The function that ``mapInArrow`` is given."""
+        """Pack rows before the shuffle, one packet per shard; a ``mapInArrow`` function."""
         waiting: list[pa.RecordBatch] = []
         rows = 0
         for batch in batches:
@@ -106,7 +106,7 @@ class StreamJob(Sent):
             now = pc.max(ticks).as_py()
             table = table.filter(pc.is_null(ticks)).drop_columns([CLOCK])
             if now is not None:
-                # Every shard has to hear the clock.
+                # Every shard needs the clock.
                 yield _packet_rows(named, [b""] * len(named), now)
         if not table.num_rows:
             return
@@ -126,7 +126,7 @@ class StreamJob(Sent):
         yield _packet_rows([named[i] for i in full], packets, NO_CLOCK)
 
     def _heard(self, table: pa.Table) -> pa.Table:
-        """With what is promised about every key once for each shard, and only the newest of its kind: it says all."""
+        """Copy punctuations about every key to each shard, only the newest of its kind, which implies the others."""
         everywhere = pc.and_(pc.equal(table[CONTROL], STREAM_PUNCTUATION), pc.is_valid(table[TIME]))
         promised = table.filter(everywhere)
         if not promised.num_rows:
@@ -144,7 +144,7 @@ class StreamJob(Sent):
         return pa.concat_tables([table.filter(pc.invert(everywhere)), copies.cast(table.schema)])
 
     def step(self, key: tuple[int, ...], frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-        """One shard in one micro-batch. The function that ``applyInPandasWithState`` is given."""
+        """Run one shard in one micro-batch; an ``applyInPandasWithState`` function."""
         import pandas as pd
 
         table, clock = self._received(frames)
@@ -157,7 +157,7 @@ class StreamJob(Sent):
             if mark != watermark or since == NO_CLOCK:
                 mark, since = watermark, clock
             elif watermark > 0 and clock - since >= self.idle:
-                # The source is silent: time goes on from where it stopped.
+                # The source is idle: time advances from where it stopped.
                 reached = max(reached, watermark * 1000 + clock - since)
         now = max(watermark * 1000, reached)
         body = None if held is None else held[0]
@@ -166,7 +166,7 @@ class StreamJob(Sent):
         if done.state is not None:
             state.update((done.state, mark, since, reached))
             if done.next_timer is not None:
-                # Spark calls once the watermark is past the milliseconds that it is told.
+                # Spark calls once the watermark is past the given milliseconds.
                 state.setTimeoutTimestamp(max(-(-done.next_timer // 1000) - 1, watermark, 1))
         elif state.exists:
             state.remove()
@@ -191,11 +191,11 @@ class StreamJob(Sent):
             yield pd.DataFrame(row, columns=[*some.column_names, COUNTS], copy=False)
 
     def check(self, state: bytes) -> None:
-        """Raise what a step would raise of a state: without rows, and without time, it does no more than read it."""
+        """Raise the errors of a step for a state: without rows and time, a step only reads the state."""
         self._stepped(self.crossing.empty_table(), state, None, 0)
 
     def _received(self, frames: Iterable[pd.DataFrame]) -> tuple[pa.Table, int]:
-        """The rows of a call, and the newest tick of the clock among them."""
+        """The rows of a call, and the newest clock tick."""
         tables = [self.crossing.empty_table()]
         clock = NO_CLOCK
         for frame in frames:
@@ -242,11 +242,11 @@ class StreamJob(Sent):
                 reason = pc.coalesce(bad[WRONG], reason)
             bad = bad.append_column(REASON, reason)
         received = self.job.once(table).num_rows
-        unread = done.counters.get("bad", 0)  # rows that the engine could make nothing of
+        unread = done.counters.get("bad", 0)  # rows that the engine could not read
         counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": bad.num_rows + unread}
         counters["ahead"] = ahead.num_rows
         counters |= {"late": late.num_rows, "events": received - late.num_rows - unread - counters["promises"]}
-        if share:  # what comes to all shares is counted, and told, in the first
+        if share:  # rows of all query partitions are counted, and rejected, in the first
             counters |= dict.fromkeys(("events", "late", "bad", "ahead", "promises"), 0)
         left_out = (("late", late), ("bad", bad), ("ahead", ahead)) if self.rejected and not share else ()
         by_type = [0] * len(self.job.types) if share else self.job.by_type(rows, table)
@@ -258,7 +258,7 @@ class StreamJob(Sent):
         return f"Its time is more than {print_duration(self.max_ahead)} after its arrival."
 
     def _rejected(self, table: pa.Table, kind: str) -> pa.Table:
-        """Rows that were not taken, as rows of the output: what they are, their time, their key, why, and the rest as JSON."""
+        """Rejected rows as rows of the output: kind, time, key, reason, and the rest as JSON."""
         reason, row = self.job.plan.schema.names[-2:]
         shown: dict[str, pa.Array | pa.ChunkedArray] = {
             "kind": pa.array([kind] * table.num_rows, pa.string()),
@@ -275,20 +275,20 @@ class StreamJob(Sent):
         return self.job.named(pa.table(columns, schema=self.job.plan.schema)).cast(self.job.schema)
 
     def unpack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """After the operator: packets as the rows of matches. The function that ``mapInArrow`` is given."""
+        """Unpack packets into the rows of matches, after the operator; a ``mapInArrow`` function."""
         for batch in batches:
             for packet in batch.column(0):
                 yield from pa.ipc.open_stream(packet.as_buffer())
 
 
 def _told_by(late: pa.Table, column: str) -> pa.Table:
-    """Late rows that are told by one text each, as JSON."""
+    """Replace the JSON of late rows, a single value, by an object with that value under ``column``."""
     rows = [None if text is None else json.dumps({column: text}) for text in late[ROW].to_pylist()]
     return late.set_column(late.schema.get_field_index(ROW), ROW, pa.array(rows, pa.string()))
 
 
 def _why_late(late: pa.Table, why: Int8Array | Sequence[int], watermark: int) -> pa.Array:
-    """Why each row is late, in words; the engine takes time that went on by the clock for the watermark."""
+    """The reason of each late row; time that the clock advanced counts as the watermark for the engine."""
     why = np.asarray(why, np.int8)
     by_clock = (why == LateReason.BEHIND_WATERMARK) & (late[TIME].to_numpy() > watermark)
     words = [WHY_LATE.get(code, BEHIND_CLOCK) for code in LateReason]
@@ -296,7 +296,7 @@ def _why_late(late: pa.Table, why: Int8Array | Sequence[int], watermark: int) ->
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Does a type cross as a column?"""
+    """True if values of the type are transferred as a column."""
     is_ = pa.types
     zoned = is_.is_timestamp(kind) and kind.tz is not None
     numbers = (is_.is_integer, is_.is_floating, is_.is_boolean, is_.is_date32)
@@ -304,7 +304,7 @@ def is_plain(kind: pa.DataType) -> bool:
 
 
 def is_texts(kind: pa.DataType) -> bool:
-    """Does pandas have the type as objects, and null as None?"""
+    """True if pandas holds the type as objects, with None for null."""
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
@@ -332,12 +332,12 @@ def _packet_rows(named: Iterable[int], packets: list[bytes], clock: int) -> pa.R
 
 
 def crossing_type(kind: pa.DataType) -> pa.DataType:
-    """How a flat type crosses from the operator: pandas takes NaN for null, and has no dates far from now."""
+    """The type in which a flat column leaves the operator: pandas reads NaN as null, and has no dates far from now."""
     return pa.string() if pa.types.is_floating(kind) else _as_number(kind)
 
 
 def _as_number(kind: pa.DataType) -> pa.DataType:
-    """The numbers that times and dates cross as; any other type as it is."""
+    """The integer type in which times and dates are transferred; any other type unchanged."""
     is_ = pa.types
     if is_.is_timestamp(kind) or is_.is_duration(kind):
         return pa.int64()
@@ -345,13 +345,13 @@ def _as_number(kind: pa.DataType) -> pa.DataType:
 
 
 def _alike(column: pa.ChunkedArray) -> bool:
-    """Is every value the same, and none null?"""
+    """True if all values are equal and none is null."""
     ends = pc.min_max(column)
     return column.null_count == 0 and len(column) > 0 and ends["min"] == ends["max"]
 
 
 def _crossed(column: pa.ChunkedArray) -> list[object]:
-    """A column of the matches as a list, which is what Spark makes of an array too, with a slow number for each value."""
+    """A column of the matches as a list of Python values; from an array, Spark would make slower NumPy numbers."""
     values = column.cast(crossing_type(column.type))
     numbers = pa.types.is_integer(values.type) and not values.null_count
     return np.asarray(values).tolist() if numbers else values.to_pylist()  # type: ignore[no-any-return]

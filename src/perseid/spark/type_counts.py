@@ -1,4 +1,4 @@
-"""Rows per event type, as executors count them."""
+"""Count rows per event type on executors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from perseid.runtime.arrays import BoolArray
 from perseid.runtime.event_batch import EventBatch
 
 OF_TYPE = "events of "
-"""The prefix of the counters of one type each."""
+"""Name prefix of the counters of event types."""
 
 
 def count_by_type(rows: EventBatch, types: Sequence[str], counted: BoolArray | None = None) -> list[int]:
-    """Events of each type, without punctuation rows; ``counted`` masks those that are copies of others."""
+    """Count events of each type, without punctuation rows; ``counted`` is a mask that leaves out copies of rows."""
     if not types:
         return []
     if rows.control is not None:

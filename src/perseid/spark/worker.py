@@ -1,4 +1,4 @@
-"""What runs on executors: a shard's Arrow batches in, matches out."""
+"""Tasks on executors: Arrow batches of a partition in, matches out."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from perseid.spark.type_counts import OF_TYPE, count_by_type
 from perseid.tables.columns import Column, read_table, type_codes
 
 OURS = "__perseid_"
-"""What our own columns begin with, between Catalyst and the executors."""
+"""Name prefix of internal columns, between Catalyst and the executors."""
 TIME, KIND, HITS, IDENTITY, ROUTE = (OURS + name for name in ("time", "kind", "hits", "identity", "route"))
 LABEL = OURS + "label"
 """The label of a shard."""
 AHEAD = OURS + "ahead"
-"""The time of a row that is too far beyond its arrival; null in all other rows. Only streams with ``max_ahead`` have it."""
+"""The time of a row that is too far ahead, null in all other rows; only streams with ``max_ahead`` have it."""
 PAYLOAD = "_perseid_payload"
-"""The body of a document that is too far ahead, under the name that sources of jobs have for what cannot be read."""
+"""The body of a document that is too far ahead, under the column name that sources of jobs use for bad records."""
 _HIDDEN = "\0rows"
-"""A column that is no column of the data; it says how many rows there are where no other crosses."""
+"""Replaces data columns if none is transferred, so that the number of rows is known."""
 
 
 class Sent:
-    """What travels to executors. It is sealed: what another version wrote may not even be readable, and has to say so."""
+    """Base of objects that are sent to executors, pickled so that another version raises instead of reading them."""
 
     version: str
 
@@ -51,7 +51,7 @@ class Sent:
 
 
 def open_sent(version: str, body: bytes) -> Sent:
-    """What arrives on an executor; what another version planned is refused unread."""
+    """Unpickle an object on an executor; raise for one that another version planned, without reading it."""
     if version != __version__:
         raise VersionMismatchError(
             f"The driver runs perseid {version}, this executor {__version__}.",
@@ -62,10 +62,10 @@ def open_sent(version: str, body: bytes) -> Sent:
 
 
 def settle() -> None:
-    """Take what is loaded out of the garbage collector's sight, once it is loaded.
+    """``gc.freeze()`` after imports, so that reused workers collect quickly.
 
-    A worker that serves task after task collects all garbage after each of them, which means looking at every object
-    of every module: a tenth of a second and more for a task that takes a few milliseconds.
+    A reused worker collects all garbage after each task, which visits every object of every module: a tenth of a second
+    and more for a task that takes a few milliseconds.
     """
     if os.environ.get("SPARK_REUSE_WORKER"):
         _freeze(len(sys.modules))
@@ -79,36 +79,36 @@ def _freeze(_modules: int) -> None:
 
 @dataclass(frozen=True)
 class Job(Sent):
-    """Everything an executor has to know; plain data."""
+    """Everything that an executor needs for a query; plain data."""
 
     engine: Engine
-    """It travels by the names of its functions: an executor needs the package they are in."""
+    """Pickled by the names of its functions: an executor needs the package they are in."""
     plan: Any
     kind_names: tuple[str, ...] | None
-    """What the codes of types stand for; None where types come as text because some condition asks for them."""
+    """Event types by code; None if types are transferred as text, because a condition reads them."""
     keys: Mapping[int, tuple[tuple[str, str], ...]]
-    """By route: the name of a key in patterns, and of its column here."""
+    """By route: the name of each key in patterns, and its internal column."""
     ranks: tuple[str, ...]
     predicates: tuple[int, ...]
-    """Which predicate each bit of the hits stands for."""
+    """The predicate id of each bit of the hits."""
     made: Mapping[str, str]
-    """Computed columns: the text of their expression, and their name here."""
+    """Computed columns: the internal column by the text of the expression."""
     columns: Mapping[str, str]
-    """Columns of the data that come along, and their name here."""
+    """Data columns: the internal column by name."""
     schema: pa.Schema
     counted: bool
     dedupe: bool = False
     one_kind: bool = False
-    """All rows are of the one type that steps name, so their types need not come along."""
+    """True if all rows are of the only type that steps name, so that types are not transferred."""
     identity: str | None = None
-    """The column of the data that is the identity too; None where identity is a column of its own."""
+    """The data column that is also the identity; None if identity is a separate column."""
     relations: Mapping[str, list[tuple[object, ...]]] = field(default_factory=dict)
     types: tuple[str, ...] = ()
-    """Event types whose rows are counted."""
+    """Event types with a row counter."""
     version: str = __version__
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function that ``mapInArrow`` is given."""
+        """Process the rows of one partition; a ``mapInArrow`` function."""
         received = [batch for batch in batches if batch.num_rows]
         if not received:
             return
@@ -117,7 +117,7 @@ class Job(Sent):
         settle()
 
     def shared(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """The rows of a partition by the share of the plan that they are for."""
+        """The rows of a partition, by query partition."""
         yield 0, table
 
     def _stepped(self, table: pa.Table, share: int) -> pa.Table:
@@ -131,27 +131,27 @@ class Job(Sent):
         named = self.named(done.rows)
         if not self.counted:
             return named.cast(self.schema)
-        if share:  # what comes to all shares is counted in the first
+        if share:  # rows of all query partitions are counted in the first
             table, bad = table.slice(0, 0), 0
         by_type = [0] * len(self.types) if share else self.by_type(rows, table)
         return self._counted(named, done.counters, table, bad, by_type)
 
     def named(self, rows: pa.Table) -> pa.Table:
-        """Matches under the names the driver gave them: in order, the columns are the engine's."""
+        """Rename the engine's columns, by position, to the names from the driver."""
         return rows.rename_columns(self.schema.names[: rows.num_columns])
 
     def once(self, table: pa.Table) -> pa.Table:
-        """Rows that are events: one that goes several ways is one event."""
+        """One copy of each event: a row with several routes is one event."""
         return table if len(self.keys) <= 1 else table.filter(pc.equal(table[ROUTE], min(self.keys)))
 
     def by_type(self, rows: EventBatch, table: pa.Table) -> list[int]:
-        """How many rows there are of each type that is counted."""
+        """The number of rows of each counted event type."""
         once = None if len(self.keys) <= 1 else np.asarray(_whole(table[ROUTE])) == min(self.keys)
         return count_by_type(rows, self.types, once)
 
     def rows(self, table: pa.Table) -> EventBatch:
-        """A shard's table as an engine knows rows."""
-        # Read as any table is: moments in UTC whatever the session's zone is, and null where no date can be.
+        """Convert a shard's table to an ``EventBatch``."""
+        # Read like any table: moments are UTC regardless of the session's zone, and null if no date can represent them.
         read = read_table(table)
         columns = {name: _whole(read.columns[here]) for name, here in self.columns.items()}
         if not columns:
@@ -187,7 +187,7 @@ class Job(Sent):
     def _counted(
         self, rows: pa.Table, counters: Mapping[str, int], table: pa.Table, bad: int, by_type: list[int]
     ) -> pa.Table:
-        """One more row that carries what was counted; the driver sums these rows up and takes them out."""
+        """Append one row with the counters; the driver sums these rows and removes them."""
         counts = {**dict.fromkeys(OF_A_BATCH, 0), **counters, "bad": bad + counters.get("bad", 0)}
         counts["events"] = self.once(table).num_rows + bad
         many = {f"{OF_TYPE}{i}": count for i, count in enumerate(by_type)}
@@ -200,7 +200,7 @@ class Job(Sent):
 
 @dataclass(frozen=True)
 class BroadcastTask(Job):
-    """A batch task whose partition has the rows of several shards."""
+    """A batch task for a partition with the rows of several shards."""
 
     def shared(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """The rows of each shard."""
@@ -212,7 +212,7 @@ class BroadcastTask(Job):
 
 @dataclass(frozen=True)
 class FinishTask(Sent):
-    """The ``finish`` of an engine; the function that ``mapInArrow`` is given."""
+    """The ``finish`` of an engine, as a ``mapInArrow`` function."""
 
     engine: Engine
     plan: Plan
@@ -231,5 +231,5 @@ class FinishTask(Sent):
 
 
 def _whole(column: Column) -> Column:
-    """A column in one piece."""
+    """A column as a single chunk."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

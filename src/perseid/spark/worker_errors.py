@@ -1,4 +1,4 @@
-"""Hints for failures of Spark's Python workers that a wrong Python, or a missing package, causes."""
+"""Hints for failures of Spark's Python workers that a wrong Python or a missing package causes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SET = (
 
 
 def worker_hint(error: BaseException) -> str | None:
-    """The settings to change where Python workers lack a package of perseid or run another Python; None for other errors."""
+    """Settings to change if Python workers lack a package of perseid or run another Python; None for other errors."""
     text = str(error)
     found = _MISSING.search(text)
     if found is not None:

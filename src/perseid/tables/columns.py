@@ -1,7 +1,7 @@
-"""What people have, lists of dicts, pandas, Arrow and Parquet, as columns.
+"""Convert lists of dicts, pandas, Arrow and Parquet to columns.
 
-A column is an Arrow array, or "loose": a list of plain Python values, where the values are of no one kind that Arrow
-holds without changing them. Either gives value for value what :mod:`perseid.tables.rows` gives row by row.
+A column is an Arrow array, or "loose": a list of plain Python values, for values of no single type that Arrow holds
+without changing them. Both give the same values as :mod:`perseid.tables.rows` gives row by row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 Loose: TypeAlias = list[Any]
-"""Plain values of several kinds."""
+"""Plain values of several types."""
 Column: TypeAlias = "pa.Array | pa.ChunkedArray | Loose"
 """A ``pa.Array``, a ``pa.ChunkedArray``, or a list of plain values."""
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -48,7 +48,7 @@ _SIMPLE: dict[type, pa.DataType] = {
     dt.timedelta: pa.duration("us"),
 }
 _AS_THEY_ARE = {bool, int, float, str, bytes, dt.datetime, dt.date}
-"""Kinds whose values need no look one by one."""
+"""Types with values that need no conversion."""
 _PANDAS_KINDS = {
     "DatetimeTZDtype", "StringDtype", "BooleanDtype", "ArrowDtype", "Float32Dtype", "Float64Dtype",
     "Int8Dtype", "Int16Dtype", "Int32Dtype", "Int64Dtype", "UInt8Dtype", "UInt16Dtype", "UInt32Dtype", "UInt64Dtype",
@@ -62,17 +62,17 @@ class Table:
     columns: dict[str, Column]
     rows: int
     names: tuple[str, ...] = ()
-    """All the columns there were, also those that nobody needed."""
+    """All columns of the input, also those that are not needed."""
     gaps: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
-    """For columns that some dict lacks: the first such row, from 0, and what it has instead."""
+    """For columns that some dict lacks: the first such row, from 0, and the columns of that row."""
     outside: dict[str, tuple[int, str]] = field(default_factory=dict)
     """For columns with moments outside the years 1 to 9999, which are null: the first such row, from 0, and value."""
     index: tuple[str, ...] = ()
-    """What the index of a pandas frame is called: people look for a column there."""
+    """The names of a pandas frame's index, for errors about missing columns."""
 
 
 def read_table(data: Any, needed: Collection[str] | None = None) -> Table:
-    """The needed columns of a table as people have one; without a choice, all. What is not there is left out."""
+    """Read the needed columns of a table, or all if ``needed`` is None; missing columns are left out."""
     if are_paths(data):
         data = open_parquet(data)
     if is_dataset(data):
@@ -95,7 +95,7 @@ def read_table(data: Any, needed: Collection[str] | None = None) -> Table:
 
 
 def column_names(data: Any) -> list[str]:
-    """The columns of a table as people have one, a Spark DataFrame too; no value is read."""
+    """The column names of a table or of a Spark DataFrame; no value is read."""
     if are_paths(data):
         data = open_parquet(data)
     if is_dataset(data) or isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
@@ -106,7 +106,7 @@ def column_names(data: Any) -> list[str]:
 
 
 def require(table: Table, name: str, role: str) -> Column:
-    """A column that must be there, in every row."""
+    """Return a column that every row must have; raise if one lacks it."""
     if name not in table.columns:
         if not table.rows:
             return pa.nulls(0)  # no row lacks it
@@ -118,7 +118,7 @@ def require(table: Table, name: str, role: str) -> Column:
 
 
 def time_column(table: Table, name: str) -> Ints:
-    """Microseconds since 1970 UTC of every row; the first row without a readable time is an error."""
+    """Microseconds since 1970 UTC of every row; raise for the first row without a readable time."""
     column = table.columns.get(name)
     if column is None:
         column = require(table, name, "time")
@@ -137,7 +137,7 @@ def time_column(table: Table, name: str) -> Ints:
 
 
 def times_are_readable(column: ArrowColumn) -> bool:
-    """Are these moments, every one there and in the years 1 to 9999?"""
+    """True if these are timestamps without nulls, in the years 1 to 9999."""
     if not pa.types.is_timestamp(column.type) or column.null_count:
         return False
     least, most = pc.min_max(column.cast(pa.int64())).values()
@@ -146,7 +146,7 @@ def times_are_readable(column: ArrowColumn) -> bool:
 
 
 def type_codes(table: Table, name: str) -> tuple[npt.NDArray[np.int32], list[str]]:
-    """Each row's type as a place in the list of their names; -1 for null."""
+    """The type of each row as an index into the list of type names; -1 for null."""
     column = require(table, name, "type")
     if not isinstance(column, list) and pa.types.is_floating(column.type):
         column = column.to_pylist()  # as text, minus zero is not zero
@@ -166,11 +166,11 @@ def type_codes(table: Table, name: str) -> tuple[npt.NDArray[np.int32], list[str
     return mapped[codes], list(names)
 
 
-# Where tables come from
+# Inputs
 
 
 def are_paths(data: object) -> TypeGuard[Paths]:
-    """Is this the path of a file or folder, or a list of such?"""
+    """True for the path of a file or folder, or a list of paths."""
     if isinstance(data, str | os.PathLike):
         return True
     return isinstance(data, list | tuple) and bool(data) and all(isinstance(item, str | os.PathLike) for item in data)
@@ -249,7 +249,7 @@ def _from_objects(series: pd.Series) -> Column:
 
 def _from_rows(data: object, needed: Collection[str] | None) -> Table:
     rows: list[Mapping[str, object]] = list(row_reader.rows_of(data))
-    shapes = dict.fromkeys(map(tuple, rows))  # as a rule all dicts have the same keys: looking at one shape is enough
+    shapes = dict.fromkeys(map(tuple, rows))  # as a rule all dicts have the same keys: only one shape to check
     if not all(type(name) is str for shape in shapes for name in shape):
         rows = [{str(name): value for name, value in row.items()} for row in rows]
         shapes = dict.fromkeys(map(tuple, rows))
@@ -266,11 +266,11 @@ def _from_rows(data: object, needed: Collection[str] | None) -> Table:
     return table
 
 
-# Columns as they are kept
+# Conversion of columns
 
 
 def _from_values(values: Loose) -> Column:
-    """Values of one kind as an Arrow array, any others as a list of plain values."""
+    """Convert values of one type to an Arrow array, and any others to a list of plain values."""
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) == 1 and kinds <= _AS_THEY_ARE and _arrow_knows(values, kinds):
         try:
@@ -297,7 +297,7 @@ def _from_values(values: Loose) -> Column:
 
 
 def _arrow_knows(values: Loose, kinds: set[type]) -> bool:
-    """Whether Arrow reads these values as they are meant: moments of other zones may leave the calendar in UTC."""
+    """True if Arrow reads these values correctly: moments of other zones may leave the calendar in UTC."""
     return kinds != {dt.datetime} or {value.tzinfo for value in values if value is not None} <= {None, dt.UTC}
 
 
@@ -305,8 +305,8 @@ def _decimals(values: Loose) -> Column:
     known = [value for value in values if value is not None]
     types = {v.decimal_type(value) for value in known}
     scale = next(iter(types)).scale
-    # The size of a decimal decides the digits of a quotient. Read back from Arrow, a decimal has the size of its own
-    # digits; where these have one scale and are all the size says, nothing is lost.
+    # The size of a decimal determines the digits of a quotient. Read back from Arrow, a decimal has the size of its own
+    # digits; that is exact if these have one scale and are all that the size counts.
     whole = max(type_.precision - type_.scale for type_ in types)
     same = all(type_.scale == scale for type_ in types) and whole + scale <= 38
     if not same or any(v.sized(Decimal(value)).precision != value.precision for value in known):  # type: ignore[union-attr]
@@ -315,7 +315,7 @@ def _decimals(values: Loose) -> Column:
 
 
 def _settled(column: Column) -> Column:
-    """An Arrow column in one of the kinds that have a meaning here; others are read value by value."""
+    """Convert an Arrow column to one of the supported types; other types are converted value by value."""
     if isinstance(column, list):
         return column
     kind = column.type
@@ -333,7 +333,7 @@ def _settled(column: Column) -> Column:
     if is_.is_date64(kind):
         return _renumbered(column, lambda days: (days // 86_400_000).astype(np.int32), pa.date32())
     if is_.is_time(kind):
-        return pa.nulls(len(column))  # a time of day is no value here
+        return pa.nulls(len(column))  # a time of day is no supported value
     if is_.is_uint64(kind):
         beyond = pc.greater(column, pa.scalar(2**63 - 1, kind))
         return pc.if_else(beyond, pa.scalar(None, kind), column).cast(pa.int64())
@@ -354,7 +354,7 @@ _PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def _in_micros(column: ArrowColumn, unit: str, target: pa.DataType) -> Column:
-    """Timestamps or durations in microseconds, what is below them cut toward the past."""
+    """Timestamps or durations in microseconds, rounded down."""
     if unit == "us":
         return column if column.type == target else _renumbered(column, lambda micros: micros, target)
     if unit == "ns":
@@ -364,12 +364,12 @@ def _in_micros(column: ArrowColumn, unit: str, target: pa.DataType) -> Column:
         numbers = column.cast(pa.int64())
         beyond = pc.or_(pc.less(numbers, -most), pc.greater(numbers, most))
         column = pc.if_else(beyond, pa.scalar(None, column.type), column)
-    # A moment that no 64 bits hold in microseconds lies outside the years anyway: the ends stand for it.
+    # A moment beyond 64 bits of microseconds is outside the valid years anyway: it is clipped.
     return _renumbered(column, lambda units: np.clip(units, -most, most) * _PER_UNIT[unit], target)
 
 
 def _renumbered(column: ArrowColumn, change: Callable[[Ints], npt.NDArray[np.generic]], target: pa.DataType) -> Column:
-    """The numbers under a column changed, its nulls kept."""
+    """Change the integers under a column; nulls remain."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     found = []
     for chunk in chunks:
@@ -380,7 +380,7 @@ def _renumbered(column: ArrowColumn, change: Callable[[Ints], npt.NDArray[np.gen
 
 
 def _int64(column: pa.Array) -> Ints:
-    """The 64-bit numbers under one array; what stands at nulls means nothing."""
+    """The 64-bit integers under one array; values at nulls are arbitrary."""
     data = column.buffers()[1]
     if data is None or not len(column):
         return np.zeros(len(column), np.int64)
@@ -388,7 +388,7 @@ def _int64(column: pa.Array) -> Ints:
 
 
 def _within_years(column: ArrowColumn) -> tuple[ArrowColumn, tuple[int, str] | None]:
-    """The column with null for what no date can be, and the first such row."""
+    """The column with null for values outside the valid years, and the first such row with its value."""
     moments = column.type == MOMENT
     first, last = (_FIRST, _LAST) if moments else (_FIRST // _DAY, _LAST // _DAY)
     numbers = _numbers(column)
@@ -410,7 +410,7 @@ def _numbers(column: ArrowColumn) -> ArrowColumn:
 
 
 def _times(column: Column, name: str) -> tuple[Ints, int | None]:
-    """Microseconds, and the first row without a readable time; where there is one, the numbers mean nothing."""
+    """Microseconds, and the first row without a readable time; if there is one, the numbers are invalid."""
     if isinstance(column, list):
         return _times_one_by_one(column, name)
     kind = column.type
@@ -452,10 +452,10 @@ def _times_one_by_one(values: Sequence[object], name: str) -> tuple[Ints, int | 
 
 
 def _times_of_doubles(seconds: npt.NDArray[np.float64], name: str) -> tuple[Ints, int | None]:
-    """Seconds as they are written, in microseconds.
+    """Convert seconds to microseconds by their shortest decimal digits.
 
-    Below 2**33 doubles lie closer together than microseconds, so at most one whole number of microseconds is written
-    as the number at hand; where division gives that number back, it is the one. All others are read as text is.
+    Below 2**33 adjacent doubles are less than a microsecond apart, so at most one whole number of microseconds is
+    written as a given double; if division gives the double back, it is that number. All others are parsed like text.
     """
     near = np.where(np.abs(seconds) < 2**33, seconds, 0.0)
     found = np.rint(near * _SECOND)
@@ -475,15 +475,15 @@ def _contiguous(column: ArrowColumn) -> Ints:
     if numbers.null_count:
         numbers = numbers.fill_null(0)
     if isinstance(numbers, pa.ChunkedArray) and numbers.num_chunks == 1:
-        numbers = numbers.chunk(0)  # which needs no copy
+        numbers = numbers.chunk(0)  # without a copy
     return np.asarray(numbers)
 
 
 def _encoded(column: ArrowColumn) -> tuple[npt.NDArray[Any], Loose]:
-    """Codes, -1 for null, and what they stand for."""
+    """Codes, -1 for null, and the value of each code."""
     if pa.types.is_dictionary(column.type) and isinstance(column, pa.ChunkedArray) and column.num_chunks != 1:
         try:
-            column = column.unify_dictionaries()  # pieces may have dictionaries of their own
+            column = column.unify_dictionaries()  # chunks may have different dictionaries
         except pa.ArrowInvalid:  # one of them holds a null
             column = column.cast(column.type.value_type)
     if not pa.types.is_dictionary(column.type):

@@ -1,4 +1,4 @@
-"""Events and tables of files: what is no such file is called by its name, with the way out."""
+"""Read events and tables from files; errors name the detected format and a conversion."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from perseid.errors import EventDataError
 
 Table = tuple[list[str], list[tuple[object, ...]]]
-"""The names of columns, and rows."""
+"""Column names, and rows."""
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def holds_objects(path: Path) -> bool:
-    """Whether a file that is no pattern begins as JSON lines do."""
+    """True if a file that is no pattern begins like JSON lines."""
     try:
         return str(path) != "-" and path.read_bytes()[:1000].lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"["))
     except OSError:
@@ -38,7 +38,7 @@ def csv_table(text: str) -> Table:
 
 
 def _column(cells: list[str]) -> list[object]:
-    """A column of only numbers holds numbers; nothing is null."""
+    """A column of only numbers has numbers; an empty cell is null."""
     for form, read in ((_INTEGER, int), (_NUMBER, float)):
         if all(form.fullmatch(cell) for cell in cells if cell):
             return [read(cell) if cell else None for cell in cells]
@@ -46,7 +46,7 @@ def _column(cells: list[str]) -> list[object]:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file or of standard input; what is no UTF-8 text is called by its name."""
+    """The text of a file or of standard input; raise for gzip and for encodings other than UTF-8."""
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
@@ -71,7 +71,7 @@ def read_objects(path: Path) -> Iterator[dict[str, object]]:
 
 
 def objects_in(text: str, path: Path) -> Iterator[dict[str, object]]:
-    # Not splitlines(): JSON strings may hold other signs that end a line.
+    # Not splitlines(): JSON strings may contain other line separators.
     first = True
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -92,7 +92,7 @@ def objects_in(text: str, path: Path) -> Iterator[dict[str, object]]:
 
 
 def _name_other_forms(text: str, line: str, path: Path) -> None:
-    """Where the first line is not an object: say what the file seems to be, and the way out."""
+    """If the first line is not an object, raise with the detected format and a conversion."""
     if line.lstrip().startswith("["):
         raise EventDataError(
             "This is a JSON array; what is read is one JSON object a line.",

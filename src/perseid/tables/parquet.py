@@ -1,4 +1,4 @@
-"""Parquet files: read whole where they fit, else in pieces that each hold complete partitions."""
+"""Read Parquet files: whole if they fit into memory, otherwise in pieces of complete partitions."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def is_dataset(data: object) -> TypeGuard[ds.Dataset]:
 
 
 def open_parquet(paths: Paths, coded: Sequence[str] = ()) -> ds.FileSystemDataset:
-    """A dataset of files, and of folders of them as Spark writes them (``day=2024-01-01/part-0.parquet``).
+    """Open files, or folders of them as Spark writes them (``day=2024-01-01/part-0.parquet``), as one dataset.
 
-    Columns of few texts, ``coded``, are read as the files have them: codes and a dictionary.
+    Columns of few texts, ``coded``, are read as codes and a dictionary, as the files store them.
     """
     import pyarrow.dataset as ds
 
@@ -45,7 +45,7 @@ def open_parquet(paths: Paths, coded: Sequence[str] = ()) -> ds.FileSystemDatase
     if not given:
         raise EventDataError("There is no file to read events from.", hint="Give the path of a Parquet file or folder.")
     parts = [_open(path, coded) for path in given]
-    # Files of one stream may differ: a column that one of them lacks is null there.
+    # Files of one stream may differ: a column is null in files that lack it.
     schemas = [part.schema for part in parts]
     fragments = [fragment for part in parts for fragment in part.get_fragments()]
     for fragment in fragments:
@@ -71,14 +71,15 @@ def partitioned(
     coded: Sequence[str] = (),
     keep: Callable[[pa.Table], pa.Table] | None = None,
 ) -> Iterator[pa.Table]:
-    """Tables that each hold all rows of the keys in them; one table where everything fits ``memory_limit`` bytes.
+    """Yield tables with all rows of the keys in them; a single table if everything fits ``memory_limit`` bytes.
 
-    What does not fit is split by key in one pass through temporary files. Rows of a table stay in the order of the
-    files. A table may be above the limit where a single key is. What ``keep`` leaves out of a piece is let go at once.
+    Larger inputs are split by key in one pass through temporary files, and rows remain in the order of the files. A
+    table exceeds the limit if a single key does. ``keep`` filters a single table as it is read; pieces are not
+    filtered.
     """
     dataset = open_parquet(paths, coded)
     columns = _present(dataset, None if needed is None else {*needed, *key_columns})
-    # A key column that is nowhere is null in every row: it splits nothing.
+    # A key column that no file has is null in every row: it splits nothing.
     keys = [name for name in dict.fromkeys(key_columns) if name in dataset.schema.names]
     size = _decoded_size(dataset, columns)
     if size <= memory_limit:
@@ -96,7 +97,7 @@ def partitioned(
 
 
 def _read(dataset: ds.Dataset, columns: list[str], keep: Callable[[pa.Table], pa.Table] | None) -> pa.Table:
-    """All rows, a row group at a time on each core: what is not kept never leaves the core's cache."""
+    """Read all rows, a row group at a time on each core: rows that are dropped never leave the core's cache."""
     groups = [group for fragment in dataset.get_fragments() for group in fragment.split_by_row_group()]
     cores = min(len(groups), os.cpu_count() or 1)
     if keep is None or cores <= 1:
@@ -138,7 +139,7 @@ def _open(path: str | os.PathLike[str], coded: Sequence[str]) -> ds.Dataset:
 
 
 def _hidden(path: Path, folder: Path) -> bool:
-    """Spark's and Hive's own files: ``_SUCCESS``, ``.crc`` and what lies in folders such as ``_temporary``."""
+    """True for files of Spark and Hive: ``_SUCCESS``, ``.crc`` and the contents of folders such as ``_temporary``."""
     return any(part.startswith(("_", ".")) and "=" not in part for part in path.relative_to(folder).parts)
 
 
@@ -164,10 +165,10 @@ def _present(dataset: ds.Dataset, needed: Collection[str] | None) -> list[str]:
 
 
 def _decoded_size(dataset: ds.Dataset, columns: list[str]) -> int:
-    """About how many bytes the columns take in memory.
+    """Estimate the bytes that the columns take in memory.
 
-    The sizes in the files are those of encoded values, far too small where a dictionary stands for long strings; so
-    rows are counted, and those columns whose values have no one size are weighed by a few batches.
+    The sizes in the files are those of encoded values, far too small if a dictionary represents long strings. So rows
+    are counted, and columns of variable width are estimated from a few batches.
     """
     fixed = [name for name in columns if _is_fixed(dataset.schema.field(name).type)]
     width = sum(dataset.schema.field(name).type.bit_width / 8 for name in fixed)
@@ -203,7 +204,7 @@ def _bounded() -> dict[str, int | ds.FragmentScanOptions]:
 def _split(
     dataset: ds.Dataset, columns: list[str], keys: list[str], size: int, memory_limit: int
 ) -> Iterator[pa.Table]:
-    # Twice as many buckets as would do if keys were of one size, for they never are.
+    # Twice as many buckets as for keys of equal size, which they never are.
     count = min(_MOST_BUCKETS, -(-2 * size // max(1, memory_limit)))
     with tempfile.TemporaryDirectory(prefix="perseid-") as folder:
         files = [Path(folder, f"{bucket}.arrows") for bucket in range(count)]
@@ -216,7 +217,7 @@ def _split(
 
 
 def _spill(dataset: ds.Dataset, columns: list[str], keys: list[str], files: list[Path], memory_limit: int) -> list[int]:
-    """Every row into the file of its bucket, in one pass; returns the buckets that have rows."""
+    """Write every row to the file of its bucket, in one pass; return the buckets that have rows."""
     writers: dict[int, pa.RecordBatchWriter] = {}
     with ExitStack() as stack:
 

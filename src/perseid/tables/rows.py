@@ -15,12 +15,12 @@ _MICROS = 1_000_000
 
 
 def is_spark(data: object) -> bool:
-    """Is it a DataFrame of Spark's, classic or Connect's?"""
+    """True for a DataFrame of Spark, classic or Connect."""
     return hasattr(data, "mapInArrow")
 
 
 def require_spark(data: object) -> None:
-    """That it is one."""
+    """Raise unless the data is a Spark DataFrame."""
     if not is_spark(data):
         raise EventDataError(
             f"detect works on Spark DataFrames, and this is {type_name(data)}.",
@@ -29,7 +29,7 @@ def require_spark(data: object) -> None:
 
 
 def require_here(what: str, data: object) -> None:
-    """That it is none, for what is done in this process."""
+    """Raise if the data is a Spark DataFrame, for operations that run in this process."""
     if is_spark(data):
         raise EventDataError(
             f"{what} works on data of this process, and this is a Spark DataFrame.", hint="Use detect(…)."
@@ -37,7 +37,7 @@ def require_here(what: str, data: object) -> None:
 
 
 def read_relation(name: str, rows: object) -> list[tuple[object, ...]]:
-    """A relation as people have one: rows of values, single values, dicts, a pandas frame or an Arrow table."""
+    """Read a relation: rows of values, single values, dicts, a pandas frame or an Arrow table."""
     if hasattr(rows, "to_pylist") or (hasattr(rows, "to_dict") and hasattr(rows, "columns")):
         return [tuple(row.values()) for row in rows_of(rows)]
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
@@ -59,7 +59,7 @@ def read_relation(name: str, rows: object) -> list[tuple[object, ...]]:
 
 
 def rows_of(data: object) -> Iterator[Mapping[str, object]]:
-    """A table as people have one, row by row."""
+    """Iterate over the rows of a table: dicts, a pandas frame or an Arrow table."""
     if hasattr(data, "to_pylist"):  # an Arrow table or record batch
         try:
             rows = data.to_pylist(maps_as_pydicts="lossy")
@@ -84,19 +84,19 @@ def rows_of(data: object) -> Iterator[Mapping[str, object]]:
 
 
 def pandas_null(value: object) -> object:
-    """pandas writes a missing number as NaN; here it is null, as when Spark reads a pandas frame."""
+    """Convert NaN to null, as when Spark reads a pandas frame: pandas writes a missing number as NaN."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def index_names(data: object) -> tuple[str, ...]:
-    """What the index of a pandas frame is called; nothing else has one."""
+    """The names of a pandas frame's index; empty for any other data."""
     return tuple(str(name) for name in getattr(getattr(data, "index", None), "names", ()) if name is not None)
 
 
 def column_missing_in(
     number: int, name: str, role: str, there: Sequence[str], index: Sequence[str] = ()
 ) -> EventDataError:
-    """The error for a row that lacks a column which was named for a role; it may be in the index of its frame."""
+    """The error for a row without the column of a role; the column may be in the index of its frame."""
     say = f"ps.events(rows, {role}=…), or --{role.replace('_', '-')} on the command line"
     error = missing_column(f"Row {number}", name, f"{role} column", there, say)
     if name in index:
@@ -105,7 +105,7 @@ def column_missing_in(
 
 
 def read_time(value: object, number: int, column: str) -> int:
-    """Microseconds since 1970 UTC; what is no time is an error that names the row."""
+    """Microseconds since 1970 UTC; raise an error that names the row if the value is no time."""
     value = v.plain(value)
     match value:
         case bool() | None:
@@ -142,7 +142,7 @@ def _seconds(value: Decimal, number: int, column: str) -> int:
 
 
 def rank(value: object) -> tuple[Any, ...]:
-    """Values of ``order_by`` made comparable with one another: nulls first, then by kind."""
+    """Make values of ``order_by`` comparable with one another: nulls first, then by type."""
     if value is None:
         return (0,)
     if isinstance(value, bool):

@@ -11,10 +11,10 @@ __all__ = ["assert_matches"]
 
 
 def assert_matches(pattern: Pattern, events: object, number: int, key: object = None) -> None:
-    """Assert how many matches there are; where they are too few, the message says why."""
+    """Assert the number of matches; if there are too few, the message explains why."""
     found = pattern.match(events)
     if len(found) == number:
         return
-    # Attempts that did not match explain nothing where there are too many that did.
+    # Failed partial matches explain too few matches, but not too many.
     why = f"\n{pattern.why_not(events, key=key)}" if len(found) < number else ""
     raise AssertionError(f"{number} expected, and found:\n{found}{why}")

@@ -12,10 +12,10 @@
     why skip to next never looks past the first event that fits
 
 Times are seconds. A line under ``gives`` lists the events of each named step, optionally ``end=`` (seconds),
-``kind=timed_out``, ``key=`` and, behind a bar, returned columns; ``none`` is no match at all. Before ``events`` may
-stand ``horizon 5``, ``strictly later``, ``relation Office (ann, 220) (bob, 221)`` and ``bind threshold=5``. A case
-with several patterns writes out each ``pattern NAME`` line and says ``in NAME`` on each expected line. A case of a rule
-that stands elsewhere says ``of NAME`` in place of a pattern, and whoever reads it hands over the rules.
+``kind=timed_out``, ``key=`` and, behind a bar, returned columns; ``none`` is no match at all. ``horizon 5``,
+``strictly later``, ``relation Office (ann, 220) (bob, 221)`` and ``bind threshold=5`` may precede ``events``. A case
+with several patterns has every ``pattern NAME`` line, and ``in NAME`` on each expected line. A case of an external rule
+has ``of NAME`` in place of a pattern, and the caller passes the rules.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PatternCase:
 
 
 def read_cases(path: str | Path, rules: object = "") -> list[PatternCase]:
-    """All cases of a file; ``rules`` are the patterns that ``of NAME`` asks for, as text or as what prints as one."""
+    """Read all cases of a file; ``rules`` are the patterns for ``of NAME``, as text or an object that prints as it."""
     path = Path(path)
     return parse_cases(path.read_text(encoding="utf-8"), path.name, rules)
 
@@ -114,7 +114,7 @@ def _case(title: str, body: str, source: str, rules: Mapping[str, Pattern]) -> P
 
 
 def _needed(name: str, rules: Mapping[str, Pattern]) -> list[Pattern]:
-    """A rule, behind those whose matches it takes: they are part of what it means."""
+    """The rule, and the rules that produce matches for it, in their original order."""
     if name not in rules:
         there = f"there are {', '.join(rules)}" if rules else "no rules were handed over: read_cases(path, rules=…)"
         raise ValueError(f"no rule is called {name!r}; {there}")
@@ -128,12 +128,12 @@ def _needed(name: str, rules: Mapping[str, Pattern]) -> list[Pattern]:
 def _event(row: str, number: int) -> Event:
     name, kind, time, *attributes = _split(row, " ")
     values = {k: _value(v) for k, _, v in (a.partition("=") for a in attributes)}
-    # The order written is the order among events of one time.
+    # Events of equal time are ordered as they are written.
     return Event(kind, _seconds(time), {**values, "name": name}, name, 0, (0, number))
 
 
 def _split(text: str, sign: str = ",") -> list[str]:
-    """Split at the sign, but not inside quotes."""
+    """Split at the separator, but not inside quotes."""
     parts = re.findall(rf"(?:[^{sign}']|'[^']*')+", text)
     return [p.strip() for p in parts if p.strip()]
 
@@ -158,7 +158,7 @@ def _value(text: str) -> object:
 
 
 def run_case(case: PatternCase, matcher: Matcher) -> list[str]:
-    """What the case gives, written the way the case expects it."""
+    """The matches of a case, formatted like its expected lines."""
     bound = case.bound or {}
     patterns = []
     for p in _parsed(case).patterns:
@@ -180,7 +180,7 @@ def run_case(case: PatternCase, matcher: Matcher) -> list[str]:
 
 
 def _parsed(case: PatternCase) -> PatternFile:
-    """The patterns of a case, which has its own; the parser would only say that a text ends."""
+    """The patterns of a case; raises without a match clause, which the parser would report less clearly."""
     if not _MATCH.search(case.text):
         where = f"{case.source}, " if case.source else ""
         raise ValueError(
@@ -190,9 +190,9 @@ def _parsed(case: PatternCase) -> PatternFile:
 
 
 def picture(case: PatternCase, matcher: Matcher) -> str:
-    """The case drawn: events along a line, and under them, a line a match, the steps they stand at.
+    """Draw a case: a line of events, and for each match a line with the names of its steps below them.
 
-    A bar marks a match's end where it lies behind its last event.
+    A bar marks the end of a match that lies behind its last event.
     """
     patterns = [resolve(bind(p, case.bound if p.parameters else None)) for p in _parsed(case).patterns]
     detection = detect(
@@ -234,7 +234,7 @@ def _padded(expected: tuple[str, ...], count: int) -> list[str]:
 
 
 def _written(match: Match, like: str, many: bool) -> str:
-    """A match in the words of an expected line: what that line does not ask for is not shown."""
+    """Format a match like an expected line, without the parts that this line does not have."""
     parts = [f"in {match.pattern}"] if many else []
     parts.extend(f"{name}={','.join(_name(e) for e in events)}" for name, events in match.bindings.items())
     if match.kind != "match":

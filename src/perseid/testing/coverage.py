@@ -1,4 +1,4 @@
-"""Which steps and conditions of rules the cases reach, as the specification itself goes through them."""
+"""Coverage of rules: the steps and conditions that cases reach in the reference implementation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from perseid.semantics.detection import Matcher, Partition
 from perseid.semantics.events import Event
 
 Place = tuple[str, int, int]
-"""A condition: of a step or of the whole, the step's number, and its own."""
+"""A condition: its kind, the number of its step (-1 for the whole pattern), and its own number."""
 
 
 @dataclass
 class Reached:
-    """What is known of one rule."""
+    """Coverage of one rule."""
 
     steps: dict[int, str]
     conditions: dict[Place, str]
@@ -30,7 +30,7 @@ class Reached:
     answers: dict[Place, set[bool]] = field(default_factory=dict)
 
     def unreached(self) -> list[str]:
-        """What no case reached, a sentence each."""
+        """A sentence for each step and condition that no case reached."""
         if not self.cases:
             return ["no case asks it"]
         said = [f"no event was taken as {label}" for step, label in self.steps.items() if step not in self.taken]
@@ -44,13 +44,13 @@ class Reached:
 
 
 class Coverage:
-    """What cases reach of rules; its matcher finds what the specification finds."""
+    """Coverage of rules by cases; its matcher returns the matches of the reference implementation."""
 
     def __init__(self, rules: Iterable[str]) -> None:
         self.rules: dict[str, Reached] = {name: Reached({}, {}) for name in rules}
 
     def matcher(self) -> Matcher:
-        """The specification, which also writes down where it came."""
+        """The matcher of the reference implementation, which also records coverage."""
         plain = oracle_matcher()
 
         def run(
@@ -70,7 +70,7 @@ class Coverage:
         return run
 
     def began(self, name: str, pattern: c.CorePattern) -> None:
-        """That a case asks a rule, which has these steps and conditions."""
+        """Record that a case evaluates a rule with these steps and conditions."""
         if name in self.rules:
             reached = self.rules[name]
             reached.cases += 1

@@ -72,7 +72,7 @@ class StreamKind:
     name: ClassVar[str] = ""
     """The name in the registry, in ``stream_kind`` of declarations and in ``kind:`` of job files."""
     job_settings: ClassVar[str | None] = None
-    """The class of the settings in job files, ``package.module:Class``, which only jobs import; None: not in job files."""
+    """The settings class for job files, ``package.module:Class``, which only jobs import; None: not in job files."""
     has_probabilities: ClassVar[bool] = False
     """Results have probabilities, so ``tell=`` applies."""
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 BAD = "bad"
-"""Of rejected rows: all columns of bad ones, and of others only which they were."""
+"""Value of ``rejected``: all columns of bad rows, and only the identity of the others."""
 
 
 class EventStreamKind(StreamKind):
@@ -154,7 +154,7 @@ def detect_events(plan: Plan, events: Events, options: DetectOptions) -> Frame:
 
 
 def explain_on_spark(plan: Plan, events: Events) -> str:
-    """How a compiled plan runs over declared events on Spark, in words."""
+    """Describe the execution of a compiled plan over declared events on Spark."""
     from perseid.engines.sequence.bind import BindOptions, bind_events, strategy_for
     from perseid.spark.explain import explain_query
     from perseid.spark.query_driver import SparkTables
@@ -170,7 +170,7 @@ def explain_on_spark(plan: Plan, events: Events) -> str:
 
 
 def _require_options(options: DetectOptions, streaming: bool) -> None:
-    """Raise an error for options that only streams have, or that streams have not."""
+    """Raise an error for options that this kind of data, streaming or finished, does not support."""
     require_no_observation(streaming, options.observation)
     if streaming:
         if options.rejected not in (True, False, BAD):

@@ -1,4 +1,4 @@
-"""Rewrites of the core form: one a file, each leaving the meaning as it is. The order is the tuple below."""
+"""Rewrites of the core form: one per file, each preserves the meaning. Their order is that of the tuple below."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REWRITES: tuple[Rewrite, ...] = (
 
 
 def rewrite(pattern: CorePattern) -> CorePattern:
-    """All rewrites, once each, in order."""
+    """Apply all rewrites, once each, in order."""
     for rule in REWRITES:
         pattern = rule(pattern)
     return pattern

@@ -1,4 +1,4 @@
-"""``A{1}`` is ``A``: one round needs no counting, and ``until`` has nothing to end. A condition on leaving keeps it."""
+"""Rewrite ``A{1}`` to ``A``: a single iteration needs no counting, and no ``until``. Loops with guards remain."""
 
 from __future__ import annotations
 

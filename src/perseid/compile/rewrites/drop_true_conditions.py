@@ -1,4 +1,4 @@
-"""A condition that is the constant true asks nothing."""
+"""Drop conditions that are the constant true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``(A | B) | C`` is ``A | B | C``, preference included."""
+"""Rewrite ``(A | B) | C`` to ``A | B | C``, with the same preference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``(A -> B) -> C`` is ``A -> B -> C``: following is associative, and each arrow belongs to the step behind it."""
+"""Rewrite ``(A -> B) -> C`` to ``A -> B -> C``: sequences are associative, an arrow belongs to the step behind it."""
 
 from __future__ import annotations
 

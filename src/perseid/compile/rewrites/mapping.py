@@ -1,4 +1,4 @@
-"""What the rewrites share: apply a function to every core element, innermost first."""
+"""Apply a function to every core element, innermost first."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class OutputSettings(Settings):
         return self
 
     def create(self) -> Telling:
-        """Create the policy, as ``match(…, tell=)`` takes it."""
+        """Create the output policy."""
         if self.above is not None:
             return belief_api.above(self.above)
         if self.alerts is not None:
@@ -122,7 +122,7 @@ class BeliefStream(StreamWithAdditionalEvents):
     source: SourceOf
     """The source of the rows."""
     lateness: Duration
-    """How late a record may be: the delay of the watermark."""
+    """The maximum lateness of a record: the delay of the watermark."""
     event: str
     """The event type that steps of patterns name."""
     of: Names = Field(default_factory=list)
@@ -142,9 +142,9 @@ class BeliefStream(StreamWithAdditionalEvents):
     inference: str = "filter"
     """The inference over readings: filter, lag(5), smooth, viterbi, likeliest or particles(1000)."""
     correlations: bool = True
-    """Whether a step depends on the step before."""
+    """A step depends on the step before; false: steps are independent."""
     patience: Duration | None = None
-    """For how long a missing reading counts as one."""
+    """The time for which a missing reading counts as a reading."""
     time: str = "ts"
     """The column with the time."""
     every: Duration | None = None
@@ -183,7 +183,7 @@ class BeliefStream(StreamWithAdditionalEvents):
         return declared.beside(*others) if others else declared
 
     def output_policy(self) -> Telling | None:
-        """The output policy, as ``match(…, tell=)`` takes it."""
+        """The output policy; None for the default."""
         return None if self.tell is None else self.tell.create()
 
     def explain(self, rules: PatternSet) -> str:

@@ -1,8 +1,8 @@
-"""Contract of a kind of stream: its settings under ``stream:`` of a job file, and the methods that jobs and commands call.
+"""Contract of a kind of stream: its settings under ``stream:`` of a job file, and the methods of jobs and commands.
 
-A kind of :mod:`perseid.api.stream_kinds.registry` names its subclass of :class:`StreamSettings` in ``job_settings``. Jobs and
-commands call the methods below; they never test which kind a stream is. A kind whose streams take patterns, as ``ps.events`` does,
-implements ``sources_by_path``, ``time_columns`` and ``declare``.
+A kind of :mod:`perseid.api.stream_kinds.registry` names its subclass of :class:`StreamSettings` in ``job_settings``.
+Jobs and commands call the methods below; they never test the kind of a stream. A kind of streams that take patterns, as
+``ps.events`` does, implements ``sources_by_path``, ``time_columns`` and ``declare``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class JobQueryOptions:
     checkpoint: str | None = None
     """The checkpoint that the query resumes from; None for finished tables."""
     rejected: bool = False
-    """Output late, bad and too early rows too, with all their columns."""
+    """Output late and bad rows and rows too far ahead, too, with all their columns."""
 
 
 class StreamSettings(Settings):
@@ -98,9 +98,12 @@ class StreamSettings(Settings):
     """False if the query itself follows changes of its rules."""
 
     lateness: Duration | None = None
-    """How late a record may be: the delay of the watermark. Later records are rejected as late."""
+    """The maximum lateness of a record: the delay of the watermark. Later records are rejected as late."""
     max_ahead: MaxAhead = "1 hour"
-    """How far a record's time may lie beyond its arrival, the start of its batch: records further ahead are rejected before they move the watermark; none: no bound."""
+    """The maximum time of a record beyond its arrival, the start of its batch; none: no bound.
+
+    Records further ahead are rejected before they move the watermark.
+    """
     idle: Duration | None = None
     """After the source is idle for this long, time advances by the clock."""
     shards: int = Field(default=16, ge=1, le=4096)
@@ -153,7 +156,7 @@ class StreamSettings(Settings):
 
     @property
     def evaluates_patterns(self) -> bool:
-        """True if the job evaluates patterns; otherwise the kind brings its own queries, and ``rules`` is empty below."""
+        """True if the job evaluates patterns; otherwise the kind has its own queries, and ``rules`` below is empty."""
         return True
 
     def check_patterns_setting(self, has_patterns: bool) -> None:
@@ -244,7 +247,7 @@ class StreamSettings(Settings):
 
 
 def join_paths(own: Mapping[str, T], nested: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
-    """Combine values by path with those of nested streams, whose paths start with their prefix."""
+    """Combine values by path with those of nested streams; each nested path gets the prefix of its stream."""
     return {**own, **{f"{prefix}{path}": value for prefix, one in nested.items() for path, value in one.items()}}
 
 

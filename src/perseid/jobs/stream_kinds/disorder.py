@@ -58,7 +58,7 @@ STRATEGY_SETTINGS: dict[str, type[Settings]] = {
     "conservative": ConservativeSettings,
     "auto": AutoSettings,
 }
-"""Settings of each strategy, by its name in ``ps.events(…, disorder=)``."""
+"""Settings of each strategy, by the name of the strategy in ``ps.events(…, disorder=)``."""
 DisorderOf = Annotated[Settings, ByKey(lambda: STRATEGY_SETTINGS, "strategy", bare=True)]
 
 

@@ -30,7 +30,7 @@ class EventStream(TimedRows):
         return self.declare_at("", self.require_tables(tables))
 
     def declare_at(self, prefix: str, opened: Tables) -> Events:
-        """Declare the stream over opened tables whose paths start with ``prefix``."""
+        """Declare the stream over opened tables with paths that start with ``prefix``."""
         data = self.table_or_tables(opened, prefix)
         declared = events(data, type=self.type, **self.row_options(data))
         tables = list(data.values()) if isinstance(data, dict) else [data]

@@ -1,4 +1,4 @@
-"""``kind: model``: changes of live models, with patterns over the matches of graph queries, or rules that act on the model."""
+"""``kind: model``: changes of live models, with patterns over matches of graph queries, or rules on the model."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ModelStream(StreamWithAdditionalEvents):
     source: SourceOf
     """The source of the changes."""
     lateness: Duration
-    """How late a change may be: the delay of the watermark."""
+    """The maximum lateness of a change: the delay of the watermark."""
     metamodel: Path | InlineText
     """The file, or the text, of the metamodel with queries, patterns and rules."""
     time: str = "ts"
@@ -76,7 +76,7 @@ class ModelStream(StreamWithAdditionalEvents):
     columns: ChangeColumns = ChangeColumns()
     """The columns of a change."""
     observe: Names = Field(default_factory=list)
-    """Queries whose matches are emitted even if no pattern names them."""
+    """Queries with matches that are emitted even if no pattern names them."""
     react: bool = False
     """Run the rules of the metamodel; the job outputs their actions."""
     max_steps: int = Field(default=MAX_STEPS, ge=1, le=MAX_LIMIT)

@@ -10,7 +10,7 @@ from perseid.jobs.stream_kinds.contract import StreamSettings
 
 
 def settings_by_kind() -> dict[str, type[StreamSettings]]:
-    """Import the settings of every registered kind that has some, by the value of ``kind:``; the first is the default."""
+    """Import the settings of all registered kinds that have some, by ``kind:``; the first is the default."""
     paths = {name: stream_kind(name).job_settings for name in STREAM_KINDS}
     return {name: import_class(path) for name, path in paths.items() if path is not None}
 

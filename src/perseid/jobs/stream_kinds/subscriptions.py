@@ -84,7 +84,7 @@ class SubscriptionStream(DocumentStream):
         return rows
 
     def detect(self, tables: Tables, rules: PatternSet, options: JobQueryOptions) -> DataFrame:
-        # Any: of a table, `results` is a bool, and null stands for false.
+        # Any: for a table, `results` is a bool, and null means false.
         results: Any = self.results
         found: DataFrame = self.subscriptions.load().detect(
             self.declare(tables),

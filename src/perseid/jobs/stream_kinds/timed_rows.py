@@ -49,7 +49,7 @@ class TimedRows(StreamSettings):
     dedupe: bool = False
     """Treat records of equal time, key and identity as one."""
     order: Literal["watermark", "arrival"] = "watermark"
-    """How time advances: by the watermark, or in the order in which the records of a key arrive."""
+    """The basis on which time advances: the watermark, or the order in which the records of a key arrive."""
     max_steps: int = Field(default=MAX_STEPS, ge=1, le=MAX_LIMIT)
     """Search steps that a pattern may take for one key in one batch, in addition to 2,500 for each event of the key."""
     max_matches: int = Field(default=MAX_MATCHES, ge=1, le=MAX_LIMIT)

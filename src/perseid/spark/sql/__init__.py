@@ -1,1 +1,1 @@
-"""The words of Spark SQL that expressions are written in: each as exact as the reference, none that can raise."""
+"""Spark SQL for each kind of expression: as exact as the reference evaluator, and never raising."""

@@ -13,7 +13,7 @@ _TRY = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divi
 
 
 def arithmetic(names: Names, op: str, first: tuple[Expr, Sql], second: tuple[Expr, Sql]) -> Sql:
-    """Two operands, each as it stands in the tree and as it was written."""
+    """Apply an operator to two operands, each given as tree node and SQL."""
     left, right = first[1], second[1]
     if isinstance(left.type, t.Null) or isinstance(right.type, t.Null):
         return null(t.Null())
@@ -21,7 +21,7 @@ def arithmetic(names: Names, op: str, first: tuple[Expr, Sql], second: tuple[Exp
         case (t.Double(), other) | (other, t.Double()) if t.is_number(other):
             firm_double = any(isinstance(x.type, t.Double) and not x.loose for x in (left, right))
             any_decimal = any(isinstance(x.type, t.Decimal) for x in (left, right))
-            # Two integers that stand behind loose doubles divide as doubles, and only that.
+            # Loose doubles may be integers in the reference; only a division is in doubles for both.
             if not firm_double and (op != "/" or any_decimal):
                 raise CannotSayError
             return _on_doubles(op, left, right)
@@ -43,7 +43,7 @@ def _on_doubles(op: str, left: Sql, right: Sql) -> Sql:
 
 
 def _size_of(expr: Expr, value: Sql) -> t.Decimal:
-    """The size of an integer beside a decimal: a literal counts its own digits, anything else twenty."""
+    """The decimal size of an operand: an integer literal counts its own digits, any other integer twenty."""
     number = literal_integer(expr)
     return decimal_size(firm(value)) if number is None else t.Decimal(len(str(abs(number))), 0)
 

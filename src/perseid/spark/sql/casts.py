@@ -1,4 +1,4 @@
-"""``cast``, and reading numbers and times from text: what the reference's own regular expressions accept."""
+"""``cast``, and parsing of numbers and times: the same texts as the reference's own regular expressions accept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perseid.spark.sql.times import bounded, day, local_micros, micros, seconds
 
 _SURE_DIGITS = 15  # of a double; whether Java gives the shortest digits beyond them depends on its version
 
-# Spaces and control characters around a text are passed over.
+# Spaces and control characters around a text are ignored.
 _EDGE = r"[\x00-\x20\x7f]*"
 _EDGE_CHARACTERS = "".join(map(chr, range(33))) + "\x7f"
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
@@ -31,7 +31,7 @@ def _pattern(inside: str) -> str:
 
 _IS_DOUBLE = _pattern(rf"(?:{_NUMBER}(?:[eE][+-]?[0-9]{{1,9}})?(?:(?<=[0-9])[dDfF])?|(?i:[+-]?inf(?:inity)?|nan))")
 _IS_DECIMAL = _pattern(rf"{_NUMBER}(?:[eE][+-]?[0-9]{{1,9}})?")
-# Java would raise ten to an exponent of nine digits, for minutes, to round the result to zero.
+# Java would compute ten to an exponent of nine digits, for minutes, to round the result to zero.
 _IS_SHORT_DECIMAL = _pattern(rf"{_NUMBER}(?:[eE][+-]?0*[0-9]{{1,4}})?")
 _IS_TINY_DECIMAL = _pattern(rf"(?:[+-]?[0.]+[eE][+-]?[0-9]+|{_NUMBER}[eE]-[0-9]+)")
 _IS_TIMESTAMP = _pattern(rf"{_DATE}(?:[T ](?:{_CLOCK}(?:{_ZONE})?)?)?)?)?")
@@ -150,13 +150,13 @@ def _to_date(value: Sql) -> Sql:
 
 
 def _read_number(names: Names, value: Sql, test: str | None, then: Callable[[str], str]) -> str:
-    """What a text that is not too long to be a number says, where it also matches."""
+    """Convert a text that is short enough to be a number, and matches ``test``; any other text is null."""
 
     def read(x: str) -> str:
         matches = "" if test is None else f" and {x} rlike {test}"
         return f"case when length({x}) <= {MAX_NUMBER_TEXT}{matches} then {then(x)} end"
 
-    # Spark's casts do not all pass over the same characters.
+    # Spark's casts differ in the characters that they ignore.
     return names.shared_text(f"btrim({value.text}, {constant(_EDGE_CHARACTERS)})", read)
 
 
@@ -168,10 +168,10 @@ def _read_duration(text: str) -> str:
 
 
 def read_timestamp(names: Names, value: Sql) -> Sql:
-    """An ISO 8601 text. Without a zone it is read as a local time, which no session can move."""
+    """Parse an ISO 8601 text as a timestamp; without a zone it is UTC, regardless of the session's zone."""
 
     def read(text: str) -> str:
-        # Spark minds a T with nothing behind it.
+        # Spark rejects a T with nothing behind it.
         bare = f"btrim({text}, {constant('T' + _EDGE_CHARACTERS)})"
         found = names.shared_text(
             bare, lambda x: names.shared_text(f"regexp_extract({x}, {_ZONE_OF_TEXT}, 1)", lambda y: _read_zoned(x, y))
@@ -182,8 +182,10 @@ def read_timestamp(names: Names, value: Sql) -> Sql:
 
 
 def _read_zoned(bare: str, zone: str) -> str:
-    """The microseconds of a time and its zone. Spark reads fewer offsets than ISO 8601 has, so they are taken off and
-    counted here."""
+    """The microseconds of a time and its zone.
+
+    Spark parses fewer offsets than ISO 8601 has, so the offset is cut off and subtracted here.
+    """
     clock = f"substring({bare}, 1, length({bare}) - length({zone}))"
     local = local_micros(f"try_cast({clock} as timestamp_ntz)")
     hours = f"try_cast(regexp_extract({zone}, {_OFFSET}, 1) as bigint)"

@@ -1,4 +1,4 @@
-"""Values of which one is taken: ``case``, ``if``, ``coalesce``, ``nullif``, ``greatest`` and ``least``."""
+"""Expressions that select a value: ``case``, ``if``, ``coalesce``, ``nullif``, ``greatest``, ``least``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from perseid.spark.sql.times import micros
 _EXACT_IN_DOUBLE = 2**53
 
 Parts = Sequence[tuple[Expr, Sql]]
-"""Values as they stand in the tree and as they were written."""
+"""Values, each as tree node and SQL."""
 
 
 def case(names: Names, operand: Sql | None, tests: Sequence[Sql], thens: Parts) -> Sql:
-    """The value behind the first test that holds; one value more than there are tests is for when none does."""
+    """The value of the first test that holds; one value more than tests is the ``else``."""
     texts, result = _of_one_type(thens)
     if not tests:
         raise CannotSayError
@@ -59,7 +59,7 @@ def one_of(name: str, parts: Parts) -> Sql:
 
 
 def _of_one_type(parts: Parts) -> tuple[list[str], Sql]:
-    """The values brought to one type; the second has that type and no text."""
+    """Convert the values to one type; the second result has that type and no text."""
     known = [part for _, part in parts if not isinstance(part.type, t.Null)]
     if not known:
         return ["null"] * len(parts), null(t.Null())
@@ -74,7 +74,7 @@ def _of_one_type(parts: Parts) -> tuple[list[str], Sql]:
 
 
 def _into(common: t.Type | None, parts: Parts, known: Sequence[Sql]) -> Callable[[Sql], str]:
-    """How each of the values is written in the type they have in common, where that changes none of them."""
+    """The conversion of each value to the common type; raises if it would change a value."""
     match common:
         case t.Double():
             if not all(_is_exact_double(*part) for part in parts):

@@ -1,4 +1,4 @@
-"""What columns hold: the types Perseid gives them, their fields and their elements."""
+"""Columns as SQL: their Perseid types, their fields and their elements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perseid.spark.sql.times import local_micros
 
 
 def spark_type(data_type: st.DataType) -> t.Type:
-    """The type Perseid gives to a Spark type; Unknown for what only Python may look into."""
+    """The Perseid type of a Spark type; Unknown if only Python can read the values."""
     match data_type:
         case st.ByteType() | st.ShortType() | st.IntegerType() | st.LongType():
             return t.Integer()
@@ -42,7 +42,7 @@ def spark_type(data_type: st.DataType) -> t.Type:
 
 
 def read(text: str, data_type: st.DataType) -> Sql:
-    """What a column, a field or an element holds, in the one form each type has here."""
+    """A column, a field or an element as SQL, in the canonical form of its type."""
     type_ = spark_type(data_type)
     match data_type:
         case st.ByteType() | st.ShortType() | st.IntegerType() | st.FloatType() | st.CharType() | st.VarcharType():
@@ -69,7 +69,7 @@ def member(base: Sql, name: str) -> Sql:
             found = [field for field in struct.fields if field.name.lower() == name.lower()]
             if len(found) != 1 or found[0].name != name:
                 raise CannotSayError
-            # With a dot, the first name could also be read as the alias of a table.
+            # With a dot, the first name could also be parsed as the alias of a table.
             access = f"['{name}']" if is_plain(name) and name else f".{quoted(name)}"
             return read(f"{base.text}{access}", found[0].dataType)
         case st.MapType(keyType=st.StringType()):
@@ -91,7 +91,7 @@ def element_at(names: Names, base: Sql, key: Sql) -> Sql:
     """An array's element, counted from one or, backwards, from minus one; or a map's value."""
     match base.raw:
         case st.ArrayType() as array if isinstance(key.type, t.Integer):
-            # Spark raises for 0, and takes the smallest int for a place inside.
+            # Spark raises for 0, and treats the smallest int as a valid position.
             at = names.shared(
                 firm(key), lambda x: f"if(abs(nullif({x.text}, {MIN_BIGINT})) <= {MAX_INT}L, {x.text}, null)"
             )
@@ -112,7 +112,7 @@ def _map_value(base: Sql, mapping: st.MapType, key: Sql) -> Sql:
 
 
 def size(value: Sql) -> Sql:
-    """How many elements an array or a map has."""
+    """The number of elements of an array or a map."""
     match value.raw:
         case st.ArrayType():
             return integer(f"cast(array_size({value.text}) as bigint)")
@@ -136,7 +136,7 @@ def array_contains(array: Sql, wanted: Sql) -> Sql:
 
 
 def is_comparable_as_is(data_type: st.DataType | None) -> bool:
-    """Do arrays of this Spark type compare as the reference compares them?"""
+    """True if arrays of this Spark type compare as in the reference."""
     match data_type:
         case st.ArrayType():
             return is_comparable_as_is(data_type.elementType)

@@ -1,4 +1,4 @@
-"""Comparing: both sides brought to a form that Spark compares as the reference does."""
+"""Comparisons, with both sides in a form that Spark compares as the reference does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def compared(op: str, left: Sql, right: Sql) -> str:
 
 
 def _alike(left: Sql, right: Sql) -> tuple[str, str] | None:
-    """Both sides in a form Spark compares as the reference does; None where they are never comparable."""
+    """Both sides in a form that Spark compares as the reference does; None if they are never comparable."""
     match left.type, right.type:
         case (t.Null(), _) | (_, t.Null()):
             return None
@@ -28,7 +28,7 @@ def _alike(left: Sql, right: Sql) -> tuple[str, str] | None:
             return left.text, right.text
         case (t.Double(), other) | (other, t.Double()) if t.is_number(other):
             double, number = (left, right) if isinstance(left.type, t.Double) else (right, left)
-            # Behind a loose double may stand an integer, which meets a decimal exactly.
+            # A loose double may be an integer in the reference, which compares exactly with a decimal.
             if double.loose and isinstance(number.type, t.Decimal):
                 raise CannotSayError
             return as_double(left), as_double(right)
@@ -54,7 +54,7 @@ def between(names: Names, value: Sql, low: Sql, high: Sql) -> str:
 
 def in_list(names: Names, value: Sql, items: Sequence[Sql]) -> str:
     def among(value: Sql) -> str:
-        # Spark brings a whole list to one type; here each item meets the value on its own terms.
+        # Spark converts a whole list to one type; here each item is compared with the value separately.
         groups: dict[str, list[str]] = {}
         unsure = False
         for item in items:

@@ -1,4 +1,4 @@
-"""Functions of values, by name."""
+"""Scalar functions by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perseid.spark.sql.pieces import CannotSayError, Names, Sql, boolean, double
 
 
 def function(names: Names, expr: Call, args: list[Sql]) -> Sql:
-    """A call whose arguments are written, and as many as the function takes."""
+    """A call as SQL; the arguments are lowered already, and their number is valid."""
     a, *others = args
     parts = list(zip(expr.args, args, strict=True))
     match expr.name:

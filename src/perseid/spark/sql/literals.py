@@ -1,4 +1,4 @@
-"""Constants and names, written so that no setting of Spark's parser reads them differently."""
+"""Constants and names that every setting of Spark's parser reads alike."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from perseid.spark.sql.times import DAY
 
 
 def quoted(name: str) -> str:
-    """A column's or field's name; Spark replaces ``${...}`` even inside quotes, so such a name cannot be said."""
+    """Quote the name of a column or field; raise for ``${...}``, which Spark replaces even inside quotes."""
     if not name or "${" in name or not _is_text(name):
         raise CannotSayError
     return "`" + name.replace("`", "``") + "`"
 
 
 def constant(value: str) -> str:
-    """A string literal; what any setting of the parser could read differently is written as its bytes."""
+    """A string literal; text that a parser setting could read differently is written as its bytes."""
     if is_plain(value):
         return f"'{value}'"
     if not _is_text(value):

@@ -1,4 +1,4 @@
-"""Numbers: how wide they are, their sign, rounding, distances on the globe, and angles."""
+"""Numbers: precision, sign, rounding, distances on the globe, and angles."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def decimal_size(value: Sql) -> t.Decimal:
 
 
 def exact_size(values: Sequence[Sql]) -> t.Decimal:
-    """A decimal that holds all of these without losing a digit."""
+    """The smallest decimal type that holds all of these without losing a digit."""
     sizes = [decimal_size(value) for value in values]
     whole, scale = max(size.precision - size.scale for size in sizes), max(size.scale for size in sizes)
     if whole + scale > t.MAX_PRECISION:
@@ -48,7 +48,7 @@ def digits(value: Sql) -> str:
 
 
 def narrowed(names: Names, double: str, whole: Callable[[str], str]) -> str:
-    """A double made whole, null where no bigint holds it; Spark would give the nearest one it has."""
+    """Convert a double to a whole number; null if no bigint holds it, while Spark would return the nearest one."""
     limit = "9.223372036854775808E18D"
     return names.shared_text(double, lambda x: f"case when {x} >= -{limit} and {x} < {limit} then {whole(x)} end")
 
@@ -67,8 +67,11 @@ def absolute(value: Sql) -> Sql:
 
 
 def _resigned(value: Sql, sign: Callable[[str], str], changed: str) -> Sql:
-    """A value with another sign. The smallest bigint has none; a long decimal gets it by its changed digits, since
-    Spark's own minus and abs round to 34 of them."""
+    """Change the sign of a value.
+
+    The smallest bigint has no opposite and becomes null. A long decimal is changed by its digits, since Spark's own
+    minus and abs round to 34 of them.
+    """
     match value.type:
         case t.Integer():
             return integer(sign(f"nullif({value.text}, {MIN_BIGINT})"))
@@ -97,7 +100,7 @@ def rounded(names: Names, value: Sql, digits: int | None) -> Sql:
         case t.Double():
             if digits < 0:
                 firm(value)
-            # No double has digits beyond these, and Java would write out all the zeros asked for.
+            # No double has digits beyond these, and Java would write out all the requested zeros.
             return replace(value, text=f"round({value.text}, {max(-400, min(digits, 400))})")
         case t.Decimal() as size:
             return _rounded_decimal(names, firm(value), size, digits)
@@ -109,7 +112,7 @@ def _rounded_decimal(names: Names, value: Sql, size: t.Decimal, digits: int) -> 
     places = max(-100, min(digits, 100))
     if size.precision < t.MAX_PRECISION or size.scale > 0 or digits >= 0:
         return Sql(f"round({value.text}, {places})", result)
-    # Only here rounding up can need a 39th digit, and Spark raises.
+    # Only here rounding up can need a 39th digit, for which Spark raises.
     if places < -t.MAX_PRECISION:
         return Sql(f"if({value.text} is null, null, cast(0 as {result}))", result)
     limit = f"{10**38 - 5 * 10 ** (-places - 1)}BD"
@@ -133,11 +136,11 @@ def made_whole(names: Names, name: str, value: Sql) -> Sql:
     raise CannotSayError
 
 
-# the globe, and the plane
+# Distances and angles
 
 
 def distance(names: Names, degrees: Sequence[str]) -> Sql:
-    """Kilometres between two points, each a latitude and a longitude."""
+    """Kilometers between two points, each a latitude and a longitude."""
 
     def formula(*degrees: str) -> str:
         known = " and ".join(f"abs({x}) < {_INFINITY}" for x in degrees)
@@ -153,7 +156,7 @@ def distance(names: Names, degrees: Sequence[str]) -> Sql:
 
 
 def angle(names: Names, numbers: Sequence[str]) -> Sql:
-    """Degrees at the second of three points, each given as x and y."""
+    """Angle in degrees at the second of three points, each given as x and y."""
 
     def formula(ax: str, ay: str, bx: str, by: str, cx: str, cy: str) -> str:
         ux, uy, wx, wy = f"({ax} - {bx})", f"({ay} - {by})", f"({cx} - {bx})", f"({cy} - {by})"

@@ -1,4 +1,4 @@
-"""A piece of Spark SQL with the type of its values, and names for what a text needs more than once."""
+"""A fragment of Spark SQL with the type of its values, and variables for operands that are used several times."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pyspark.sql import types as st
 from perseid.semantics import types as t
 
 MAX_COPY = 120
-"""An operand up to this many characters is written again where it is needed twice; a longer one is bound to a name."""
+"""Limit in characters: a shorter operand is repeated in the text, a longer one is bound to a variable."""
 MICROSECOND = "interval '0 00:00:00.000001' day to second"
 
 
 class CannotSayError(Exception):
-    """Spark SQL has no exact words for this expression."""
+    """Spark SQL cannot express this expression exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A piece of Spark SQL and the type its values have there.
+    """A fragment of Spark SQL and the type of its values.
 
-    ``micros`` is the same moment or duration as a bigint of microseconds, where that is how it was made. ``raw`` is
-    the Spark type of an array, map or struct, whose contents are as the column has them. A *loose* value equals the
-    reference's but may be of another kind: ``coalesce(price, 0)`` is a double here, and the integer 0 there when the
-    price is null.
+    ``micros`` is the same moment or duration as a bigint of microseconds, if it was made from one. ``raw`` is the Spark
+    type of an array, map or struct, with the contents as in the column. A *loose* value equals the reference's but may
+    be of another type: ``coalesce(price, 0)`` is a double here, and the integer 0 in the reference if the price is
+    null.
     """
 
     text: str
@@ -83,12 +83,12 @@ def need(value: Sql, *kinds: type[t.Type]) -> str:
 
 
 def truth(value: Sql) -> str:
-    """What is no boolean counts as null."""
+    """A value as a condition; a value that is not boolean counts as null."""
     return value.text if isinstance(value.type, t.Boolean) else NO_TRUTH
 
 
 class Names:
-    """Variables of one text, called as no column is: a value that is needed several times is bound to one."""
+    """Lambda variables of one SQL text, with names that no column has."""
 
     def __init__(self, columns: Iterable[str]) -> None:
         taken = [name.lower() for name in columns]
@@ -98,7 +98,7 @@ class Names:
         self.bound = 0
 
     def shared(self, value: Sql, body: Callable[[Sql], str]) -> str:
-        """A text that has the value several times, without growing twofold at every level of nesting."""
+        """SQL that uses a value several times; a long one is bound to a variable, as copies would double per level."""
         source = value.micros or value.text
         if len(source) <= MAX_COPY:
             return body(value)
@@ -117,7 +117,7 @@ class Names:
         return self.shared(Sql(text, t.Unknown()), lambda x: body(x.text))
 
     def shared_texts(self, texts: Sequence[str], body: Callable[..., str]) -> str:
-        """The same with several of them, each an argument of the body."""
+        """``shared_text`` for several texts, each an argument of the body."""
         if not texts:
             return body()
         return self.shared_text(texts[0], lambda x: self.shared_texts(texts[1:], lambda *rest: body(x, *rest)))

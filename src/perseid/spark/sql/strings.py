@@ -1,4 +1,4 @@
-"""Text: values as text, and searching, cutting and joining it within the length a string may have."""
+"""Strings: conversion, search, substrings and concatenation within the maximum length of a string."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def concatenated(names: Names, values: Sequence[Sql]) -> Sql:
 
 
 def substring(names: Names, value: Sql, places: Sequence[tuple[Expr, Sql]]) -> Sql:
-    """A part of a text, by where it starts and, where that is given, how long it is."""
+    """A substring, by its start and, optionally, its length."""
     text = need(value, t.String)
     numbers = [literal_integer(expr) for expr, _ in places]
     if all(number is not None and abs(number) < MAX_INT for number in numbers):
@@ -47,8 +47,8 @@ def substring(names: Names, value: Sql, places: Sequence[tuple[Expr, Sql]]) -> S
     def cut(text: str, start: str, length: str) -> str:
         near = f"cast(least({start}, {MAX_INT}L) as int)"
         size = f"cast(least(greatest({length}, 0L), {MAX_INT}L) as int)"
-        # Spark's positions are ints: what begins that far before the string is cut from its first character.
-        # As decimals, because the optimizer is free to add bigints in an order that overflows.
+        # Spark's positions are ints: a start below their range becomes the first character, with the remaining length.
+        # It is computed in decimals, because the optimizer may add bigints in an order that overflows.
         rest = f"cast({start} as decimal(20,0)) + greatest({length}, 0L) + length({text})"
         far = f"substring({text}, 1, cast(least(greatest({rest}, 0BD), {MAX_INT}BD) as int))"
         unknown = f"{start} is null or {length} is null"
@@ -62,7 +62,7 @@ def substring(names: Names, value: Sql, places: Sequence[tuple[Expr, Sql]]) -> S
 
 
 def replaced(names: Names, text: str, old: str, new: str = "''") -> Sql:
-    """Each occurrence replaced; how long the result would be is known before it is made."""
+    """Replace each occurrence; null if the result, computed beforehand, would be too long."""
 
     def limited(text: str, old: str, new: str) -> str:
         gone = f"cast(length({text}) - length(replace({text}, {old}, '')) as bigint)"
@@ -84,7 +84,7 @@ def split_part(names: Names, text: str, mark: str, number: str) -> Sql:
 
 
 def like(names: Names, value: Sql, written: Expr) -> str:
-    """A literal pattern as a search for its stretches one after the other, which takes linear time."""
+    """A literal pattern as a search for its stretches in order, which takes linear time."""
     if not isinstance(written, Literal) or not isinstance(written.value, str):
         raise CannotSayError
     pattern = written.value
@@ -95,8 +95,8 @@ def like(names: Names, value: Sql, written: Expr) -> str:
     if stretches is None:
         return NO_TRUTH
     if any(one is None for stretch in stretches for one in stretch):
-        # With a sign for any one character only Spark's own way is left; more than one search is not linear, and Spark 4.0
-        # takes characters beyond the first 65,536 apart.
+        # A pattern with ``_`` needs Spark's own ``like``; more than one search is not linear, and Spark 4.0 splits
+        # characters beyond the first 65,536.
         if len(stretches) > 3 or any(ord(one) > 0xFFFF for one in pattern):
             raise CannotSayError
         return f"({value.text} like {constant(pattern)})"
@@ -108,7 +108,7 @@ def like(names: Names, value: Sql, written: Expr) -> str:
 
 
 def _search(text: str, head: str, wanted: Sequence[str], tail: str) -> str:
-    """Does a text begin with the head, end with the tail, and have what is wanted in between, in order?"""
+    """Condition that a text begins with the head, ends with the tail, and has the wanted parts in between, in order."""
     tests = [f"startswith({text}, {constant(head)})"] if head else []
     tests += [f"endswith({text}, {constant(tail)})"] if tail else []
     if not wanted:
@@ -118,8 +118,8 @@ def _search(text: str, head: str, wanted: Sequence[str], tail: str) -> str:
     else:
         at = str(len(head) + 1)
         for part in wanted:
-            # What was not found is null from here on, and null is found nowhere.
+            # A part that is not found makes the position null, and with it the rest of the search.
             at = f"nullif(locate({constant(part)}, {text}, {at}), 0) + {len(part)}"
-        # A miss is null on a string, and must be false; on null all of it stays null.
+        # On a string a miss is null and must become false; on null the result stays null.
         tests.append(f"if({text} is null, null, coalesce({at} + {len(tail) - 1} <= length({text}), false))")
     return f"({' and '.join(tests)})"

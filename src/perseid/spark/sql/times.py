@@ -1,4 +1,4 @@
-"""Moments and durations as microseconds, which no session's time zone can move."""
+"""Moments and durations as microseconds, independent of the session's time zone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def micros(value: Sql) -> str:
 
 
 def local_micros(text: str) -> str:
-    """A timestamp without a zone, taken to be in UTC, as microseconds."""
+    """A timestamp without a zone, read as UTC, in microseconds."""
     return micros(Sql(f"({text} - {_EPOCH_NTZ})", t.Duration()))
 
 
@@ -42,7 +42,7 @@ def seconds(value: Sql) -> str:
 
 
 def day(value: Sql) -> str:
-    """The date of a moment, in UTC; counted from the first day, so that cutting off is rounding down."""
+    """The date of a moment in UTC; days are counted from the first one, so that ``div`` truncates downward."""
     if isinstance(value.type, t.Date):
         return value.text
     days = f"try_add({micros(value)}, {-_FIRST_MICRO}L) div {DAY}L - {_FIRST_DAY}L"
@@ -72,7 +72,7 @@ def clock_part(name: str, value: Sql) -> Sql:
 
 
 def truncated(names: Names, unit: Expr, value: Sql) -> Sql:
-    """A moment cut down to a unit, which must be a literal."""
+    """Truncate a moment to a unit, which must be a literal."""
     _need_moment(value)
     word = unit.value.lower() if isinstance(unit, Literal) and isinstance(unit.value, str) else None
     if word not in UNITS:
