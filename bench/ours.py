@@ -18,7 +18,7 @@ from bench.workload import EventArrays, Query
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from perseid.engines.sequence.columns import Batch
+    from perseid.engines.sequence.columns import OrderedEvents
 
 # Benchmarks may be newer or older than what they measure: what is missing shows up as a figure without a value.
 _perseid: Any = perseid
@@ -108,11 +108,11 @@ def _columns(arrays: EventArrays) -> dict[str, Any]:
     }
 
 
-def _batch(columns: Mapping[str, Any]) -> Batch:
+def _batch(columns: Mapping[str, Any]) -> OrderedEvents:
     """The same as the kernel's batch, which has no keys."""
-    from perseid.engines.sequence.columns import Batch
+    from perseid.engines.sequence.columns import OrderedEvents
 
-    return Batch(columns["time"], columns["type_codes"], columns["type_names"], columns["columns"])
+    return OrderedEvents(columns["time"], columns["type_codes"], columns["type_names"], columns["columns"])
 
 
 def streamed(query: Query, frame: DataFrame, shards: int, **settings: Any) -> DataFrame:

@@ -28,7 +28,7 @@ from bench.disorder import stacks
 from bench.disorder.arriving import Course
 from bench.disorder.heap import FACTOR, pop, push
 from perseid.engines.disorder import assembly as a
-from perseid.engines.disorder.assemble import Assembling, Room, placed_keys, with_room
+from perseid.engines.disorder.assemble import Assembling, AssemblyArrays, placed_keys, with_room
 from perseid.engines.disorder.assembly import NO_MATCH, arrive, complete, completed, forget, settle, take_back
 from perseid.engines.disorder.plan import DisorderPlan
 from perseid.engines.sequence import layout as y
@@ -229,7 +229,7 @@ def run_method(method: str, stream: PreparedStream, bits: int = 0) -> Course:
     usage = np.zeros((4, len(stream.arrival) + 1), np.int64)
     early = method == "aggressive"
 
-    def run_loop(room: Room) -> int:
+    def run_loop(room: AssemblyArrays) -> int:
         nonlocal seconds
         usage[:] = 0
         heap = np.zeros(len(stream.placed.order) + 2, np.int64)
@@ -279,7 +279,7 @@ def run_method(method: str, stream: PreparedStream, bits: int = 0) -> Course:
     return Course(seconds, peak, ids, np.append(stream.come, stream.come[-1])[at], back)
 
 
-def _retained_bytes(method: str, stream: PreparedStream, room: Room, usage: Any, bits: int) -> Any:
+def _retained_bytes(method: str, stream: PreparedStream, room: AssemblyArrays, usage: Any, bits: int) -> Any:
     """By arrival: bytes of events and structures that a method retains after it.
 
     An event counts 24 bytes, once; a link of a chain, or an instance on a stack, 24; an entry of a heap 8; then matches
@@ -331,7 +331,7 @@ def _between(places: Any, times: Any, limit: Any, window: int, *, released: bool
     return np.cumsum(change)[:count]
 
 
-def _negating(room: Room) -> Any:
+def _negating(room: AssemblyArrays) -> Any:
     """By event: bits of the slots before which it must not lie."""
     slots, between = int(room.work[a.H_SLOTS]), int(room.work[a.H_BETWEEN])
     found = np.zeros(len(room.masks), np.int64)

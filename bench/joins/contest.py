@@ -34,7 +34,7 @@ from bench.joins.million import run as run_million
 from bench.joins.split import split
 from bench.joins.workload import Drawn, Schema, pairs_of_documents
 from bench.trees.feeds import items
-from perseid.engines.joins.graph import Chain
+from perseid.engines.joins.graph import NodeChain
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.program import compile_chains
 from perseid.engines.joins.reading import ChainReader
@@ -358,9 +358,9 @@ def _choose_sql_for_feeds(bodies: Sequence[bytes]) -> SqlChoice:
     return _choose_sql("feeds", subscriptions, parts[:-REPETITIONS], parts[-REPETITIONS:], due)
 
 
-def _read(bodies: Sequence[bytes], chains: Sequence[Chain]) -> tuple[list[Part], float]:
+def _read(bodies: Sequence[bytes], chains: Sequence[NodeChain]) -> tuple[list[Part], float]:
     """The items as parts, and the seconds that the tree matcher takes to read them."""
-    named = [Chain(chain.stream, _with_names(chain.tree), chain.height) for chain in chains]
+    named = [NodeChain(chain.stream, _with_names(chain.tree), chain.height) for chain in chains]
     reader = ChainReader(compile_chains(named))
     parts, start = [], time.perf_counter()
     for begin in range(0, len(bodies), PART):

@@ -19,7 +19,7 @@ from bench.joins.sql_templates import PAIRS, VARIANTS, SqlTemplates
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.graph import ENDLESS
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.joiner import Bindings, Joiner
+from perseid.engines.joins.joiner import ChainBindings, Joiner
 
 VIEWS = {"no views": y.NO_VIEWS, "shared views": y.SHARED, "cached views": y.CACHED}
 SEQUENTIAL, SQL, SQL_BATCHES = "Sequential", "SQL per template", "SQL, batches"
@@ -35,7 +35,7 @@ STATEMENTS_LIMIT_S = 20.0
 COMPARISON_LIMIT_S = 3.0
 """The same where variants of SQL are compared."""
 
-Part = tuple[Any, Bindings]
+Part = tuple[Any, ChainBindings]
 
 
 @dataclass
@@ -67,7 +67,7 @@ class LoadTimingJoiner(Joiner):
 
     load_s = 0.0
 
-    def append(self, times: Any, given: Bindings) -> None:
+    def append(self, times: Any, given: ChainBindings) -> None:
         start = time.perf_counter()
         super().append(times, given)
         self.load_s += time.perf_counter() - start
@@ -163,7 +163,7 @@ def open_sql(
     return sql, base
 
 
-def concatenate(parts: Sequence[Part]) -> tuple[int, Bindings]:
+def concatenate(parts: Sequence[Part]) -> tuple[int, ChainBindings]:
     """Parts as one: how many documents, and their bindings."""
     documents, at, count, nodes = [], [], 0, 0
     for times, bindings in parts:
@@ -171,7 +171,7 @@ def concatenate(parts: Sequence[Part]) -> tuple[int, Bindings]:
         at.append(np.asarray(bindings.at) + nodes)
         count += len(times)
         nodes += len(bindings.nodes)
-    return count, Bindings(
+    return count, ChainBindings(
         np.concatenate(documents),
         np.concatenate([np.asarray(bindings.chains) for _, bindings in parts]),
         [text for _, bindings in parts for text in bindings.texts],

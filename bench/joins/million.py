@@ -32,7 +32,7 @@ from bench import harness
 from bench.trees.feeds import Press
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.joiner import Bindings, Joiner, notified
+from perseid.engines.joins.joiner import ChainBindings, Joiner, notified
 from perseid.engines.joins.program import compile_chains
 from perseid.engines.joins.reading import ChainReader
 from perseid.engines.joins.register import IndexBuilder
@@ -207,7 +207,7 @@ class Stream:
             rows, due = rows + len(found.rows), due + int(found.rows[:, y.O_COUNT].sum())
         return Run(read, joined, expanded, rows, due, joiner)
 
-    def part(self, reader: ChainReader, begin: int) -> tuple[Any, Bindings]:
+    def part(self, reader: ChainReader, begin: int) -> tuple[Any, ChainBindings]:
         some = self.bodies[begin : begin + PART]
         bindings, _ = reader.read(pa.array(some, pa.binary()), ["F"] * len(some))
         return self.times[begin : begin + len(some)], bindings

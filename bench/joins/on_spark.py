@@ -29,8 +29,8 @@ from bench.joins.workload import Drawn, Schema, pairs_of_documents
 from bench.stream import Bench, seconds_of
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.documents import key_of
-from perseid.engines.joins.graph import Chain, Kind, Row
-from perseid.engines.joins.joiner import Bindings, Joiner
+from perseid.engines.joins.graph import Kind, NodeChain, TemplateRow
+from perseid.engines.joins.joiner import ChainBindings, Joiner
 from perseid.engines.joins.plan import CHAINS, TEXTS, make_plan
 from perseid.runtime.document_columns import DOCUMENT
 from perseid.runtime.query import PrepareStage
@@ -183,7 +183,7 @@ def moved(frame: DataFrame) -> DataFrame:
 # Two ways to share the work
 
 
-def asked_pairs(rows: Iterable[Row]) -> set[tuple[Chain, Chain]]:
+def asked_pairs(rows: Iterable[TemplateRow]) -> set[tuple[NodeChain, NodeChain]]:
     """Pairs of chains that some equality asks for: the older document's, the newer's."""
     return {
         (asked.older, asked.newer)
@@ -193,7 +193,7 @@ def asked_pairs(rows: Iterable[Row]) -> set[tuple[Chain, Chain]]:
     }
 
 
-def equal_pairs(bindings: Bindings, chains: Sequence[Chain], asked: set[tuple[Chain, Chain]]) -> int:
+def equal_pairs(bindings: ChainBindings, chains: Sequence[NodeChain], asked: set[tuple[NodeChain, NodeChain]]) -> int:
     """How many pairs of rows of two documents have one text and chains that somebody asks to be equal."""
     before: dict[int, list[int]] = defaultdict(list)
     for older, newer in asked:

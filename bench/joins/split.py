@@ -12,7 +12,7 @@ from typing import Any
 
 from perseid.engines.joins import layout
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.joiner import Bindings, Joiner
+from perseid.engines.joins.joiner import ChainBindings, Joiner
 from perseid.engines.joins.kernel import _insert, _list_pairs, _rows_of, _unlist, join_documents
 from perseid.engines.joins.layout import *
 from perseid.engines.joins.layout import entry
@@ -58,7 +58,7 @@ def until(x: Index, store: Store, room: Room, first: int, last: int, stage: int)
     return found
 
 
-def split(subscriptions: Subscriptions, times: Any, bindings: Bindings) -> dict[str, float]:
+def split(subscriptions: Subscriptions, times: Any, bindings: ChainBindings) -> dict[str, float]:
     """Seconds for all documents, by what they went to: of the kernels alone."""
     tried = Joiner(subscriptions, layout.SHARED)
     tried.add(times, bindings)  # which tells how much room is needed

@@ -23,9 +23,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.joins.graph import Chain, Kind, Row, Template
+from perseid.engines.joins.graph import Kind, NodeChain, SubscriptionTemplate, TemplateRow
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.joiner import Bindings
+from perseid.engines.joins.joiner import ChainBindings
 
 NO_VIEWS, RL_AND_RR, PAIRS = "no views", "RL and RR", "pairs"
 VARIANTS = (NO_VIEWS, RL_AND_RR, PAIRS)
@@ -87,8 +87,10 @@ class SqlTemplates:
         self.documents = 0
         self._prepared = False
 
-    def _fill_templates(self, entries: Iterable[tuple[Any, Row]]) -> None:
-        by_template: dict[Template, dict[tuple[int, ...], list[Any]]] = {template: {} for template in self.templates}
+    def _fill_templates(self, entries: Iterable[tuple[Any, TemplateRow]]) -> None:
+        by_template: dict[SubscriptionTemplate, dict[tuple[int, ...], list[Any]]] = {
+            template: {} for template in self.templates
+        }
         variables: dict[int, tuple[int, ...]] = {}
         for owner, row in entries:
             if id(row) not in variables:
@@ -105,7 +107,7 @@ class SqlTemplates:
             qids = np.arange(first, first + len(counts), dtype=np.int32)
             self._insert(f"rt_{number}", {"qid": qids, "n": counts} | {name: of[:, i] for i, name in enumerate(names)})
 
-    def _variables_of(self, row: Row) -> tuple[int, ...]:
+    def _variables_of(self, row: TemplateRow) -> tuple[int, ...]:
         """The variables of a query by node of its template: those of the older document, then those of the newer."""
         found: tuple[dict[int, int], dict[int, int]] = ({}, {})
         for edge, asked in zip(row.template.edges, row.asked, strict=True):
@@ -116,7 +118,7 @@ class SqlTemplates:
                 known.update(zip(slots, self._variables_on(chain), strict=True))
         return tuple(known[slot] for known in found for slot in sorted(known))
 
-    def _variables_on(self, chain: Chain) -> list[int]:
+    def _variables_on(self, chain: NodeChain) -> list[int]:
         """The variables that a chain binds, from the root down; equal definitions are one variable."""
         if "[" in chain.tree or "(" in chain.tree:
             raise ValueError(f"{chain.tree} has conditions, which are not translated to SQL")
@@ -133,7 +135,7 @@ class SqlTemplates:
         self.connection.execute(f"insert into {table} select distinct * from arrow order by all")
         self.connection.unregister("arrow")
 
-    def stage(self, count: int, bindings: Bindings) -> None:
+    def stage(self, count: int, bindings: ChainBindings) -> None:
         """Declare so many further documents with the chains found in them."""
         values = np.asarray(self._values.numbers(bindings.texts), np.int64)
         documents = self.documents + np.asarray(bindings.documents, np.int64)
@@ -262,7 +264,7 @@ class SqlTemplates:
             self.connection.execute(f"delete from {view}")
         self._prepared = True
 
-    def _statement(self, number: int, template: Template, listed: bool) -> str:
+    def _statement(self, number: int, template: SubscriptionTemplate, listed: bool) -> str:
         """The conjunctive query of a template: its notifications, or how many there are."""
         query = _ConjunctiveQuery()
         for e, edge in enumerate(template.edges):
@@ -360,7 +362,7 @@ class _ConjunctiveQuery:
             self.conditions.append(f"{column} = {first}")
 
 
-def _slots_of(template: Template) -> list[tuple[str, list[int]]]:
+def _slots_of(template: SubscriptionTemplate) -> list[tuple[str, list[int]]]:
     """The nodes of a template on the side of the older document and of the newer one."""
     return [
         ("o", sorted({slot for edge in template.edges for slot in edge.older})),

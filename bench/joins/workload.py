@@ -13,12 +13,12 @@ from itertools import accumulate
 
 import numpy as np
 
-from perseid.engines.joins.graph import Chain, Row, rows_of
+from perseid.engines.joins.graph import NodeChain, TemplateRow, rows_of
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.joiner import Bindings
+from perseid.engines.joins.joiner import ChainBindings
 from perseid.engines.joins.values import Values
 from perseid.lang import tree_patterns as tp
-from perseid.lang.subscriptions import Block, Relation
+from perseid.lang.subscriptions import Block, TemporalRelation
 from perseid.semantics.subscriptions import Node, Related
 
 BRANCHING = 4
@@ -64,19 +64,19 @@ class Drawn:
     def __init__(self, schema: Schema, most: int, zipf: float, seed: int = 5) -> None:
         self.schema, self.chance = schema, random.Random(seed)
         self.weights = list(accumulate(1 / k**zipf for k in range(1, most + 1)))
-        self._rows: dict[tuple[tuple[int, int], ...], Row] = {}
+        self._rows: dict[tuple[tuple[int, int], ...], TemplateRow] = {}
 
     def pairs(self) -> tuple[tuple[int, int], ...]:
         (k,) = self.chance.choices(range(1, len(self.weights) + 1), cum_weights=self.weights)
         leaves = range(len(self.schema.leaves))
         return tuple(sorted(zip(self.chance.sample(leaves, k), self.chance.sample(leaves, k), strict=True)))
 
-    def row(self, pairs: tuple[tuple[int, int], ...]) -> Row:
+    def row(self, pairs: tuple[tuple[int, int], ...]) -> TemplateRow:
         if pairs not in self._rows:
             left, places = self.schema.block(sorted({i for i, _ in pairs}))
             right, others = self.schema.block(sorted({j for _, j in pairs}))
             joined = tuple((places[i], others[j]) for i, j in pairs)
-            (self._rows[pairs],) = rows_of(Related(Relation.FOLLOWED_BY, (left, right), joined, (), (), None))
+            (self._rows[pairs],) = rows_of(Related(TemporalRelation.FOLLOWED_BY, (left, right), joined, (), (), None))
         return self._rows[pairs]
 
     def subscriptions(self, count: int) -> Subscriptions:
@@ -90,8 +90,8 @@ class Drawn:
 
 
 def pairs_of_documents(
-    schema: Schema, chains: Sequence[Chain], count: int, first: int = 0
-) -> tuple[np.ndarray, Bindings]:
+    schema: Schema, chains: Sequence[NodeChain], count: int, first: int = 0
+) -> tuple[np.ndarray, ChainBindings]:
     """``count`` pairs from pair number ``first`` on: corresponding leaves of a pair have one text, which no other leaf has."""
     ends = [_leaf_of(schema, chain) for chain in chains]
     documents, numbers, texts, nodes, at = [], [], [], [], []
@@ -103,17 +103,17 @@ def pairs_of_documents(
             at.append(len(nodes))
             way = schema.leaves[leaf]
             nodes += [_node(schema, way[:depth]) for depth in _depths(chain, len(way))]
-    bindings = Bindings(np.array(documents), np.array(numbers), texts, np.array(at), np.array(nodes))
+    bindings = ChainBindings(np.array(documents), np.array(numbers), texts, np.array(at), np.array(nodes))
     return np.arange(2 * first, 2 * (first + count), dtype=np.int64), bindings
 
 
-def _leaf_of(schema: Schema, chain: Chain) -> int:
+def _leaf_of(schema: Schema, chain: NodeChain) -> int:
     """The leaf that a chain ends in, by the name of its last step."""
     last = chain.tree.rsplit("/", 1)[1].split("->")[0]
     return schema.leaves.index(tuple(int(part) for part in last.split("_")[1:]))
 
 
-def _depths(chain: Chain, leaf: int) -> list[int]:
+def _depths(chain: NodeChain, leaf: int) -> list[int]:
     """How deep the nodes lie that a chain names."""
     steps = chain.tree.lstrip("/").split("/")
     return [depth for depth, step in enumerate(steps) if "->" in step]

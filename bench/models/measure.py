@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from bench.models.by_hand import BY_HAND
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.network import Network
-from perseid.semantics.graphs import Change, Done, Graph
+from perseid.semantics.graphs import AppliedChange, Change, Graph
 from perseid.semantics.model_queries import Match, Queries
 
 ANEW = 5
@@ -95,15 +95,15 @@ class Watch:
                 raise WrongAnswerError(f"{self.point.case}, {name}, size {self.point.size}: other matches from scratch")
 
 
-def _as_done(graph: Graph) -> Iterator[Done]:
+def _as_done(graph: Graph) -> Iterator[AppliedChange]:
     """Everything that is there, as if it had just come."""
     for element, kind in graph.nodes.items():
-        yield Done("create", element, kind)
+        yield AppliedChange("create", element, kind)
     for (element, attribute), value in graph.values.items():
-        yield Done("set", element, graph.nodes[element], attribute, None, value)
+        yield AppliedChange("set", element, graph.nodes[element], attribute, None, value)
     for edge in graph.forth:
         for source, target in graph.edges(edge):
-            yield Done("link", source, edge, target=target)
+            yield AppliedChange("link", source, edge, target=target)
 
 
 def table(points: list[Point], columns: list[tuple[str, Callable[[Point], str]]]) -> Iterator[str]:

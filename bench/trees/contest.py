@@ -21,7 +21,7 @@ from bench.trees.queries import MEGABYTES, QUERIES, XMARK_SCALES, TreeQuery
 from bench.trees.treebank import treebank
 from bench.trees.xmark import xmark
 from perseid.engines.trees import match_layout as y
-from perseid.engines.trees.matcher import Matcher
+from perseid.engines.trees.matcher import TreeMatcher
 from perseid.engines.trees.plan import tree_plan
 from perseid.engines.trees.reader import file_chunks
 from perseid.lang.tree_parser import parse_tree
@@ -39,12 +39,12 @@ RECORD_BYTES = 355
 """Of an article of ours."""
 
 
-def matcher_of(texts: Sequence[str]) -> Matcher:
+def matcher_of(texts: Sequence[str]) -> TreeMatcher:
     """Patterns made ready once, as the others' are."""
-    return Matcher(tree_plan([parse_tree(text).pattern for text in texts]))
+    return TreeMatcher(tree_plan([parse_tree(text).pattern for text in texts]))
 
 
-def ours(matcher: Matcher, path: Path, trusted: bool) -> tuple[int, ...]:
+def ours(matcher: TreeMatcher, path: Path, trusted: bool) -> tuple[int, ...]:
     """By pattern: how many results there are at the top."""
     counts = np.zeros(len(matcher.plan.patterns), np.int64)
     for told in matcher.read(lambda: file_chunks(str(path)), trusted=trusted):

@@ -103,8 +103,8 @@ class EsmaProgram:
             for one in state.conditions
         )
         self._sets: dict[tuple[tuple[str, ...], frozenset[int]], StateSet] = {}
-        (first,) = (call for call in transducer.states[0].rules if isinstance(call.right, td.Call))
-        assert isinstance(first.right, td.Call)
+        (first,) = (call for call in transducer.states[0].rules if isinstance(call.right, td.StateCall))
+        assert isinstance(first.right, td.StateCall)
         self.bottom = self.state_set([first.right.state])
 
     def state_set(self, called: Iterable[str]) -> StateSet:
@@ -335,10 +335,10 @@ class _Compilation:
         makers = None if same else [self._maker(name, shared) for name in below.names]
         return Transition(below, makers, at_start, at_end, reads_text)
 
-    def _order(self, rule: td.Rule) -> int:
+    def _order(self, rule: td.TransducerRule) -> int:
         return self.program.orders[rule.state]
 
-    def _rules(self, name: str) -> dict[int, td.Rule]:
+    def _rules(self, name: str) -> dict[int, td.TransducerRule]:
         """The rule of a state for the tag; of a SiblingFA the rules of its items."""
         state = self.program.states[name]
         match state:
@@ -350,7 +350,7 @@ class _Compilation:
             case _:
                 return {}
 
-    def _rule(self, state: td.State) -> td.Rule:
+    def _rule(self, state: td.State) -> td.TransducerRule:
         matched, other, _ = state.rules
         assert isinstance(matched.head, td.Tag)
         test = matched.head.test
@@ -362,7 +362,7 @@ class _Compilation:
             if isinstance(state, td.Demands):
                 yield from _called_on_whole(state)
 
-    def _shared(self, rules: Mapping[int, Mapping[int, td.Rule]], called: Sequence[str]) -> dict[str, int]:
+    def _shared(self, rules: Mapping[int, Mapping[int, td.TransducerRule]], called: Sequence[str]) -> dict[str, int]:
         """By state below: the slot above whose cell it uses, where the rule only descends and nothing else calls it."""
         return {
             name: slot
@@ -381,13 +381,13 @@ class _Compilation:
 
     def _build(self, right: td.Right, slots: Mapping[str, int], order: int) -> Reduction:
         match right:
-            case td.Call() if right.stream == "x1":
+            case td.StateCall() if right.stream == "x1":
                 return _cell(slots[right.state])
             case td.SetMark():
                 return _mark if right.inner is None else _cell(slots[right.inner.state])
             case td.AddNode():
                 return _add_node(order, right.name, None if right.inner is None else slots[right.inner.state])
-            case td.Join() | td.Merge() | td.Or():
+            case td.Concatenation() | td.Merge() | td.Or():
                 built = (self._build(part, slots, order) for part in right.parts)
                 parts = [part for part in built if part is not _nothing]
                 if len(parts) <= 1:
@@ -476,7 +476,7 @@ def _compares(right: td.Right) -> bool:
 def _called_on_whole(state: td.Demands) -> tuple[str, ...]:
     right = state.rules[0].right
     assert isinstance(right, td.If)
-    return tuple(one.call.state for one in right.conditions if isinstance(one, td.Found))
+    return tuple(one.call.state for one in right.conditions if isinstance(one, td.ResultTest))
 
 
 def _require_supported(state: td.StepState) -> None:

@@ -25,7 +25,7 @@ from bench.trees.figures import DOCUMENTS
 from bench.trees.queries import MEGABYTES, QUERIES, XMARK_SCALES, TreeQuery
 from bench.trees.treebank import treebank
 from bench.trees.xmark import xmark
-from perseid.engines.trees.matcher import Matcher
+from perseid.engines.trees.matcher import TreeMatcher
 from perseid.lang.tree_parser import parse_tree
 
 SLICE_MB = {"quick": 0.05, "standard": 1.0, "full": 1.0}
@@ -72,8 +72,8 @@ def measure(
     clock: Clock,
     report: Report,
     data: Path,
-    matcher_of: Callable[[Sequence[str]], Matcher],
-    count: Callable[[Matcher, Path, bool], tuple[int, ...]],
+    matcher_of: Callable[[Sequence[str]], TreeMatcher],
+    count: Callable[[TreeMatcher, Path, bool], tuple[int, ...]],
 ) -> str:
     """Measure all queries and return a Markdown table; the ratios are added to the report."""
     rows: list[InterpretedRow] = []

@@ -23,11 +23,11 @@ from bench.uncertain.quality import moments, readings_of, relations_of
 from perseid.engines.uncertain import answers
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.engine import make_plan, match_all
-from perseid.engines.uncertain.exact import Weights, move
+from perseid.engines.uncertain.exact import StateWeights, move
 from perseid.engines.uncertain.inference import particle_filter, smoothed_tables
 from perseid.engines.uncertain.local_rows import read_rows
 from perseid.engines.uncertain.plan import UncertainPlan
-from perseid.engines.uncertain.reading import Reader
+from perseid.engines.uncertain.reading import SymbolEncoder
 from perseid.engines.uncertain.stream import Beliefs, columns_of, streams_for
 from perseid.engines.uncertain.traces import NEVER, gather, lots, material
 from perseid.lang.parser import parse_file
@@ -64,7 +64,7 @@ class Prepared:
 
     plan: UncertainPlan
     rows: Any
-    reader: Reader
+    reader: SymbolEncoder
 
     @classmethod
     def of(cls, text: str, stream: Beliefs, relations: Mapping[str, list[Any]]) -> Prepared:
@@ -73,7 +73,7 @@ class Prepared:
         streams = streams_for(cores, stream, rows.type_names)
         plan = make_plan(cores, streams, {name: column.type for name, column in rows.columns.items()})
         automaton = Automaton(plan.asked[0].pattern, rows.relations, elapsed=streams.every or 0)
-        return cls(plan, rows, Reader(automaton))
+        return cls(plan, rows, SymbolEncoder(automaton))
 
     def engine(self, run: Any, rounds: int) -> float:
         """The seconds of answers, exact or sampled, once it is known what rows say."""
@@ -92,7 +92,7 @@ class Prepared:
 
         def run() -> None:
             for lot in ready:
-                fresh = Weights.fresh(len(lot.groups), lot.values)
+                fresh = StateWeights.fresh(len(lot.groups), lot.values)
                 move(self.reader.automaton, lot.mode, lot.steps, lot.hidden, fresh, values=lot.values)
 
         return timed(run, rounds)

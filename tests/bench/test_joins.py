@@ -16,13 +16,13 @@ from bench.joins.sql_templates import PAIRS, VARIANTS, SqlTemplates
 from bench.joins.workload import Drawn, Schema, pairs_of_documents
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.joiner import Bindings, Joiner, notified
+from perseid.engines.joins.joiner import ChainBindings, Joiner, notified
 
 SCHEMAS = {"flat": (Schema.flat(4), 4), "deep": (Schema.three_levels(), 3)}
 PAIRS_OF_DOCUMENTS = 5
 
 
-def random_documents(schema: Schema, subscriptions: Subscriptions, seed: int) -> tuple[object, Bindings]:
+def random_documents(schema: Schema, subscriptions: Subscriptions, seed: int) -> tuple[object, ChainBindings]:
     """Documents whose leaves draw from few texts, so that leaves of one document are equal and many documents join."""
     chance = random.Random(seed)
     chains = list(subscriptions.chains)
@@ -32,7 +32,7 @@ def random_documents(schema: Schema, subscriptions: Subscriptions, seed: int) ->
     for document, chain, at in zip(given.documents, given.chains, given.at, strict=True):
         node = int(given.nodes[at + chains[chain].height - 1])
         texts.append(drawn.setdefault((int(document), node), f"text {chance.randrange(6)}"))
-    return times, Bindings(given.documents, given.chains, texts, given.at, given.nodes)
+    return times, ChainBindings(given.documents, given.chains, texts, given.at, given.nodes)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import perseid as ps
-from perseid.spark.doctor import Finding, Place, Report, findings
+from perseid.spark.doctor import Finding, PythonProcess, Report, findings
 
 GOLDEN = Path(__file__).parent / "golden"
 LOCAL = ["--master", "local[1]", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=512m"]
@@ -100,7 +100,7 @@ def test_without_pyspark_it_says_what_to_install() -> None:
 # --- what is found --------------------------------------------------------------------------------------
 
 VERSIONS = {"perseid": "1.2.0", "numba": "0.61.0", "numpy": "2.1.0", "pyarrow": "19.0.0", "pyspark": "4.0.1"}
-DRIVER = Place(
+DRIVER = PythonProcess(
     host="desk",
     process=10,
     folder="/home/ann",

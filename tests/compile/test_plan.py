@@ -46,7 +46,7 @@ def test_a_plan_resolves_each_pattern_once(monkeypatch: pytest.MonkeyPatch) -> N
     )
     resolved: list[str] = []
 
-    def count(pattern: ast.Pattern) -> CorePattern:
+    def count(pattern: ast.PatternDefinition) -> CorePattern:
         resolved.append(pattern.name)
         return resolve(pattern)
 

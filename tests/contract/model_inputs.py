@@ -25,7 +25,7 @@ from perseid.semantics import values as v
 from perseid.semantics.detection import detect
 from perseid.semantics.graphs import Change, Happening
 from perseid.semantics.model_queries import Queries
-from perseid.semantics.model_rules import CHANGES, ROUNDS, Reacting, Round
+from perseid.semantics.model_rules import CHANGES, ROUNDS, Reacting, RuleIteration
 from tests.contract.cases import SECOND, Case, GoldenCase, Inputs, Output
 from tests.engines import test_frames_stream as frames
 from tests.engines import test_models_stream as models
@@ -135,7 +135,7 @@ def _recomputed_reaction(plan: ReactingPlan, stream: Any) -> Reaction:
     """Every transaction and what rules make of it, over models whose queries are computed anew and the interpreter."""
     plans = plan_triggers(plan.rules, plan.key)
     running: dict[Key, Reacting] = {}
-    found: list[tuple[Key, int, Round]] = []
+    found: list[tuple[Key, int, RuleIteration]] = []
     for key, time, changes in stream.transactions():
         if key not in running:
             watch = PatternTrigger(plan.queries, plans, dict(zip(plan.key, key, strict=True)))

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.uncertain.engine import make_plan
-from perseid.engines.uncertain.plan import Asked, UncertainPlan
+from perseid.engines.uncertain.plan import PlannedQuery, UncertainPlan
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, READING, Inference, Known, Sampling, Stream, Streams
-from perseid.engines.uncertain.telling import Telling
+from perseid.engines.uncertain.telling import OutputPolicy
 from perseid.errors import UnsupportedError
 from perseid.lang.parser import parse_pattern
 from perseid.reference.worlds import Answer, answers
@@ -44,7 +44,7 @@ def _micros(moment: dt.datetime) -> int:
 # The oracle
 
 
-def _check(case: Uncertain, asked: Asked, telling: Telling, tables: Sequence[pa.Table]) -> int:
+def _check(case: Uncertain, asked: PlannedQuery, telling: OutputPolicy, tables: Sequence[pa.Table]) -> int:
     expected = answers(case.pattern, case.chains, case.certain)
     rows = [row for table in tables for row in table.to_pylist()]
     names = [component.name for component in asked.unit[: asked.groups]]
@@ -121,7 +121,9 @@ def _random_case(seed: int) -> Case | None:
     rows = rows_of(case.given)
     types = {name: column.type for name, column in rows.columns.items()}
     streams = Streams(case.streams.parts, case.streams.every, SAMPLING)
-    telling = chance.choice((Telling(), Telling(), Telling("expected"), Telling("spans", RISE, RISE)))
+    telling = chance.choice(
+        (OutputPolicy(), OutputPolicy(), OutputPolicy("expected"), OutputPolicy("spans", RISE, RISE))
+    )
     try:
         plan = make_plan([case.pattern], streams, types, telling=telling)
         plan.refuse_on_streams()
@@ -188,14 +190,14 @@ def _golden(
     parts: Sequence[Stream] = (DIGITS,),
     *,
     more: str = "within 5 seconds partition by k",
-    telling: Telling | None = None,
+    telling: OutputPolicy | None = None,
     now: int = 5 * SECOND - 1,
 ) -> GoldenCase:
     """Rows of the first 8 seconds are in the state."""
     batch = rows_of(rows)
     types = {name: column.type for name, column in batch.columns.items()}
     pattern = resolve(parse_pattern(f"pattern p match {match} {more}"))
-    plan = make_plan([pattern], Streams(tuple(parts), SECOND, SAMPLING), types, telling=telling or Telling())
+    plan = make_plan([pattern], Streams(tuple(parts), SECOND, SAMPLING), types, telling=telling or OutputPolicy())
     plan.refuse_on_streams()
     case = Case(plan, batch, read, lambda _: 0, is_late=_is_late)
     return GoldenCase(case, np.flatnonzero(batch.time < 8 * SECOND), now)
@@ -208,8 +210,8 @@ def _chance() -> random.Random:
 GOLDEN = {
     "exact": lambda: _golden(STEPS, [*_digits(_chance(), 12)]),
     "no watermark yet": lambda: _golden(STEPS, [*_digits(_chance(), 12)], now=-1),
-    "spans": lambda: _golden(STEPS, [*_digits(_chance(), 12)], telling=Telling("spans", 0.01, 0.01)),
-    "expected": lambda: _golden(STEPS, [*_digits(_chance(), 12)], telling=Telling("expected")),
+    "spans": lambda: _golden(STEPS, [*_digits(_chance(), 12)], telling=OutputPolicy("spans", 0.01, 0.01)),
+    "expected": lambda: _golden(STEPS, [*_digits(_chance(), 12)], telling=OutputPolicy("expected")),
     "sampled": lambda: _golden(UNSAFE, [*_digits(_chance(), 12)]),
     "tables": lambda: _golden(
         "At a [v = 1] -> At b must (v = 2)", [*_tables(_chance(), 12)], [Stream("At", Known.LINKED, ("k",), ("v",))]

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from perseid.compile.plan import PatternPlan, Plan
 from perseid.engines.models import pattern_trigger
 from perseid.reference.interpreter import Machine
-from perseid.reference.threads import Pending, Waiting
+from perseid.reference.threads import Pending, PendingBranch
 
 
 class InterpretedAutomaton(Machine):
@@ -26,7 +26,7 @@ class InterpretedAutomaton(Machine):
         for item in (item for attempt in self.attempts for item in attempt.items):
             if isinstance(item, Pending):
                 yield item.end
-            elif isinstance(item, Waiting):
+            elif isinstance(item, PendingBranch):
                 yield from (end for end in (item.closing, item.broken) if end is not None)
 
 

@@ -18,7 +18,7 @@ from perseid.engines.uncertain.engine import expected_of, finish, make_plan, mat
 from perseid.engines.uncertain.output import apart_schema, output_schema
 from perseid.engines.uncertain.plan import UncertainPlan, ask
 from perseid.engines.uncertain.streams import Known, Sampling, Stream, Streams
-from perseid.engines.uncertain.telling import EVERY, Telling
+from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.engines.uncertain.traces import gather
 from perseid.errors import EventDataError, LimitError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
@@ -37,7 +37,7 @@ from tests.generators.random_patterns import SECOND
 
 __all__ = ["few_states"]
 
-COUNTED = Telling("expected")
+COUNTED = OutputPolicy("expected")
 
 
 def at(*steps: dict[str, float], who: str = "ann", every: str | None = "1 second") -> ps.Beliefs:
@@ -351,7 +351,7 @@ def test_bindings_that_are_told_apart_add_up_behind_a_shuffle() -> None:
     told_apart = match_all(replace(pruned, apart=True), rows).rows
     assert shown([finish(apart, told_apart)]) == shown([match_all(pruned, rows).rows])
     assert finish(apart, told_apart)["expected"].equals(finish(apart, told)["expected"])
-    some = replace(apart, telling=Telling("expected", 0.2))
+    some = replace(apart, telling=OutputPolicy("expected", 0.2))
     assert 0 < finish(some, told).num_rows < whole.num_rows
 
 
@@ -370,7 +370,7 @@ def test_what_is_kept_does_not_grow_with_the_stream() -> None:
     assert max(sizes[5:]) - min(sizes[5:]) < 400, sizes
 
 
-def states(telling: Telling) -> tuple[UncertainPlan, EventBatch, bytes]:
+def states(telling: OutputPolicy) -> tuple[UncertainPlan, EventBatch, bytes]:
     plan, rows = chain(6)
     types = {name: column.type for name, column in rows.columns.items()}
     plan = make_plan([plan.asked[0].pattern], plan.streams, types, telling=telling)

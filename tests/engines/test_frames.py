@@ -18,7 +18,7 @@ from perseid.engines.models.events import EventRows
 from perseid.engines.models.stream import Models
 from perseid.reference.models import Recomputed
 from perseid.semantics.functions import FUNCTIONS
-from perseid.semantics.model_steps import Watched
+from perseid.semantics.model_steps import EventStreamFilter
 
 METAMODEL = """
 model body
@@ -144,7 +144,7 @@ def plain(table: pa.Table) -> list[dict[str, Any]]:
     return [{name: repr(value) if value != value else value for name, value in row.items()} for row in rows]
 
 
-def from_scratch(frames: ps.Frames, watched: Watched) -> list[dict[str, Any]]:
+def from_scratch(frames: ps.Frames, watched: EventStreamFilter) -> list[dict[str, Any]]:
     """The events by the oracle, and that the engine which goes frame by frame says the same."""
     rows = EventRows(frames.queries, watched, frames.key)
     models: dict[Any, Recomputed] = {}
@@ -161,7 +161,7 @@ def test_all_ways_agree(seed: int) -> None:
     choice = random.Random(seed)
     text, rows = Writer(choice).queries(), rows_of(choice, choice.randint(1, 25))
     frames = stream(text, rows)
-    watched = Watched(tuple(frames.queries.queries), ())
+    watched = EventStreamFilter(tuple(frames.queries.queries), ())
     usual = frame_events.BLOCK
     frame_events.BLOCK = choice.choice([1, 2, 5, usual])
     try:
@@ -175,7 +175,7 @@ def test_most_random_queries_are_answered_at_once() -> None:
     """Or the test above would say little."""
     chosen = [random.Random(seed) for seed in range(60)]
     streams = [stream(Writer(choice).queries(), rows_of(choice, 5)) for choice in chosen]
-    reasons = [one.why_one_by_one(Watched(tuple(one.queries.queries), ())) for one in streams]
+    reasons = [one.why_one_by_one(EventStreamFilter(tuple(one.queries.queries), ())) for one in streams]
     assert reasons.count(None) >= 40, reasons
 
 
@@ -223,7 +223,7 @@ def test_an_update_is_a_change_of_a_named_node() -> None:
 )
 def test_what_goes_frame_by_frame_says_why(text: str, because: str) -> None:
     frames = stream(text, rows_of(random.Random(1), 12))
-    watched = Watched(("q",), ())
+    watched = EventStreamFilter(("q",), ())
     assert because in str(frames.why_one_by_one(watched))
     assert plain(frames.event_tables([watched])[0][0]) == from_scratch(frames, watched)
 
@@ -231,7 +231,7 @@ def test_what_goes_frame_by_frame_says_why(text: str, because: str) -> None:
 def test_columns_that_do_not_fit_go_frame_by_frame() -> None:
     rows = [{"ts": 0, "who": "ann", **dict.fromkeys(COLUMNS), "hn": 1.5, "hx": "2.5"}]
     frames = stream("query q(a) find a: Hand where a.x > 1 or a.n > 1", rows)
-    assert "hx, which has string" in str(frames.why_one_by_one(Watched(("q",), ())))
+    assert "hx, which has string" in str(frames.why_one_by_one(EventStreamFilter(("q",), ())))
     with pytest.warns(ps.PerseidWarning, match="1 change does not fit the model"):
         assert [e["_type"] for e in plain(frames.events("q"))] == ["found q"]
 

@@ -17,8 +17,8 @@ from perseid.engines.joins import alternatives as alternatives_module
 from perseid.engines.joins import joiner as joiner_module
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.construction import nodes_by_side
-from perseid.engines.joins.entries import Entries
-from perseid.engines.joins.graph import Edge, Row, canonical_edges, rows_of
+from perseid.engines.joins.entries import SubscriptionStore
+from perseid.engines.joins.graph import TemplateEdge, TemplateRow, canonical_edges, rows_of
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner, Notified, merged_blocks, notified
 from perseid.engines.joins.needles import Needles
@@ -189,7 +189,7 @@ def test_views_keep_to_their_bytes(view_bytes: int) -> None:
 @pytest.mark.parametrize("names", [["a", "b", "é\ud800", "", "b"], [3, -1, 2, 0, -1], ["a", 1, ("x", 2), 1.0, 1 << 70]])
 def test_whose_entries_are(names: list[Any]) -> None:
     row, other = (subscribed_row(text) for text in TABLE_2.values() if "x3" in text or "x7" in text)
-    entries = Entries()
+    entries = SubscriptionStore()
     assert list(entries) == []
     assert entries.are({"a"}).tolist() == []
     entries.extend(names[:2], [row, other])
@@ -206,7 +206,7 @@ def test_whose_entries_are(names: list[Any]) -> None:
     assert [name for name, _ in entries] == [*names, ("another", "kind")]
 
 
-def subscribed_row(text: str) -> Row:
+def subscribed_row(text: str) -> TemplateRow:
     ((_, row),) = subscribed({"one": parse_subscription(text)}).numbers
     return row
 
@@ -392,7 +392,7 @@ def partitions(items: list[int]) -> Iterator[list[list[int]]]:
                 yield [[first, *others], *more]
 
 
-def templates(joins: int, flat: bool) -> set[tuple[Edge, ...]]:
+def templates(joins: int, flat: bool) -> set[tuple[TemplateEdge, ...]]:
     """Every template of so many equalities: which share a leaf, and how the leaves of a side hang together."""
     made = set()
     for left, right in product(partitions(list(range(joins))), repeat=2):
@@ -520,7 +520,7 @@ def test_merged_block_has_no_more_rows_than_a_block_and_one_document(monkeypatch
 def test_nodes_are_compared_only_for_pairs_that_several_alternatives_find(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
 
-    def counted(row: Row, nodes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def counted(row: TemplateRow, nodes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         compared.append(len(nodes))
         return nodes_by_side(row, nodes)
 

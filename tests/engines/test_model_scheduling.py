@@ -10,7 +10,7 @@ import pytest
 from bench.models import ttc
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.ranks import in_order
-from perseid.engines.models.top import Top
+from perseid.engines.models.top import TopRows
 from perseid.errors import UnknownNameError
 from perseid.lang.parser import parse_models
 from perseid.reference.models import Recomputed
@@ -89,7 +89,7 @@ def test_what_comes_and_goes_below_the_top_leaves_nothing_behind() -> None:
     model.transact(1, [Change("set", player, attribute="points", value=10_000) for player in (1, 2)])
     for time in range(2, 500):
         assert not model.transact(time, [Change("set", 3, attribute="points", value=time)]).changes[1:]
-    (top,) = (operator for operator in model.network.operators if isinstance(operator, Top))
+    (top,) = (operator for operator in model.network.operators if isinstance(operator, TopRows))
     assert len(top.groups[()].heap) < 100
     assert model.matches["best"].standing == {(1,), (2,)}
     told = model.transact(500, [Change("set", 2, attribute="points", value=0)])

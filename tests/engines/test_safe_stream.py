@@ -16,7 +16,7 @@ import pytest
 from perseid.engines.uncertain.engine import make_plan, match_all, report, step
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, Inference, Known, Sampling, Stream, Streams
-from perseid.engines.uncertain.telling import Telling
+from perseid.engines.uncertain.telling import OutputPolicy
 from perseid.errors import PerseidError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
 from perseid.runtime.event_batch import EventBatch, take_events
@@ -28,7 +28,13 @@ from tests.engines.test_safe import Case
 from tests.engines.test_uncertain_stream import NOTHING, shown, streamed
 from tests.generators.random_patterns import SECOND
 
-TELLINGS = (Telling(), Telling(), Telling("alerts", 0.5, 0.3), Telling("spans", 0.2, 0.2), Telling("expected"))
+TELLINGS = (
+    OutputPolicy(),
+    OutputPolicy(),
+    OutputPolicy("alerts", 0.5, 0.3),
+    OutputPolicy("spans", 0.2, 0.2),
+    OutputPolicy("expected"),
+)
 INFERENCES = (Inference("filter"), Inference("likeliest"), Inference("lag", 1), Inference("lag", 2))
 
 
@@ -164,7 +170,7 @@ def test_nothing_is_kept_once_windows_have_closed() -> None:
 
 
 def test_a_span_ends_without_a_row() -> None:
-    plan, rows = steady(6, telling=Telling("spans", 0.01, 0.01))
+    plan, rows = steady(6, telling=OutputPolicy("spans", 0.01, 0.01))
     state = step(plan, rows, None, Watermark(None, None, False)).state
     done = step(plan, take_events(rows, NOTHING), state, Watermark(None, 6 * SECOND - 1, False))
     assert not done.rows.num_rows
@@ -181,7 +187,7 @@ def test_without_a_window_it_is_refused_on_streams() -> None:
 
 
 def kept_state() -> tuple[UncertainPlan, EventBatch, bytes]:
-    plan, rows = steady(8, telling=Telling("alerts", 0.01, 0.01))
+    plan, rows = steady(8, telling=OutputPolicy("alerts", 0.01, 0.01))
     state = step(plan, rows, None, Watermark(None, None, False)).state
     state = step(plan, take_events(rows, NOTHING), state, Watermark(None, 6 * SECOND - 1, False)).state
     assert state is not None

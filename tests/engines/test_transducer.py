@@ -16,7 +16,7 @@ from perseid.engines.trees import transducer as td
 from perseid.lang import tree_patterns as tp
 from perseid.lang.tree_parser import parse_tree
 from perseid.reference.trees import find_trees
-from perseid.semantics.documents import Attribute, Element
+from perseid.semantics.documents import Element, XmlAttribute
 from perseid.semantics.trees import Returned, known_prefixes, number_of
 from perseid.viz.tree_drawing import draw
 from tests.lang.test_tree_patterns import TABLE_6
@@ -34,7 +34,7 @@ CASES = read_tree_cases(Path(__file__).parents[1] / "semantics" / "tree_cases")
 
 # What the rules say, executed.
 
-Forest: TypeAlias = tuple[Element | Attribute, ...]
+Forest: TypeAlias = tuple[Element | XmlAttribute, ...]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Node:
     """What addNode makes."""
 
     name: str
-    node: Element | Attribute
+    node: Element | XmlAttribute
     inner: Results
 
 
@@ -67,7 +67,7 @@ class Scope:
     y: Results = ()
 
     @property
-    def node(self) -> Element | Attribute:
+    def node(self) -> Element | XmlAttribute:
         return self.streams["t"][0]
 
 
@@ -112,7 +112,7 @@ class Interpreter:
             self.known[state, forest] = self.give(self.right(rule), scope)
         return self.known[state, forest]
 
-    def right(self, rule: td.Rule) -> td.Right:
+    def right(self, rule: td.TransducerRule) -> td.Right:
         if rule.printed is not None and rule.mended == self.printed:
             return rule.printed
         return rule.right
@@ -127,12 +127,12 @@ class Interpreter:
         node = forest[0]
         below: Forest = ()
         if isinstance(node, Element):
-            below = (*(Attribute(node, name) for name in node.attributes), *node.children)
+            below = (*(XmlAttribute(node, name) for name in node.attributes), *node.children)
         streams = {"x0": forest, "x1": below, "x2": forest[1:], "t": (node,)}
         return Scope(streams, head if isinstance(head, td.Tag) else None)
 
-    def named(self, tag: td.Tag, node: Element | Attribute) -> bool:
-        if isinstance(node, Attribute) != tag.is_attribute:
+    def named(self, tag: td.Tag, node: Element | XmlAttribute) -> bool:
+        if isinstance(node, XmlAttribute) != tag.is_attribute:
             return False
         uri, local = node.name
         if not tag.test.is_wildcard and local != tag.test.local:
@@ -145,16 +145,16 @@ class Interpreter:
         match right:
             case td.Empty():
                 return None
-            case td.Parameter():
+            case td.RunParameter():
                 return scope.y
-            case td.Call():
+            case td.StateCall():
                 return self.call(right.state, scope.streams[right.stream])
             case td.SetMark():
                 return () if right.inner is None else self.give(right.inner, scope)
             case td.AddNode():
                 below = () if right.inner is None else self.give(right.inner, scope)
                 return None if below is None else (Node(right.name, scope.node, below),)
-            case td.Join() | td.Merge():
+            case td.Concatenation() | td.Merge():
                 found = [one for part in right.parts if (one := self.give(part, scope)) is not None]
                 joined = tuple(result for one in found for result in one)
                 if isinstance(right, td.Merge):
@@ -183,7 +183,7 @@ class Interpreter:
 
     def holds(self, condition: td.Condition, scope: Scope) -> bool:
         match condition:
-            case td.Found():
+            case td.ResultTest():
                 return self.give(condition.call, scope) is not None
             case td.Compares():
                 return compare(scope.node.text, condition.op, condition.value)
@@ -197,7 +197,7 @@ class Interpreter:
 
     # SiblingFA
 
-    def edges(self, state: str, forest: Forest, y: Results) -> Iterator[tuple[bool, td.Call | None, Results]]:
+    def edges(self, state: str, forest: Forest, y: Results) -> Iterator[tuple[bool, td.StateCall | None, Results]]:
         """What the rules of an automaton's state do with a sibling: is it taken, what is called, with which y."""
         for rule in self.rules[state]:
             if isinstance(rule.right, td.Reduce):
@@ -212,7 +212,7 @@ class Interpreter:
                 if not all(self.holds(one, scope) for one in right.conditions):
                     continue
                 right = right.then
-            assert isinstance(right, td.Call)
+            assert isinstance(right, td.StateCall)
             assert right.parameter is not None
             yield takes, right, self.give(right.parameter, Scope(scope.streams, y=y)) or ()
 
@@ -245,7 +245,7 @@ class Interpreter:
             now, since = (after, since) if after else (begin, at + 1)
         return found
 
-    def reduced(self, automaton: str, first: Element | Attribute, y: Results) -> Results:
+    def reduced(self, automaton: str, first: Element | XmlAttribute, y: Results) -> Results:
         assert isinstance(first, Element)
         return (Run(automaton, first, y),) if y else ()
 

@@ -18,7 +18,7 @@ import pytest
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.bounds import bounds_of
 from perseid.engines.trees.collect import collect
-from perseid.engines.trees.matcher import Matcher, Told
+from perseid.engines.trees.matcher import MatchRecord, TreeMatcher
 from perseid.engines.trees.plan import tree_plan
 from perseid.engines.trees.tokens import TokenBatch
 from perseid.errors import DocumentError, LimitError, UnknownNameError, UnsupportedError
@@ -288,10 +288,10 @@ def test_memory_does_not_grow_with_the_document() -> None:
     assert many > 15 * few
 
 
-class Collecting(Matcher):
+class Collecting(TreeMatcher):
     """Collects after every few bytes of a document."""
 
-    def _matched(self, batch: TokenBatch) -> Iterator[Told]:
+    def _matched(self, batch: TokenBatch) -> Iterator[MatchRecord]:
         yield from super()._matched(batch)
         collect(self.space)
 
@@ -415,7 +415,7 @@ def test_plain_python_agrees() -> None:
 def test_nothing_is_left_open() -> None:
     """After a document the stack is the document's alone, and nobody holds anything."""
     for patterns, text in random_pairs(range(50)):
-        matcher: Matcher = matcher_of([pattern for pattern in patterns if runnable(pattern)], NAMESPACES)
+        matcher: TreeMatcher = matcher_of([pattern for pattern in patterns if runnable(pattern)], NAMESPACES)
         matched(matcher, lambda text=text: [text.encode()])  # type: ignore[misc]
         head = matcher.head
         assert head[y.X_HOLDERS] == head[y.X_PARKED] == head[y.X_TEXTERS] == head[y.X_BUFFERED] == 0

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from perseid.engines.trees import match_layout as y
-from perseid.engines.trees.reader import ROWS, Findings, Reader
+from perseid.engines.trees.reader import ROWS, DocumentReader, Findings
 from perseid.lang import tree_patterns as tp
 from tests.engines.tree_texts import reader_of
 from tests.semantics.tree_documents import NAMESPACES, random_document
@@ -33,7 +33,7 @@ ODD: tuple[bytes | None, ...] = (
 )
 
 
-def shown(reader: Reader, findings: Findings) -> list[tuple[object, ...]]:
+def shown(reader: DocumentReader, findings: Findings) -> list[tuple[object, ...]]:
     """Rows as they can be compared: with names and texts in the place of numbers."""
     names = [*findings.names, None]
     words = findings.rows[:, [y.O_PATTERN, y.O_LEVEL, y.O_STEP, y.O_ORDINAL]].tolist()

@@ -18,11 +18,11 @@ import pytest
 
 import perseid as ps
 from perseid.engines.uncertain import automaton, sparse
-from perseid.engines.uncertain.answers import Answers, exactly, sampled
+from perseid.engines.uncertain.answers import StepProbabilities, exactly, sampled
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.engine import answers_of
-from perseid.engines.uncertain.plan import Asked, ask
-from perseid.engines.uncertain.reading import Reader
+from perseid.engines.uncertain.plan import PlannedQuery, ask
+from perseid.engines.uncertain.reading import SymbolEncoder
 from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.streams import CHANCE, Known, Sampling, Stream, Streams
 from perseid.engines.uncertain.symbols import Symbols
@@ -106,14 +106,14 @@ def test_the_automaton_completes_what_the_oracle_does_many_times(block: int) -> 
 class Found(NamedTuple):
     """What the engine says of a case."""
 
-    asked: Asked
+    asked: PlannedQuery
     chances: dict[tuple[Any, int], float]
     """By group and time."""
     errors: dict[tuple[Any, int], float]
     impossible: int
 
 
-def read_answers(asked: Asked, streams: Streams, told: Answers, impossible: int = 0) -> Found:
+def read_answers(asked: PlannedQuery, streams: Streams, told: StepProbabilities, impossible: int = 0) -> Found:
     width = streams.every or 1
     groups = [tuple(column[i].as_py() for column in told.keys) for i in range(max(told.group, default=-1) + 1)]
     keys = [(groups[group], int(step) * width) for group, step in zip(told.group, told.step, strict=True)]
@@ -131,14 +131,14 @@ def gathered(case: Uncertain) -> Given:
 
 def exact(case: Uncertain, most: int = 100_000) -> Found:
     asked = ask(case.pattern, case.streams)
-    reader = Reader(Automaton(asked.pattern, {}, elapsed=case.streams.every or 0, most=most))
+    reader = SymbolEncoder(Automaton(asked.pattern, {}, elapsed=case.streams.every or 0, most=most))
     return read_answers(asked, case.streams, *exactly(asked, case.streams, reader, gathered(case)))
 
 
 def by_sampling(case: Uncertain, sampling: Sampling) -> Found:
     streams = replace(case.streams, sampling=sampling)
     asked = ask(case.pattern, streams)
-    reader = Reader(Automaton(asked.pattern, {}, elapsed=streams.every or 0))
+    reader = SymbolEncoder(Automaton(asked.pattern, {}, elapsed=streams.every or 0))
     return read_answers(asked, streams, sampled(asked, streams, reader, gathered(case)))
 
 
@@ -330,7 +330,7 @@ def test_a_sparse_automaton_gives_the_same_answers_to_the_bit() -> None:
         asked, given = ask(case.pattern, streams), gathered(case)
         dense, sparse = (
             read_answers(
-                asked, streams, sampled(asked, streams, Reader(kind(asked.pattern, {}, elapsed=SECOND)), given)
+                asked, streams, sampled(asked, streams, SymbolEncoder(kind(asked.pattern, {}, elapsed=SECOND)), given)
             )
             for kind in (Automaton, SparseAutomaton)
         )
@@ -402,7 +402,7 @@ def test_sampling_many_keys_keeps_few_states(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(sparse, "MOST_MOVE_BYTES", bound * sparse.MOVE_BYTES)
         monkeypatch.setattr(automaton, "FORGET", 20_000 if bound > 50 else 20)
         kept = SparseAutomaton(asked.pattern, {}, elapsed=SECOND)
-        told = sampled(asked, streams, Reader(kept), gather(streams, rows_of(rows))[0])
+        told = sampled(asked, streams, SymbolEncoder(kept), gather(streams, rows_of(rows))[0])
         found.append(told.probability.tolist())
         if bound == 50:
             assert sum(map(len, kept._effects.values())) <= bound + 40

@@ -27,7 +27,7 @@ from perseid.engines.uncertain.streams import (
     Stream,
     Streams,
 )
-from perseid.engines.uncertain.telling import Telling
+from perseid.engines.uncertain.telling import OutputPolicy
 from perseid.errors import EventDataError, PerseidError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
 from perseid.runtime.event_batch import EventBatch, take_events
@@ -40,7 +40,7 @@ from tests.contract.hostile import spoiled
 from tests.generators.random_beliefs import Uncertain, make_uncertain, rows_of
 from tests.generators.random_patterns import SECOND
 
-TELLINGS = (Telling(), Telling(), Telling("alerts", 0.5, 0.3), Telling("spans", 0.4, 0.4))
+TELLINGS = (OutputPolicy(), OutputPolicy(), OutputPolicy("alerts", 0.5, 0.3), OutputPolicy("spans", 0.4, 0.4))
 NOTHING = np.zeros(0, np.int64)
 
 
@@ -74,7 +74,7 @@ def planned(
         return None  # it has bounds on time
     if asked.is_sampled(streams) != sampled:
         return None
-    told = Telling() if asked.groups < len(asked.unit) else chance.choice(TELLINGS)
+    told = OutputPolicy() if asked.groups < len(asked.unit) else chance.choice(TELLINGS)
     again = [{**row, "time": row["time"] + 60 * SECOND} for row in case.given] if long_after else []
     rows = rows_of([*case.given, *again])
     types = {name: column.type for name, column in rows.columns.items()}

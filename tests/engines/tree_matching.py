@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from perseid.engines.trees import match_layout as y
-from perseid.engines.trees.matcher import Matcher
+from perseid.engines.trees.matcher import TreeMatcher
 from perseid.engines.trees.plan import tree_plan
 from perseid.lang import tree_patterns as tp
-from perseid.semantics.documents import Attribute, Element
+from perseid.semantics.documents import Element, XmlAttribute
 from perseid.semantics.trees import Result, Results, Run
 
 Shown: TypeAlias = tuple[Any, ...]
@@ -26,13 +26,13 @@ def _shown(one: Result) -> Shown:
     inner = tuple(_shown(below) for below in one.inner)
     if isinstance(one, Run):
         return (None, inner)
-    kind = "@" if isinstance(one.node, Attribute) else "<"
-    assert isinstance(one.node, Element | Attribute)
+    kind = "@" if isinstance(one.node, XmlAttribute) else "<"
+    assert isinstance(one.node, Element | XmlAttribute)
     return (one.name, kind, one.node.name, one.node.text, inner)
 
 
 def matched(
-    matcher: Matcher, chunks: Callable[[], Iterable[bytes]], *, trusted: bool = False
+    matcher: TreeMatcher, chunks: Callable[[], Iterable[bytes]], *, trusted: bool = False
 ) -> tuple[list[Answer], list[list[Shown]]]:
     """By pattern: what is found in document order, None where nothing is; and in the order it was told in."""
     plan = matcher.plan
@@ -66,7 +66,7 @@ def matched(
     return answers, [[one for _, one in results] for results in found]
 
 
-def _tree(matcher: Matcher, told: Any, at: int) -> tuple[Shown, int]:
+def _tree(matcher: TreeMatcher, told: Any, at: int) -> tuple[Shown, int]:
     _, level, number, name, begin, end, _ = (int(word) for word in told.rows[at])
     step = matcher.plan.steps[number]
     at += 1
@@ -80,5 +80,5 @@ def _tree(matcher: Matcher, told: Any, at: int) -> tuple[Shown, int]:
     return (step.returns, kind, told.names(name), told.text[begin:end].decode(), tuple(inner)), at
 
 
-def matcher_of(patterns: Sequence[tp.TreePattern], namespaces: Mapping[str, str] | None = None) -> Matcher:
-    return Matcher(tree_plan(patterns, namespaces))
+def matcher_of(patterns: Sequence[tp.TreePattern], namespaces: Mapping[str, str] | None = None) -> TreeMatcher:
+    return TreeMatcher(tree_plan(patterns, namespaces))

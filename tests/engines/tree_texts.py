@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from perseid.engines.trees.engine import Trees, compile_trees
 from perseid.engines.trees.formats import XML
-from perseid.engines.trees.reader import Reader
+from perseid.engines.trees.reader import DocumentReader
 from perseid.lang.tree_parser import parse_tree
 
 
@@ -17,6 +17,8 @@ def compile_texts(
     return compile_trees((parse_tree(text).pattern for text in texts), namespaces, trusted, format)
 
 
-def reader_of(texts: Iterable[str], namespaces: Iterable[tuple[str, str]] = (), trusted: bool = False) -> Reader:
+def reader_of(
+    texts: Iterable[str], namespaces: Iterable[tuple[str, str]] = (), trusted: bool = False
+) -> DocumentReader:
     """A reader of documents for tree patterns."""
-    return Reader(compile_texts(texts, namespaces).program, trusted)
+    return DocumentReader(compile_texts(texts, namespaces).program, trusted)

@@ -31,12 +31,12 @@ def _conditions() -> st.SearchStrategy[ex.Expr]:
     return expressions(refs=_REFS, max_leaves=5)
 
 
-def metamodels() -> st.SearchStrategy[m.Metamodel]:
+def metamodels() -> st.SearchStrategy[m.MetamodelDefinition]:
     name = model_names()
     attributes = _some(st.builds(m.Attribute, name, type_names()))
     nodes = _some(st.builds(m.NodeType, name, _some(name, 0, 2), attributes, st.booleans()), 1)
     edges = _some(st.builds(m.EdgeType, name, name, name, st.booleans()))
-    return st.builds(m.Metamodel, name, nodes, edges)
+    return st.builds(m.MetamodelDefinition, name, nodes, edges)
 
 
 def _steps() -> st.SearchStrategy[tuple[int, int | None]]:
@@ -44,10 +44,12 @@ def _steps() -> st.SearchStrategy[tuple[int, int | None]]:
     return st.one_of(st.sampled_from([(1, 1), (1, 1), (1, None), (0, None), (2, 2), (0, 1)]), between)
 
 
-def _calls() -> st.SearchStrategy[m.Call]:
+def _calls() -> st.SearchStrategy[m.QueryCall]:
     name = model_names()
-    plain = st.builds(m.Call, name, _some(name, 1))
-    walked = st.builds(lambda query, ends, steps: m.Call(query, ends, *steps), name, st.tuples(name, name), _steps())
+    plain = st.builds(m.QueryCall, name, _some(name, 1))
+    walked = st.builds(
+        lambda query, ends, steps: m.QueryCall(query, ends, *steps), name, st.tuples(name, name), _steps()
+    )
     return st.one_of(plain, walked)
 
 
@@ -72,19 +74,19 @@ def _finds() -> st.SearchStrategy[m.Find]:
     return st.builds(m.Find, _some(constraints(), 1), _some(definitions), where)
 
 
-def _any_query() -> st.SearchStrategy[m.Query]:
+def _any_query() -> st.SearchStrategy[m.QueryDefinition]:
     name = model_names()
     order = st.builds(m.Order, _conditions(), st.booleans())
     top = st.builds(m.Top, st.integers(1, limits.MAX_ROUNDS), _some(order, 1, 2), _some(name, 0, 2))
     found = st.one_of(_some(_finds(), 1, 2), st.builds(m.Components, name, st.one_of(st.none(), name)))
-    return st.builds(m.Query, name, _some(name, 1), found, st.one_of(st.none(), top))
+    return st.builds(m.QueryDefinition, name, _some(name, 1), found, st.one_of(st.none(), top))
 
 
 _ANY_QUERY = _any_query()
 
 
 @st.composite
-def queries(draw: st.DrawFn) -> m.Query:
+def queries(draw: st.DrawFn) -> m.QueryDefinition:
     """Queries of every form.
 
     Drawn rather than given as what they are built of: where one is drawn again, its strategy is

@@ -289,12 +289,12 @@ def _skips() -> st.SearchStrategy[ast.Skip]:
 
 
 @cache
-def _patterns(max_leaves: int) -> st.SearchStrategy[ast.Pattern]:
+def _patterns(max_leaves: int) -> st.SearchStrategy[ast.PatternDefinition]:
     outputs = st.builds(ast.Output, _CONDITIONS, _MAYBE_NAME)
     limit = st.one_of(st.integers(0, limits.MAX_EVIDENCE), st.just(ast.Evidence().limit))
     suppress = st.builds(ast.Suppress, _DURATIONS, st.lists(_NAMES, max_size=2).map(tuple))
     return st.builds(
-        ast.Pattern,
+        ast.PatternDefinition,
         name=_NAMES,
         match=elements(max_leaves),
         parameters=_parameters(),
@@ -313,7 +313,7 @@ def _patterns(max_leaves: int) -> st.SearchStrategy[ast.Pattern]:
 
 
 @st.composite
-def patterns(draw: st.DrawFn, max_leaves: int = 5) -> ast.Pattern:
+def patterns(draw: st.DrawFn, max_leaves: int = 5) -> ast.PatternDefinition:
     """Any pattern the parser could give."""
     return draw(_patterns(max_leaves))
 

@@ -29,8 +29,8 @@ Scope = dict[str, Sort]
 class ModelCase:
     """What a model may contain, what is asked of it, and what happens to it."""
 
-    metamodel: m.Metamodel
-    queries: tuple[m.Query, ...]
+    metamodel: m.MetamodelDefinition
+    queries: tuple[m.QueryDefinition, ...]
     transactions: tuple[Transaction, ...]
 
     @property
@@ -47,7 +47,7 @@ def make_model_case(seed: int) -> ModelCase:
     return ModelCase(metamodel, queries, make_transactions(chooser, kinds))
 
 
-def make_metamodel(chooser: Chooser) -> m.Metamodel:
+def make_metamodel(chooser: Chooser) -> m.MetamodelDefinition:
     """Types below and beside one another, one of them abstract, and edges between any of them."""
     ch = chooser
     count = m.Attribute("n", "bigint")
@@ -67,10 +67,10 @@ def make_metamodel(chooser: Chooser) -> m.Metamodel:
     edges = [m.EdgeType("near", *ch.pick((("Host", "Host"), ("Thing", "Thing"), ("Host", "Thing"))))]
     for name in ("runs", "part")[: ch.number(1, 2)]:
         edges.append(m.EdgeType(name, ch.pick(often), ch.pick(often), one=ch.chance(35)))
-    return m.Metamodel("site", tuple(nodes), tuple(edges))
+    return m.MetamodelDefinition("site", tuple(nodes), tuple(edges))
 
 
-def make_queries(chooser: Chooser, kinds: Kinds) -> tuple[m.Query, ...]:
+def make_queries(chooser: Chooser, kinds: Kinds) -> tuple[m.QueryDefinition, ...]:
     """Several queries, later ones often asking earlier ones; at least one."""
     wanted = chooser.number(3, 6)
     maker = _QueryMaker(chooser, kinds)
@@ -87,7 +87,7 @@ class _QueryMaker:
     def __init__(self, chooser: Chooser, kinds: Kinds) -> None:
         self.ch = chooser
         self.kinds = kinds
-        self.queries: list[m.Query] = []
+        self.queries: list[m.QueryDefinition] = []
         self.checked = check_queries(kinds, ())
 
     def add(self) -> None:
@@ -103,7 +103,7 @@ class _QueryMaker:
         """What the variables of constraints are."""
         return {name: sort for name, sort in bound(constraints, self.checked).items() if name != m.ANYTHING}
 
-    def query(self, name: str) -> m.Query:
+    def query(self, name: str) -> m.QueryDefinition:
         ch = self.ch
         if self.queries and ch.chance(15):
             return self.components(name)
@@ -118,7 +118,7 @@ class _QueryMaker:
         if not parameters:
             raise PatternError("Nothing to tell.")
         top = self.top(parameters, scope) if ch.chance(25) else None
-        return m.Query(name, parameters, tuple(ways), top)
+        return m.QueryDefinition(name, parameters, tuple(ways), top)
 
     def parameters(self, way: m.Find) -> tuple[tuple[str, ...], Scope]:
         """Some of what a way binds, in any order."""
@@ -135,7 +135,7 @@ class _QueryMaker:
                 chosen.append(definition.name)
         return tuple(chosen), {name: scope[name] for name in chosen if name in scope}
 
-    def components(self, name: str) -> m.Query:
+    def components(self, name: str) -> m.QueryDefinition:
         ch = self.ch
         edges = [q for q in self.queries if self.ends_in_nodes(q, 2)]
         edge = ch.pick(edges or self.queries)
@@ -143,9 +143,11 @@ class _QueryMaker:
             q.name for q in self.queries if len(q.parameters) == len(edge.parameters) - 1 and self.ends_in_nodes(q, 1)
         ]
         over = ch.pick(nodes) if nodes and ch.chance(60) else None
-        return m.Query(name, tuple(f"g{i}" for i in range(len(edge.parameters))), m.Components(edge.name, over))
+        return m.QueryDefinition(
+            name, tuple(f"g{i}" for i in range(len(edge.parameters))), m.Components(edge.name, over)
+        )
 
-    def ends_in_nodes(self, query: m.Query, count: int) -> bool:
+    def ends_in_nodes(self, query: m.QueryDefinition, count: int) -> bool:
         sorts = list(self.checked.sorts[query.name].values())
         return len(sorts) >= count and all(isinstance(sort, ANode) for sort in sorts[-count:])
 
@@ -170,7 +172,7 @@ class _QueryMaker:
         where = self.condition(scope, 2) if ch.chance(40) else None
         return m.Find(tuple(constraints), tuple(definitions), where)
 
-    def constraint(self, scope: Scope) -> m.IsNode | m.Walk | m.Call:
+    def constraint(self, scope: Scope) -> m.IsNode | m.Walk | m.QueryCall:
         ch = self.ch
         roll = ch.number(0, 99)
         if roll < 15:
@@ -180,7 +182,7 @@ class _QueryMaker:
             return m.Walk(self.node(scope), ch.pick(list(self.kinds.edges)), self.node(scope), low, high)
         return self.call(scope)
 
-    def call(self, scope: Scope) -> m.Call:
+    def call(self, scope: Scope) -> m.QueryCall:
         ch = self.ch
         query = ch.pick(self.queries)
         sorts = self.checked.sorts[query.name]
@@ -191,7 +193,7 @@ class _QueryMaker:
         high: int | None = 1
         if len(arguments) == 2 and all(isinstance(s, ANode) for s in sorts.values()) and ch.chance(50):
             low, high = ch.pick(_STEPS)
-        return m.Call(query.name, arguments, low, high)
+        return m.QueryCall(query.name, arguments, low, high)
 
     def node(self, scope: Scope) -> str:
         ch = self.ch

@@ -189,7 +189,7 @@ class _PatternMaker:
 
     # clauses
 
-    def pattern(self) -> ast.Pattern:
+    def pattern(self) -> ast.PatternDefinition:
         ch = self.ch
         match = self.sequence(2) if ch.chance(80) else self.element(3)
         if ch.chance(6):
@@ -205,7 +205,7 @@ class _PatternMaker:
             skip = ast.Skip(mode, ch.pick(self.names) if mode in ("to first", "to last") and self.names else None)
             if mode in ("to first", "to last") and not self.names:
                 skip = ast.Skip("past last")
-        return ast.Pattern(
+        return ast.PatternDefinition(
             "p",
             match,
             where=where,

@@ -43,10 +43,10 @@ class _RuleMaker:
         sorts = self.queries.sorts[query]
         trigger = r.OnQuery(ch.pick(changes), query, tuple(f"x{i}" for i in range(len(sorts))))
         known = dict(zip(trigger.arguments, sorts.values(), strict=True))
-        blocks = [r.Block(tuple(self.actions(name, known)))]
+        blocks = [r.ActionBlock(tuple(self.actions(name, known)))]
         if self.others and ch.chance(30):
             model = ex.Literal("string", ch.pick(self.others))
-            blocks.append(r.Block((self.created("other"),), (model,)))
+            blocks.append(r.ActionBlock((self.created("other"),), (model,)))
         return r.Rule(name, trigger, tuple(blocks), ch.pick((None, None, 1, 2)))
 
     def actions(self, name: str, known: Mapping[str, Sort]) -> Iterator[r.Action]:

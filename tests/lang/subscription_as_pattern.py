@@ -8,12 +8,12 @@ from typing import NoReturn
 from perseid.errors import MeaningError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
-from perseid.lang.subscriptions import AllOf, Compared, Operand, Pairing, Predicate, Relation, Subscription
+from perseid.lang.subscriptions import AllOf, Compared, Operand, Pairing, Predicate, Subscription, TemporalRelation
 
 _STEPS = ("a", "b")
 
 
-def pattern_of(subscription: Subscription, name: str = "subscription") -> ast.Pattern:
+def pattern_of(subscription: Subscription, name: str = "subscription") -> ast.PatternDefinition:
     """The pattern that a subscription is; a :class:`~perseid.errors.MeaningError` says why one is none."""
     source = subscription.source
     if subscription.select is not None or subscription.publish is not None:
@@ -25,9 +25,9 @@ def pattern_of(subscription: Subscription, name: str = "subscription") -> ast.Pa
         for block, step in zip((source.left, source.right), _STEPS, strict=True)
     )
     match: ast.Element = ast.Conjunction(steps)
-    if source.relation is Relation.FOLLOWED_BY:
+    if source.relation is TemporalRelation.FOLLOWED_BY:
         match = ast.Sequence(steps, (ast.Link(),))
-    return ast.Pattern(
+    return ast.PatternDefinition(
         name,
         match,
         where=_expression(source.predicate, source),

@@ -52,7 +52,7 @@ def texts_are_plain(tree: object) -> None:
 
 @LARGE
 @given(patterns())
-def test_a_printed_pattern_reads_back_as_itself(pattern: ast.Pattern) -> None:
+def test_a_printed_pattern_reads_back_as_itself(pattern: ast.PatternDefinition) -> None:
     text = print_pattern(pattern)
     again = parse_pattern(text)
     assert again == pattern
@@ -89,7 +89,7 @@ def test_a_printed_file_reads_back_as_itself(file: ast.PatternFile) -> None:
 @LARGE
 @given(constants())
 def test_a_printed_default_keeps_every_digit(literal: ex.Literal) -> None:
-    pattern = ast.Pattern("p", ast.Step(ast.AnyEvent()), (ast.Parameter("x", "decimal", literal),))
+    pattern = ast.PatternDefinition("p", ast.Step(ast.AnyEvent()), (ast.Parameter("x", "decimal", literal),))
     assert repr(parse_pattern(print_pattern(pattern))) == repr(pattern)
 
 

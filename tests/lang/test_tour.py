@@ -152,7 +152,7 @@ PATTERNS = [(file, p) for file in FILES for p in parse_file(_text(file)).pattern
 
 
 def _name(value: object) -> str | None:
-    return value.name if isinstance(value, ast.Pattern) else None
+    return value.name if isinstance(value, ast.PatternDefinition) else None
 
 
 def test_no_file_is_left_out() -> None:
@@ -169,12 +169,12 @@ def test_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize(("file", "pattern"), PATTERNS, ids=_name)
-def test_prints_back(file: str, pattern: ast.Pattern) -> None:
+def test_prints_back(file: str, pattern: ast.PatternDefinition) -> None:
     assert parse_file(print_pattern(pattern)).patterns == (pattern,)
 
 
 @pytest.mark.parametrize(("file", "pattern"), PATTERNS, ids=_name)
-def test_means_something(file: str, pattern: ast.Pattern) -> None:
+def test_means_something(file: str, pattern: ast.PatternDefinition) -> None:
     assert resolve(bind(pattern, VALUES.get(pattern.name))).name == pattern.name
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 import perseid as ps
-from perseid.lang.subscriptions import Operand, Relation, comparisons, print_subscription
+from perseid.lang.subscriptions import Operand, TemporalRelation, comparisons, print_subscription
 from perseid.lang.xscl import MAX_LENGTH, parse_subscription
 from perseid.lang.xscl_shapes import fill_marks, place_of, shaped
 
@@ -40,7 +40,7 @@ def test_what_is_printed_is_read_back(text: str) -> None:
 
 def test_the_parts_of_one() -> None:
     read = parse_subscription(BOOKS)
-    assert read.source.relation is Relation.FOLLOWED_BY
+    assert read.source.relation is TemporalRelation.FOLLOWED_BY
     assert read.source.window == 24 * 3600 * 1_000_000
     assert (read.source.left.stream, read.source.left.variables) == ("S", ("x1", "x2", "x3"))
     assert (read.select, read.publish) == (None, None)

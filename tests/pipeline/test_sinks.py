@@ -128,13 +128,13 @@ def test_postgres_has_all_of_a_batch_or_nothing(
     with pytest.raises(SinkError, match=r"(?i)index row|exceeds"):  # random text of a megabyte, which no index holds
         sink.write(batch(good.selectExpr("* except (match_id)", "repeat(uuid(), 30000) as match_id"), attempt="c"))
     with monkeypatch.context() as patched:  # a crash of the server empties what has no log
-        real = tables.Tables.merge
+        real = tables.SinkTables.merge
 
-        def emptied(self: tables.Tables, *args: Any) -> None:
+        def emptied(self: tables.SinkTables, *args: Any) -> None:
             database.execute("truncate t_staging")
             real(self, *args)
 
-        patched.setattr(tables.Tables, "merge", emptied)
+        patched.setattr(tables.SinkTables, "merge", emptied)
         with pytest.raises(SinkError, match="not all is there any more"):
             sink.write(batch(good, attempt="d"))
     assert rows_of(database, "select (select count(*) from t), (select count(*) from t_ledger)") == [(0, 0)]

@@ -9,7 +9,7 @@ from xml.parsers import expat
 
 import pytest
 
-from perseid.engines.trees.matcher import Matcher
+from perseid.engines.trees.matcher import TreeMatcher
 from perseid.engines.trees.tokens import Scanner
 from perseid.errors import DocumentError
 from perseid.lang.tree_parser import parse_tree
@@ -117,7 +117,7 @@ class Readers:
         )
 
 
-def found(matcher: Matcher, pieces: list[bytes], *, trusted: bool) -> tuple[int, str]:
+def found(matcher: TreeMatcher, pieces: list[bytes], *, trusted: bool) -> tuple[int, str]:
     """How many results the first pattern has, or why there are none."""
     count = 0
     try:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from perseid.engines.uncertain.plan import Asked, ask
+from perseid.engines.uncertain.plan import PlannedQuery, ask
 from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.lang.parser import parse_pattern
 from perseid.semantics.classes import Classified, Keys, QueryClass, classify, local_form, shown
@@ -249,7 +249,7 @@ def test_a_safe_plan_with_a_window() -> None:
 SECOND = 1_000_000
 
 
-def asked_within(match: str, within: str, *, linked: tuple[str, ...] = (), more: str = "") -> Asked:
+def asked_within(match: str, within: str, *, linked: tuple[str, ...] = (), more: str = "") -> PlannedQuery:
     streams = tuple(
         Stream(type_, Known.LINKED if type_ in linked else Known.INDEPENDENT, keys.key or (), keys.uncertain or ("v",))
         for type_, keys in STREAMS.items()

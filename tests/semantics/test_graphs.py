@@ -13,7 +13,7 @@ import pytest
 
 from perseid.errors import PatternError, PerseidError
 from perseid.lang.parser import parse_models
-from perseid.semantics.graphs import NAN, Change, Done, Graph, canonical, same
+from perseid.semantics.graphs import NAN, AppliedChange, Change, Graph, canonical, same
 from perseid.semantics.metamodels import kinds_of
 from perseid.semantics.model_changes import applied, touched
 
@@ -97,7 +97,7 @@ def test_what_does_not_fit_is_refused_and_leaves_no_trace(change: Change, reason
     assert caught.value.message == reason
     assert snapshot(made) == before
     # What was refused does not stand in the way of what fits.
-    assert made.apply(link("b", "near", "a")) == [Done("link", "b", "near", target="a")]
+    assert made.apply(link("b", "near", "a")) == [AppliedChange("link", "b", "near", target="a")]
 
 
 def test_a_refusal_does_not_end_a_transaction() -> None:
@@ -111,12 +111,12 @@ def test_a_refusal_does_not_end_a_transaction() -> None:
 def test_deleting_takes_the_edges_first_in_one_order() -> None:
     made = graph(*SOME, link("a", "near", "a"), link("b", "near", "a"), link("a", "about", "t"), put("a", "n", 3))
     assert made.apply(Change("delete", "a")) == [
-        Done("unlink", "a", "about", target="t"),
-        Done("unlink", "a", "near", target="a"),
-        Done("unlink", "a", "near", target="b"),
-        Done("unlink", "b", "near", target="a"),
-        Done("unlink", "t", "on", target="a"),
-        Done("delete", "a", "Host"),
+        AppliedChange("unlink", "a", "about", target="t"),
+        AppliedChange("unlink", "a", "near", target="a"),
+        AppliedChange("unlink", "a", "near", target="b"),
+        AppliedChange("unlink", "b", "near", target="a"),
+        AppliedChange("unlink", "t", "on", target="a"),
+        AppliedChange("delete", "a", "Host"),
     ]
     assert snapshot(made) == ({"b": "Host", "t": "Task"}, {}, set())
 
@@ -124,7 +124,7 @@ def test_deleting_takes_the_edges_first_in_one_order() -> None:
 def test_a_node_of_an_old_name_starts_anew() -> None:
     made = graph(*SOME, put("a", "n", 3), Change("delete", "a"), *create("Task", "a"))
     assert made.value("a", "n") is None
-    assert made.apply(link("a", "on", "b")) == [Done("link", "a", "on", target="b")]
+    assert made.apply(link("a", "on", "b")) == [AppliedChange("link", "a", "on", target="b")]
 
 
 def test_an_edge_that_is_one_can_be_moved() -> None:

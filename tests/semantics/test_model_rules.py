@@ -15,7 +15,7 @@ from perseid.engines.models.live import LiveModel
 from perseid.engines.models.pattern_trigger import PatternTrigger, plan_triggers
 from perseid.engines.models.stream import event_stream
 from perseid.reference.models import Recomputed
-from perseid.semantics.model_rules import Reacting, Round
+from perseid.semantics.model_rules import Reacting, RuleIteration
 from perseid.semantics.model_steps import grouped
 from tests.engines.interpreted_automaton import interpreted
 
@@ -80,7 +80,7 @@ def random_rows(chance: random.Random) -> list[dict[str, Any]]:
     return rows
 
 
-def outcome(one: Round) -> tuple[Any, ...]:
+def outcome(one: RuleIteration) -> tuple[Any, ...]:
     matches = [m.match_id for m in one.matches]
     return one.number, one.asked, one.told.done, one.told.changes, one.lives, one.emitted, matches
 

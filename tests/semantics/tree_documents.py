@@ -12,7 +12,7 @@ from typing import Any
 from lxml import etree
 
 from perseid.lang import tree_patterns as tp
-from perseid.semantics.documents import Attribute, Element, Name
+from perseid.semantics.documents import Element, Name, XmlAttribute
 from perseid.semantics.trees import Result, Results, Returned, Run
 
 PARSER = etree.XMLParser(
@@ -42,14 +42,14 @@ class Document:
             made[one] = Element(_name(one.tag), attributes, tuple(content))
         return cls(made[source], source, made)
 
-    def of_lxml(self, found: Sequence[Any]) -> list[Element | Attribute]:
+    def of_lxml(self, found: Sequence[Any]) -> list[Element | XmlAttribute]:
         """What an XPath expression of lxml's found, as ours."""
-        nodes: list[Element | Attribute] = []
+        nodes: list[Element | XmlAttribute] = []
         for one in found:
             if isinstance(one, etree._Element):
                 nodes.append(self.made[one])
             else:
-                nodes.append(Attribute(self.made[one.getparent()], _name(one.attrname)))
+                nodes.append(XmlAttribute(self.made[one.getparent()], _name(one.attrname)))
         return nodes
 
 
@@ -72,14 +72,14 @@ def _lines(results: Sequence[Result], indent: str) -> Iterator[str]:
             yield f"{indent}run"
         else:
             uri, local = one.node.name
-            name = ("@" if isinstance(one.node, Attribute) else "") + (f"{{{uri}}}" if uri else "") + local
+            name = ("@" if isinstance(one.node, XmlAttribute) else "") + (f"{{{uri}}}" if uri else "") + local
             # What is shown under it need not be shown twice.
             text = f" {one.node.text!r}" if one.node.text and not one.inner else ""
             yield f"{indent}{one.name} {name}{text}"
         yield from _lines(one.inner, indent + "  ")
 
 
-def nodes_of(results: Results, name: str) -> Iterator[Element | Attribute]:
+def nodes_of(results: Results, name: str) -> Iterator[Element | XmlAttribute]:
     """The nodes under a return name."""
     for one in results:
         if isinstance(one, Returned) and one.name == name:

@@ -50,7 +50,9 @@ JSON: list[tuple[bytes | None, str | None]] = [
 ]
 
 
-def read(spark: SparkSession, reading: r.Reading, payloads: list[Any], kind: str = "BINARY", **more: Any) -> list[Any]:
+def read(
+    spark: SparkSession, reading: r.PayloadFormat, payloads: list[Any], kind: str = "BINARY", **more: Any
+) -> list[Any]:
     frame = spark.createDataFrame(list(enumerate(payloads)), f"place INT, v {kind}").repartition(2)
     found = r.read(
         frame, reading, value="v", position="cast(place as string)", arrived="timestamp_seconds(place)", **more
@@ -60,7 +62,7 @@ def read(spark: SparkSession, reading: r.Reading, payloads: list[Any], kind: str
 
 def test_json_is_read_or_told_why_not(spark: SparkSession) -> None:
     columns = r.columns_of(spark, SCHEMA, "this test")
-    rows = read(spark, r.Reading("json", columns), [payload for payload, _ in JSON], keep={"where": "place"})
+    rows = read(spark, r.PayloadFormat("json", columns), [payload for payload, _ in JSON], keep={"where": "place"})
     assert [row[WRONG] for row in rows] == [wrong for _, wrong in JSON]
     for row, (payload, wrong) in zip(rows, JSON, strict=True):
         if wrong is None:
@@ -85,7 +87,7 @@ def shown(payload: bytes | None) -> str | None:
 def test_a_long_payload_is_cut_and_says_so(spark: SparkSession) -> None:
     columns = r.columns_of(spark, "a INT", "this test")
     text, raw = "ü" * 100_000, b"\xff" * 100_000
-    of_text, of_bytes = read(spark, r.Reading("json", columns), [text.encode(), raw])
+    of_text, of_bytes = read(spark, r.PayloadFormat("json", columns), [text.encode(), raw])
     assert of_text[PAYLOAD] == "ü" * r.LONGEST_PAYLOAD + " … (cut; 200000 bytes in all)"
     kept = base64.b64encode(raw[: r.LONGEST_PAYLOAD * 3 // 4]).decode()
     assert of_bytes[PAYLOAD] == f"{r.BASE64}{kept} … (cut; 100000 bytes in all)"
@@ -103,28 +105,28 @@ def test_csv_is_read_or_told_why_not(spark: SparkSession) -> None:
         ('1;2;"x', r.NO_CLOSING_QUOTE),
         ("", r.EMPTY),
     ]
-    reading = r.Reading("csv", columns, separator=";")
+    reading = r.PayloadFormat("csv", columns, separator=";")
     rows = read(spark, reading, [line for line, _ in given], "STRING")
     assert [row[WRONG] for row in rows] == [wrong for _, wrong in given]
     assert rows[2]["name"] == 'a "b" c;d'
     with pytest.raises(SettingsError, match="CSV has no words"):
-        read(spark, r.Reading("csv", r.columns_of(spark, "a ARRAY<INT>", "this test")), ["1"], "STRING")
+        read(spark, r.PayloadFormat("csv", r.columns_of(spark, "a ARRAY<INT>", "this test")), ["1"], "STRING")
 
 
 def test_text_and_bytes_are_taken_as_they_are(spark: SparkSession) -> None:
     payloads = [b"<a/>", b"", b"\xff", None]
-    as_text = read(spark, r.Reading("text"), payloads)
+    as_text = read(spark, r.PayloadFormat("text"), payloads)
     assert [(row["value"], row[WRONG]) for row in as_text] == [
         ("<a/>", None), ("", None), (None, r.NO_TEXT), (None, r.NO_PAYLOAD),
     ]  # fmt: skip
-    as_bytes = read(spark, r.Reading("bytes"), payloads)
+    as_bytes = read(spark, r.PayloadFormat("bytes"), payloads)
     assert [row["value"] for row in as_bytes] == payloads
     assert [row[WRONG] for row in as_bytes] == [None, None, None, r.NO_PAYLOAD]
 
 
 def test_records_that_somebody_else_refuses_are_malformed_too(spark: SparkSession) -> None:
     refuse = [("place = 1", "Its key is bad.")]
-    assert [row[WRONG] for row in read(spark, r.Reading("bytes"), [b"a", b"b"], refuse=refuse)] == [
+    assert [row[WRONG] for row in read(spark, r.PayloadFormat("bytes"), [b"a", b"b"], refuse=refuse)] == [
         None,
         "Its key is bad.",
     ]

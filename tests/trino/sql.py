@@ -83,7 +83,7 @@ def step_of(name: str) -> int:
     return int(name[1:])
 
 
-def translate(pattern: ast.Pattern, *, anyway: bool = False) -> Query:
+def translate(pattern: ast.PatternDefinition, *, anyway: bool = False) -> Query:
     """The query; ``anyway`` also where SQL has words for the pattern and means something else by them."""
     return _Translator(pattern, anyway).query()
 
@@ -104,7 +104,7 @@ class _Situation:
 
 @dataclass(slots=True)
 class _Translator:
-    source: ast.Pattern
+    source: ast.PatternDefinition
     anyway: bool = False
     core: c.CorePattern = field(init=False)
     names: dict[str, int] = field(init=False)

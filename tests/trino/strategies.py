@@ -34,7 +34,7 @@ class Sample:
     """One pattern and the streams to try it on."""
 
     seed: int
-    pattern: ast.Pattern
+    pattern: ast.PatternDefinition
     query: Query
     streams: tuple[tuple[Row, ...], ...]
 
@@ -48,7 +48,7 @@ def sample(seed: int, streams: int = STREAMS) -> Sample:
 # patterns
 
 
-def _accepted_pattern(rng: random.Random) -> tuple[ast.Pattern, Query]:
+def _accepted_pattern(rng: random.Random) -> tuple[ast.PatternDefinition, Query]:
     while True:
         pattern = _bare_pattern(rng)
         query = _translated(pattern)
@@ -63,23 +63,23 @@ def _accepted_pattern(rng: random.Random) -> tuple[ast.Pattern, Query]:
         return pattern, query
 
 
-def _translated(pattern: ast.Pattern) -> Query | None:
+def _translated(pattern: ast.PatternDefinition) -> Query | None:
     try:
         return translate(pattern)
     except (PatternError, UntranslatableError):
         return None
 
 
-def _bare_pattern(rng: random.Random) -> ast.Pattern:
+def _bare_pattern(rng: random.Random) -> ast.PatternDefinition:
     names = iter(NAMES)
     count = rng.randint(2, 4)
     partition = (ex.Ref(("k",)),) if rng.random() < 0.7 else ()
     if rng.random() < 0.25:
         selection = rng.choice((ast.Selection.SQL, ast.Selection.STRICT))
         element = _element(rng, count, names, ast.Contiguity.SKIP, depth=0)
-        return ast.Pattern("p", element, partition_by=partition, selection=selection)
+        return ast.PatternDefinition("p", element, partition_by=partition, selection=selection)
     element = _sequence(rng, count, names, ast.Contiguity.NEXT, depth=0)
-    return ast.Pattern("p", element, partition_by=partition, skip=_skip(rng, count))
+    return ast.PatternDefinition("p", element, partition_by=partition, skip=_skip(rng, count))
 
 
 def _skip(rng: random.Random, steps: int) -> ast.Skip | None:
@@ -129,10 +129,10 @@ def _conjunction(rng: random.Random, count: int, names, arrow, depth: int) -> as
 
 # conditions
 
-Refinement = Callable[[random.Random, ast.Pattern], ast.Pattern]
+Refinement = Callable[[random.Random, ast.PatternDefinition], ast.PatternDefinition]
 
 
-def _steps(pattern: ast.Pattern) -> list[ast.Step]:
+def _steps(pattern: ast.PatternDefinition) -> list[ast.Step]:
     return list(ast.steps(pattern.match))
 
 
@@ -211,7 +211,7 @@ def _own_condition(rng: random.Random, own: str, names: list[str]) -> ex.Expr:
     return ex.Unary("not", left) if rng.random() < 0.3 else ex.Binary("or", left, right)
 
 
-def _add_condition(rng: random.Random, pattern: ast.Pattern) -> ast.Pattern:
+def _add_condition(rng: random.Random, pattern: ast.PatternDefinition) -> ast.PatternDefinition:
     names = [s.name for s in _steps(pattern) if s.name]
     own = rng.choice(names)
     asked = _own_condition(rng, own, names)
@@ -227,13 +227,13 @@ def _add_condition(rng: random.Random, pattern: ast.Pattern) -> ast.Pattern:
     return replace(pattern, match=_with_step(pattern.match, own, change))
 
 
-def _add_where(rng: random.Random, pattern: ast.Pattern) -> ast.Pattern:
+def _add_where(rng: random.Random, pattern: ast.PatternDefinition) -> ast.PatternDefinition:
     names = [s.name for s in _steps(pattern) if s.name]
     left = _value(rng.choice(names)) if rng.random() < 0.5 else _aggregate(rng, rng.choice(names))
     return replace(pattern, where=_and(pattern.where, ex.Binary(rng.choice(_COMPARE), left, _term(rng, names))))
 
 
-def _add_unification(rng: random.Random, pattern: ast.Pattern) -> ast.Pattern:
+def _add_unification(rng: random.Random, pattern: ast.PatternDefinition) -> ast.PatternDefinition:
     names = [s.name for s in _steps(pattern) if s.name]
     match = pattern.match
     unify = (ast.Unify(ex.Ref(("v",)), "x"),)
@@ -242,13 +242,13 @@ def _add_unification(rng: random.Random, pattern: ast.Pattern) -> ast.Pattern:
     return replace(pattern, match=match)
 
 
-def _add_window(rng: random.Random, pattern: ast.Pattern) -> ast.Pattern:
+def _add_window(rng: random.Random, pattern: ast.PatternDefinition) -> ast.PatternDefinition:
     size = rng.randint(1, 6)
     window = ast.TimeWindow(size * SECOND) if rng.random() < 0.6 else ast.CountWindow(size)
     return replace(pattern, within=window)
 
 
-def _add_gap(rng: random.Random, pattern: ast.Pattern) -> ast.Pattern:
+def _add_gap(rng: random.Random, pattern: ast.PatternDefinition) -> ast.PatternDefinition:
     if not isinstance(pattern.match, ast.Sequence):
         return pattern
     links = list(pattern.match.links)

@@ -23,7 +23,7 @@ from perseid.semantics.detection import detect
 from perseid.semantics.events import Event
 from perseid.semantics.resolve import resolve
 from perseid.testing.cases import read_cases
-from perseid.viz.attempts import Attempt
+from perseid.viz.attempts import TracedRun
 from perseid.viz.why_not import WhyNot, why_not
 from tests.generators.random_patterns import core_patterns, event_streams, make_pair
 from tests.golden import check_golden
@@ -100,7 +100,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def only(asked: WhyNot, start: str) -> Attempt:
+def only(asked: WhyNot, start: str) -> TracedRun:
     moment = dt.datetime.fromisoformat(start)
     wanted = int(moment.timestamp()) * 1_000_000
     (found,) = [a for a in asked.attempts if a.start.time == wanted]

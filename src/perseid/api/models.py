@@ -28,7 +28,7 @@ from perseid.runtime.search_budget import MAX_MATCHES, MAX_STEPS
 from perseid.semantics.graphs import Element
 from perseid.semantics.model_repair import Aims
 from perseid.semantics.model_rules import CHANGES, ROUNDS
-from perseid.semantics.model_steps import Beside, Group
+from perseid.semantics.model_steps import Beside, EventStreamGroup
 from perseid.semantics.rules import Rules
 from perseid.tables.rows import is_spark, require_here, require_spark
 
@@ -290,13 +290,13 @@ def _names(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def events_of(groups: Sequence[Group], stream: Models) -> tuple[list[Events], list[str]]:
+def events_of(groups: Sequence[EventStreamGroup], stream: Models) -> tuple[list[Events], list[str]]:
     """The events of a model for each group of patterns, and the reason for each rejected change."""
     require_here("match", stream.data)
     return events_here(stream, [group.watched for group in groups])
 
 
-def explain_model(groups: Sequence[Group], stream: Models) -> str:
+def explain_model(groups: Sequence[EventStreamGroup], stream: Models) -> str:
     """An explanation of the queries and patterns over a model."""
     if not is_spark(stream.data):
         return explain_models(groups, stream, None)
@@ -305,7 +305,7 @@ def explain_model(groups: Sequence[Group], stream: Models) -> str:
     return explain_models(groups, stream, arrow_types(stream.data))
 
 
-def detect_changes(groups: Sequence[tuple[Group, Plan]], stream: Models, options: DetectOptions) -> Frame:
+def detect_changes(groups: Sequence[tuple[EventStreamGroup, Plan]], stream: Models, options: DetectOptions) -> Frame:
     """The DataFrame of matches of patterns over models with changes in a DataFrame."""
     require_spark(stream.data)
     require_no_observation(stream.data.isStreaming, options.observation)

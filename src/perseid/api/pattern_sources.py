@@ -27,8 +27,8 @@ T = TypeVar("T")
 class PatternSources:
     """Patterns, the other patterns of their file that may feed them, and the text that errors point into."""
 
-    patterns: tuple[ast.Pattern, ...]
-    producers: tuple[ast.Pattern, ...] = ()
+    patterns: tuple[ast.PatternDefinition, ...]
+    producers: tuple[ast.PatternDefinition, ...] = ()
     text: str | None = None
 
     @property
@@ -36,7 +36,7 @@ class PatternSources:
         return tuple(pattern.name for pattern in self.patterns)
 
     @property
-    def whole(self) -> tuple[ast.Pattern, ...]:
+    def whole(self) -> tuple[ast.PatternDefinition, ...]:
         """The patterns, then their producers."""
         return (*self.patterns, *self.producers)
 
@@ -67,15 +67,15 @@ class PatternSources:
             require_event_steps(cores)
         return self.locate(lambda: compile_set(cores))
 
-    def lowered(self, whole: tuple[ast.Pattern, ...]) -> PatternSources:
+    def lowered(self, whole: tuple[ast.PatternDefinition, ...]) -> PatternSources:
         """The same with other trees for the patterns and their producers, in the same order."""
         count = len(self.patterns)
         return replace(self, patterns=whole[:count], producers=whole[count:])
 
-    def feeding(self) -> list[ast.Pattern]:
+    def feeding(self) -> list[ast.PatternDefinition]:
         """The producers with matches that a pattern of the set consumes, or a pattern that feeds it."""
         there = {pattern.name: pattern for pattern in self.producers}
-        found: list[ast.Pattern] = []
+        found: list[ast.PatternDefinition] = []
         wanted = list(self.patterns)
         while wanted:
             kinds = [step.kind for step in ast.steps(wanted.pop().match)]
@@ -95,5 +95,5 @@ class PatternSources:
             raise
 
 
-def _keyed(pattern: ast.Pattern, key: tuple[tuple[str, ...], ...]) -> ast.Pattern:
+def _keyed(pattern: ast.PatternDefinition, key: tuple[tuple[str, ...], ...]) -> ast.PatternDefinition:
     return pattern if pattern.partition_by else replace(pattern, partition_by=tuple(ex.Ref(path) for path in key))

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from perseid.engines.sequence.match_counts import Counts
-    from perseid.engines.uncertain.telling import Telling
+    from perseid.engines.uncertain.telling import OutputPolicy
     from perseid.spark.inspection import Inspection
     from perseid.spark.progress import Progress
 
@@ -67,7 +67,7 @@ class PatternSet:
     """Patterns that are compiled and run together; a step may name another pattern of the set."""
 
     def __init__(
-        self, tree: ast.PatternFile, source: str | None = None, producers: tuple[ast.Pattern, ...] = ()
+        self, tree: ast.PatternFile, source: str | None = None, producers: tuple[ast.PatternDefinition, ...] = ()
     ) -> None:
         self._tree = tree
         self._sources = PatternSources(tree.patterns, producers, source)
@@ -123,7 +123,7 @@ class PatternSet:
         """Give parameters their values; a name goes to every pattern of the set that declares it."""
         return PatternSet(ast.PatternFile(self._bound(values)), self._sources.text)
 
-    def _bound(self, values: Mapping[str, object]) -> tuple[ast.Pattern, ...]:
+    def _bound(self, values: Mapping[str, object]) -> tuple[ast.PatternDefinition, ...]:
         declared = {p.name for pattern in self._tree.patterns for p in pattern.parameters}
         for name in values:
             if name not in declared:
@@ -201,7 +201,7 @@ class PatternSet:
         *,
         relations: Relations | None = None,
         horizon: dt.datetime | None = None,
-        tell: Telling | None = None,
+        tell: OutputPolicy | None = None,
     ) -> LocalResult: ...
 
     @overload
@@ -216,7 +216,7 @@ class PatternSet:
         *,
         relations: Relations | None = None,
         horizon: dt.datetime | None = None,
-        tell: Telling | None = None,
+        tell: OutputPolicy | None = None,
     ) -> object:
         """Find all matches in this process: for experiments, for tests, for data that fits on one machine.
 
@@ -251,7 +251,7 @@ class PatternSet:
         observation: Observation | None = None,
         rejected: bool | str = False,
         checkpoint: str | None = None,
-        tell: Telling | None = None,
+        tell: OutputPolicy | None = None,
     ) -> Frame:
         """Find all matches in Spark DataFrames: a DataFrame of matches, computed by its actions.
 
@@ -293,7 +293,9 @@ class PatternSet:
 class Pattern(PatternSet):
     """One pattern: a set of one."""
 
-    def __init__(self, tree: ast.Pattern, source: str | None = None, producers: tuple[ast.Pattern, ...] = ()) -> None:
+    def __init__(
+        self, tree: ast.PatternDefinition, source: str | None = None, producers: tuple[ast.PatternDefinition, ...] = ()
+    ) -> None:
         super().__init__(ast.PatternFile((tree,)), source, producers)
         self._pattern = tree
 
@@ -332,17 +334,17 @@ class Pattern(PatternSet):
         return f"<pattern {self.name}>"
 
 
-def pattern(source: str | PatternBuilder | ast.Pattern) -> Pattern:
+def pattern(source: str | PatternBuilder | ast.PatternDefinition) -> Pattern:
     """A pattern from its text, or from the builder (:mod:`perseid.builder`)."""
     if isinstance(source, PatternBuilder):
         source = source.build()
-    if isinstance(source, ast.Pattern):
+    if isinstance(source, ast.PatternDefinition):
         return Pattern(source, print_pattern(source))
     _refuse_path(source)
     return Pattern(parse_pattern(source), source)
 
 
-PatternLike: TypeAlias = str | PatternSet | PatternBuilder | ast.Pattern | Metamodel
+PatternLike: TypeAlias = str | PatternSet | PatternBuilder | ast.PatternDefinition | Metamodel
 """A pattern, or a source of patterns."""
 
 
@@ -422,7 +424,7 @@ def patterns(*given: PatternLike | Iterable[PatternLike]) -> PatternSet:
     text = "\n".join(map(_text_of, parts))
     tree = parse_file(text)
     known = {p.name: p for p in tree.patterns}
-    producers: list[ast.Pattern] = []
+    producers: list[ast.PatternDefinition] = []
     for other in (p for part in parts if isinstance(part, PatternSet) for p in part.sources.feeding()):
         if other.name not in known:
             producers.append(other)
@@ -447,7 +449,7 @@ def _text_of(given: PatternLike) -> str:
             return str(given)
         case PatternBuilder():
             return print_pattern(given.build())
-        case ast.Pattern():
+        case ast.PatternDefinition():
             return print_pattern(given)
     _refuse_path(given)
     if not isinstance(given, str):

@@ -14,7 +14,7 @@ from perseid.engines.uncertain.engine import UNCERTAIN, make_plan
 from perseid.engines.uncertain.local_rows import read_rows
 from perseid.engines.uncertain.results import Answers
 from perseid.engines.uncertain.stream import Beliefs, columns_of, streams_for
-from perseid.engines.uncertain.telling import EVERY, Telling
+from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.errors import EventDataError, UnsupportedError, did_you_mean, missing_column
 from perseid.lang import ast
 from perseid.runtime.explanation import describe_max_ahead
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from perseid.engines.uncertain.learning import Learnt
 
 
-def above(p: float) -> Telling:
+def above(p: float) -> OutputPolicy:
     """Emit every step at which a pattern is completed with a probability above ``p``."""
-    return Telling("steps", _bound(p, "p"), 0.0)
+    return OutputPolicy("steps", _bound(p, "p"), 0.0)
 
 
-def alerts(rise: float, fall: float | None = None) -> Telling:
+def alerts(rise: float, fall: float | None = None) -> OutputPolicy:
     """Emit a step when the probability rises to ``rise``, and not again until it has fallen below ``fall``.
 
     Without ``fall`` a step is emitted whenever the probability rises to ``rise`` again.
@@ -42,25 +42,25 @@ def alerts(rise: float, fall: float | None = None) -> Telling:
     low = high if fall is None else _bound(fall, "fall")
     if not 0 < low <= high:
         raise EventDataError(f"fall={fall!r} and rise={rise!r}: fall is above 0, and rise is not below it.")
-    return Telling("alerts", high, low)
+    return OutputPolicy("alerts", high, low)
 
 
-def spans(p: float) -> Telling:
+def spans(p: float) -> OutputPolicy:
     """Emit the spans of time in which the probability is at least ``p``, each with its maximum."""
     bound = _bound(p, "p")
     if bound <= 0:
         raise EventDataError(f"p={p!r}: a span has a bound above 0.")
-    return Telling("spans", bound, bound)
+    return OutputPolicy("spans", bound, bound)
 
 
-def expected(above: float = 0.0) -> Telling:
+def expected(above: float = 0.0) -> OutputPolicy:
     """Emit the probability and the expected number of matches of each step with more than ``above``.
 
     A match is the events that it takes, each as a step of the pattern. The number is exact, also where the probability is sampled.
     """
     if isinstance(above, bool) or not isinstance(above, (int, float)) or not 0 <= above < math.inf:
         raise EventDataError(f"above={above!r}: a number of matches is 0 or more.")
-    return Telling("expected", float(above), 0.0)
+    return OutputPolicy("expected", float(above), 0.0)
 
 
 def _bound(given: float, name: str) -> float:
@@ -69,10 +69,10 @@ def _bound(given: float, name: str) -> float:
     return float(given)
 
 
-def output_policy(tell: object) -> Telling:
+def output_policy(tell: object) -> OutputPolicy:
     if tell is None:
         return EVERY
-    if not isinstance(tell, Telling):
+    if not isinstance(tell, OutputPolicy):
         raise EventDataError(
             f"tell={tell!r} says nothing of answers.",
             hint="Say ps.above(0.2), ps.alerts(rise=0.6, fall=0.3), ps.spans(0.5) or ps.expected().",

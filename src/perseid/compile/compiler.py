@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 
 from perseid.compile import program as p
-from perseid.compile.plan import OPEN_CAP, Column, PatternPlan, Plan, Predicate, Retention, Route, RowKind, StepPlan
+from perseid.compile.plan import OPEN_CAP, PatternPlan, Plan, PlanColumn, Predicate, Retention, Route, RowKind, StepPlan
 from perseid.compile.rewrites import rewrite
 from perseid.lang import ast
 from perseid.lang.expressions import Expr
@@ -116,7 +116,7 @@ def _row_kinds(pattern: c.CorePattern) -> tuple[RowKind, ...]:
     return (*kinds, "timed out") if pattern.report_timeouts else kinds
 
 
-def _columns(plans: tuple[PatternPlan, ...]) -> tuple[Column, ...]:
+def _columns(plans: tuple[PatternPlan, ...]) -> tuple[PlanColumn, ...]:
     wanted: dict[str, tuple[set[str] | None, bool]] = {}
     for plan in plans:
         for step, facts in zip(plan.pattern.steps, plan.facts.steps, strict=True):
@@ -129,7 +129,7 @@ def _columns(plans: tuple[PatternPlan, ...]) -> tuple[Column, ...]:
         for path in plan.pattern.partition:
             wanted[path.parts[0]] = (None, True)
     return tuple(
-        Column(name, None if types is None else tuple(sorted(types)), kept)
+        PlanColumn(name, None if types is None else tuple(sorted(types)), kept)
         for name, (types, kept) in sorted(wanted.items())
     )
 

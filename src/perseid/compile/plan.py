@@ -52,7 +52,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PlanColumn:
     """A column that the engine needs, of events of these types (None: of all)."""
 
     name: str
@@ -116,7 +116,7 @@ class Plan:
     patterns: tuple[PatternPlan, ...]
     predicates: tuple[Predicate, ...]
     routes: tuple[Route, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[PlanColumn, ...]
     all_columns: bool
     """Some pattern returns whole events, so the engine needs every column."""
     event_types: tuple[str, ...] | None

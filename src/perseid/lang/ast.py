@@ -301,7 +301,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class PatternDefinition:
     """One pattern as written."""
 
     name: str
@@ -325,7 +325,7 @@ class Pattern:
 class PatternFile:
     """All patterns of one text; a step's type may be the name of another pattern of the file."""
 
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[PatternDefinition, ...]
 
 
 def parts(element: Element) -> tuple[Element, ...]:

@@ -328,7 +328,7 @@ def group(part: PartLike, *, within: DurationLike | None = None, holds_for: Dura
 
 def build(name: str) -> PatternBuilder:
     """Start building a pattern with this name."""
-    return PatternBuilder(ast.Pattern(_name(name), _NOTHING))
+    return PatternBuilder(ast.PatternDefinition(_name(name), _NOTHING))
 
 
 _NOTHING = ast.Step(ast.AnyEvent())
@@ -339,10 +339,10 @@ _UNSET = object()
 class PatternBuilder:
     """Immutable pattern builder; every method returns a new one, and :meth:`build` returns the pattern."""
 
-    draft: ast.Pattern
+    draft: ast.PatternDefinition
     given: frozenset[str] = frozenset()
 
-    def _with(self, clause: str, draft: ast.Pattern) -> PatternBuilder:
+    def _with(self, clause: str, draft: ast.PatternDefinition) -> PatternBuilder:
         if clause in self.given:
             raise PatternError(f"'{clause}' is given twice in pattern {self.draft.name}.", hint="Keep one of them.")
         return PatternBuilder(draft, self.given | {clause})
@@ -459,7 +459,7 @@ class PatternBuilder:
         made = ast.Suppress(_duration(duration, "suppress"), tuple(map(_name, columns)))
         return self._with("suppress", replace(self.draft, suppress=made))
 
-    def build(self) -> ast.Pattern:
+    def build(self) -> ast.PatternDefinition:
         """Return the pattern, parsed from its printed text so that error spans refer to that text."""
         if "match" not in self.given:
             raise PatternError(

@@ -34,7 +34,7 @@ _MOMENTS = range(
 )
 
 
-class Slot(NamedTuple):
+class OptionalPart(NamedTuple):
     """An optional part of a step or group, by its role."""
 
     role: str
@@ -150,8 +150,8 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
     def duration_param(self, meta: Meta, token: Token) -> ex.Param:
         return ex.Param(token[1:], span=place(meta))
 
-    def gap(self, meta: Meta, duration: ast.Duration) -> Slot:
-        return Slot("within", duration)
+    def gap(self, meta: Meta, duration: ast.Duration) -> OptionalPart:
+        return OptionalPart("within", duration)
 
     def window_time(self, meta: Meta, duration: ast.Duration) -> ast.Window:
         return ast.TimeWindow(duration, span=place(meta))
@@ -259,18 +259,20 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
     def when(self, meta: Meta, condition: ex.Expr, value: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
         return (condition, value)
 
-    def otherwise(self, meta: Meta, value: ex.Expr) -> Slot:
-        return Slot("else", value)
+    def otherwise(self, meta: Meta, value: ex.Expr) -> OptionalPart:
+        return OptionalPart("else", value)
 
-    def _case(self, meta: Meta, operand: ex.Expr | None, items: tuple[tuple[ex.Expr, ex.Expr] | Slot, ...]) -> ex.Expr:
-        whens = tuple(i for i in items if not isinstance(i, Slot))
-        otherwise = next((i.value for i in items if isinstance(i, Slot)), None)
+    def _case(
+        self, meta: Meta, operand: ex.Expr | None, items: tuple[tuple[ex.Expr, ex.Expr] | OptionalPart, ...]
+    ) -> ex.Expr:
+        whens = tuple(i for i in items if not isinstance(i, OptionalPart))
+        otherwise = next((i.value for i in items if isinstance(i, OptionalPart)), None)
         return ex.Case(operand, whens, otherwise, span=place(meta))
 
-    def case(self, meta: Meta, *items: tuple[ex.Expr, ex.Expr] | Slot) -> ex.Expr:
+    def case(self, meta: Meta, *items: tuple[ex.Expr, ex.Expr] | OptionalPart) -> ex.Expr:
         return self._case(meta, None, items)
 
-    def case_of(self, meta: Meta, operand: ex.Expr, *items: tuple[ex.Expr, ex.Expr] | Slot) -> ex.Expr:
+    def case_of(self, meta: Meta, operand: ex.Expr, *items: tuple[ex.Expr, ex.Expr] | OptionalPart) -> ex.Expr:
         return self._case(meta, operand, items)
 
     # literals

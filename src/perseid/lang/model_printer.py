@@ -29,7 +29,7 @@ def print_models(file: m.ModelFile) -> str:
 # kinds of element
 
 
-def _metamodel(metamodel: m.Metamodel) -> str:
+def _metamodel(metamodel: m.MetamodelDefinition) -> str:
     lines = [f"model {print_name(metamodel.name)}"]
     lines += [_node(node) for node in metamodel.nodes]
     lines += [_edge(edge) for edge in metamodel.edges]
@@ -51,7 +51,7 @@ def _edge(edge: m.EdgeType) -> str:
 # queries
 
 
-def _query(query: m.Query) -> str:
+def _query(query: m.QueryDefinition) -> str:
     lines = [f"query {print_name(query.name)}({_names(query.parameters)})"]
     if isinstance(query.ways, m.Components):
         over = "" if query.ways.nodes is None else f" over {print_name(query.ways.nodes)}"
@@ -101,16 +101,16 @@ def _constraint(constraint: m.Constraint) -> str:
         case m.Walk():
             source, edge, target = map(print_name, (constraint.source, constraint.edge, constraint.target))
             return f"{source} -{edge}{_steps(constraint)}-> {target}"
-        case m.Call():
+        case m.QueryCall():
             return f"{print_name(constraint.query)}{_steps(constraint)}({_names(constraint.arguments)})"
-        case m.No(constraints=(m.IsNode() | m.Walk() | m.Call() as only,), where=None):
+        case m.No(constraints=(m.IsNode() | m.Walk() | m.QueryCall() as only,), where=None):
             return f"not {_constraint(only)}"
         case m.No():
             where = "" if constraint.where is None else f" where {print_expr(constraint.where)}"
             return f"not ({_constraints(constraint.constraints)}{where})"
 
 
-def _steps(constraint: m.Walk | m.Call) -> str:
+def _steps(constraint: m.Walk | m.QueryCall) -> str:
     match (constraint.low, constraint.high):
         case (1, 1):
             return ""

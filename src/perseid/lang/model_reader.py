@@ -17,7 +17,7 @@ from perseid.lang.rule_reader import RuleReader, plain_arrow
 
 AGGREGATES = ("count", "sum", "min", "max", "avg")
 
-_Named: TypeAlias = m.Query | ast.Pattern | r.Rule | r.Repair
+_Named: TypeAlias = m.QueryDefinition | ast.PatternDefinition | r.Rule | r.Repair
 
 
 class _Node(NamedTuple):
@@ -73,10 +73,10 @@ class ModelReader(RuleReader):
         plain_arrow(arrow)
         return m.EdgeType(str(name), str(source), str(target), bool(one), span=place(meta))
 
-    def metamodel(self, meta: Meta, name: Token, *types: m.NodeType | m.EdgeType) -> m.Metamodel:
+    def metamodel(self, meta: Meta, name: Token, *types: m.NodeType | m.EdgeType) -> m.MetamodelDefinition:
         nodes = tuple(t for t in types if isinstance(t, m.NodeType))
         edges = tuple(t for t in types if isinstance(t, m.EdgeType))
-        return m.Metamodel(str(name), nodes, edges, span=place(meta))
+        return m.MetamodelDefinition(str(name), nodes, edges, span=place(meta))
 
     # constraints
 
@@ -133,7 +133,7 @@ class ModelReader(RuleReader):
     def called(self, meta: Meta, *parts: Token | _Bounds) -> tuple[m.Constraint, ...]:
         return (self._call(meta, parts),)
 
-    def _call(self, meta: Meta, parts: tuple[Token | _Bounds, ...]) -> m.Call:
+    def _call(self, meta: Meta, parts: tuple[Token | _Bounds, ...]) -> m.QueryCall:
         name, *rest = parts
         bounds, arguments = _bounds(tuple(rest))
         if bounds != (1, 1) and len(arguments) != 2:
@@ -142,7 +142,7 @@ class ModelReader(RuleReader):
                 span=place(meta),
                 hint=f"Write {name}+(from, to), or a query of two parameters that calls {name}.",
             )
-        return m.Call(str(name), tuple(map(str, arguments)), *bounds, span=place(meta))
+        return m.QueryCall(str(name), tuple(map(str, arguments)), *bounds, span=place(meta))
 
     def constraints(self, meta: Meta, *constraints: tuple[m.Constraint, ...] | m.No) -> tuple[m.Constraint, ...]:
         found: list[m.Constraint] = []
@@ -202,19 +202,19 @@ class ModelReader(RuleReader):
             raise PatternSyntaxError("The top 0 are none.", span=token_place(count), hint="Write: top 1 by …")
         return m.Top(number, by, per, span=place(meta))
 
-    def query(self, meta: Meta, name: Token, *rest: Any) -> m.Query:
+    def query(self, meta: Meta, name: Token, *rest: Any) -> m.QueryDefinition:
         parameters = tuple(str(part) for part in rest if isinstance(part, Token))
         ways, *top = (part for part in rest if not isinstance(part, Token))
-        return m.Query(str(name), parameters, ways, top[0] if top else None, span=token_place(name))
+        return m.QueryDefinition(str(name), parameters, ways, top[0] if top else None, span=token_place(name))
 
-    def model_file(self, meta: Meta, *parts: m.Metamodel | _Named) -> m.ModelFile:
-        metamodels = [part for part in parts if isinstance(part, m.Metamodel)]
+    def model_file(self, meta: Meta, *parts: m.MetamodelDefinition | _Named) -> m.ModelFile:
+        metamodels = [part for part in parts if isinstance(part, m.MetamodelDefinition)]
         if len(metamodels) > 1:
             raise PatternSyntaxError(
                 "Two models are described in one text.", span=metamodels[1].span, hint="Give each a text of its own."
             )
-        queries = tuple(part for part in parts if isinstance(part, m.Query))
-        patterns = tuple(part for part in parts if isinstance(part, ast.Pattern))
+        queries = tuple(part for part in parts if isinstance(part, m.QueryDefinition))
+        patterns = tuple(part for part in parts if isinstance(part, ast.PatternDefinition))
         rules = tuple(part for part in parts if isinstance(part, r.Rule))
         repairs = tuple(part for part in parts if isinstance(part, r.Repair))
         for what, named in (("queries", queries), ("patterns", patterns), ("rules", rules), ("repairs", repairs)):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from perseid.lang.ast import Pattern
+from perseid.lang.ast import PatternDefinition
 from perseid.lang.expressions import Expr, Span, span_field
 from perseid.lang.rules import Repair, Rule
 
@@ -52,7 +52,7 @@ class EdgeType:
 
 
 @dataclass(frozen=True, slots=True)
-class Metamodel:
+class MetamodelDefinition:
     """Node and edge types of a model."""
 
     name: str
@@ -86,7 +86,7 @@ class Walk:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class QueryCall:
     """``stretched(body, arm)``: a match of another query; with bounds, its transitive closure: ``near+(a, b)``."""
 
     query: str
@@ -125,12 +125,12 @@ class Aggregate:
     name: str
     function: str
     value: Expr | None
-    call: Call
+    call: QueryCall
     nothing: object = field(default=None, compare=False, repr=False)
     span: Span | None = span_field()
 
 
-Constraint: TypeAlias = "IsNode | Walk | Call | No"
+Constraint: TypeAlias = "IsNode | Walk | QueryCall | No"
 Definition: TypeAlias = "Let | Aggregate"
 
 
@@ -178,7 +178,7 @@ class Top:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class QueryDefinition:
     """A query over a model. A match is the values of its parameters; alternatives (``or``) form one set of matches."""
 
     name: str
@@ -192,25 +192,25 @@ class Query:
 class ModelFile:
     """A model file: metamodel, queries, patterns over their events, rules and repairs."""
 
-    metamodel: Metamodel | None
-    queries: tuple[Query, ...]
-    patterns: tuple[Pattern, ...] = ()
+    metamodel: MetamodelDefinition | None
+    queries: tuple[QueryDefinition, ...]
+    patterns: tuple[PatternDefinition, ...] = ()
     rules: tuple[Rule, ...] = ()
     repairs: tuple[Repair, ...] = ()
 
 
-def variables_of(constraint: IsNode | Walk | Call) -> tuple[str, ...]:
+def variables_of(constraint: IsNode | Walk | QueryCall) -> tuple[str, ...]:
     """Return the variables of a constraint, in argument order."""
     match constraint:
         case IsNode():
             return (constraint.variable,)
         case Walk():
             return (constraint.source, constraint.target)
-        case Call():
+        case QueryCall():
             return constraint.arguments
 
 
-def calls(query: Query) -> Iterator[Call]:
+def calls(query: QueryDefinition) -> Iterator[QueryCall]:
     """Yield every call of another query in this one."""
     if isinstance(query.ways, Components):
         return
@@ -219,7 +219,7 @@ def calls(query: Query) -> Iterator[Call]:
         yield from (d.call for d in way.definitions if isinstance(d, Aggregate))
 
 
-def called(query: Query) -> tuple[str, ...]:
+def called(query: QueryDefinition) -> tuple[str, ...]:
     """Return the names of all queries that this one depends on, in source order."""
     if isinstance(query.ways, Components):
         nodes = () if query.ways.nodes is None else (query.ways.nodes,)
@@ -227,9 +227,9 @@ def called(query: Query) -> tuple[str, ...]:
     return tuple(dict.fromkeys(call.query for call in calls(query)))
 
 
-def _calls(constraints: tuple[Constraint, ...]) -> Iterator[Call]:
+def _calls(constraints: tuple[Constraint, ...]) -> Iterator[QueryCall]:
     for constraint in constraints:
-        if isinstance(constraint, Call):
+        if isinstance(constraint, QueryCall):
             yield constraint
         elif isinstance(constraint, No):
             yield from _calls(constraint.constraints)

@@ -26,7 +26,7 @@ def parse_file(text: str) -> ast.PatternFile:
     return tree
 
 
-def parse_pattern(text: str) -> ast.Pattern:
+def parse_pattern(text: str) -> ast.PatternDefinition:
     """Parse a text with exactly one pattern; more are an error."""
     file = parse_file(text)
     if len(file.patterns) != 1:

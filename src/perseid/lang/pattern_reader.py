@@ -10,7 +10,7 @@ from lark.tree import Meta
 from perseid.errors import LimitError, PatternSyntaxError
 from perseid.lang import ast, limits
 from perseid.lang import expressions as ex
-from perseid.lang.expression_reader import ExpressionReader, Slot, integer, place, token_place, unquote
+from perseid.lang.expression_reader import ExpressionReader, OptionalPart, integer, place, token_place, unquote
 from perseid.lang.tree_parser import parse_tree
 
 _ROUNDS = {
@@ -59,54 +59,54 @@ class PatternReader(ExpressionReader):
     def unify(self, meta: Meta, path: ex.Ref, name: Token) -> ast.Unify:
         return ast.Unify(path, str(name))
 
-    def unifies(self, meta: Meta, *items: ast.Unify) -> Slot:
-        return Slot("unify", items)
+    def unifies(self, meta: Meta, *items: ast.Unify) -> OptionalPart:
+        return OptionalPart("unify", items)
 
-    def step_name(self, meta: Meta, name: Token) -> Slot:
-        return Slot("name", str(name))
+    def step_name(self, meta: Meta, name: Token) -> OptionalPart:
+        return OptionalPart("name", str(name))
 
-    def condition(self, meta: Meta, expr: ex.Expr) -> Slot:
-        return Slot("condition", expr)
+    def condition(self, meta: Meta, expr: ex.Expr) -> OptionalPart:
+        return OptionalPart("condition", expr)
 
-    def must(self, meta: Meta, expr: ex.Expr) -> Slot:
-        return Slot("must", expr)
+    def must(self, meta: Meta, expr: ex.Expr) -> OptionalPart:
+        return OptionalPart("must", expr)
 
-    def rounds(self, meta: Meta, token: Token) -> Slot:
-        return Slot("rounds", _ROUNDS[token.lower()])
+    def rounds(self, meta: Meta, token: Token) -> OptionalPart:
+        return OptionalPart("rounds", _ROUNDS[token.lower()])
 
-    def until(self, meta: Meta, kind: ast.StepKind, *slots: Slot) -> Slot:
-        return Slot("until", ast.Step(kind, **{s.role: s.value for s in slots}, span=place(meta)))
+    def until(self, meta: Meta, kind: ast.StepKind, *slots: OptionalPart) -> OptionalPart:
+        return OptionalPart("until", ast.Step(kind, **{s.role: s.value for s in slots}, span=place(meta)))
 
-    def stays(self, meta: Meta, duration: ast.Duration) -> Slot:
-        return Slot("stays", duration)
+    def stays(self, meta: Meta, duration: ast.Duration) -> OptionalPart:
+        return OptionalPart("stays", duration)
 
-    def _quantifier(self, meta: Meta, low: int, high: int | None, reluctant: tuple[Token, ...]) -> Slot:
+    def _quantifier(self, meta: Meta, low: int, high: int | None, reluctant: tuple[Token, ...]) -> OptionalPart:
         if high is not None and (high < low or high == 0):
             message = "no event could fit it" if high == 0 else "the upper bound is below the lower"
             hint = "Write not B for 'none', B? for 'at most one'." if high == 0 else f"Write {{{high},{low}}}."
             raise PatternSyntaxError(f"A repetition of {low} to {high}: {message}.", span=place(meta), hint=hint)
-        return Slot("quantifier", _Quantifier(low, high, bool(reluctant)))
+        return OptionalPart("quantifier", _Quantifier(low, high, bool(reluctant)))
 
-    def quantifier_plus(self, meta: Meta, *reluctant: Token) -> Slot:
+    def quantifier_plus(self, meta: Meta, *reluctant: Token) -> OptionalPart:
         return self._quantifier(meta, 1, None, reluctant)
 
-    def quantifier_star(self, meta: Meta, *reluctant: Token) -> Slot:
+    def quantifier_star(self, meta: Meta, *reluctant: Token) -> OptionalPart:
         return self._quantifier(meta, 0, None, reluctant)
 
-    def quantifier_optional(self, meta: Meta, _: Token, *reluctant: Token) -> Slot:
+    def quantifier_optional(self, meta: Meta, _: Token, *reluctant: Token) -> OptionalPart:
         return self._quantifier(meta, 0, 1, reluctant)
 
-    def quantifier_exactly(self, meta: Meta, count: Token, *reluctant: Token) -> Slot:
+    def quantifier_exactly(self, meta: Meta, count: Token, *reluctant: Token) -> OptionalPart:
         n = integer(count, limits.MAX_ROUNDS, "A repetition")
         return self._quantifier(meta, n, n, reluctant)
 
-    def quantifier_at_least(self, meta: Meta, low: Token, *reluctant: Token) -> Slot:
+    def quantifier_at_least(self, meta: Meta, low: Token, *reluctant: Token) -> OptionalPart:
         return self._quantifier(meta, integer(low, limits.MAX_ROUNDS, "A repetition"), None, reluctant)
 
-    def quantifier_at_most(self, meta: Meta, high: Token, *reluctant: Token) -> Slot:
+    def quantifier_at_most(self, meta: Meta, high: Token, *reluctant: Token) -> OptionalPart:
         return self._quantifier(meta, 0, integer(high, limits.MAX_ROUNDS, "A repetition"), reluctant)
 
-    def quantifier_between(self, meta: Meta, low: Token, high: Token, *reluctant: Token) -> Slot:
+    def quantifier_between(self, meta: Meta, low: Token, high: Token, *reluctant: Token) -> OptionalPart:
         bounds = [integer(t, limits.MAX_ROUNDS, "A repetition") for t in (low, high)]
         return self._quantifier(meta, bounds[0], bounds[1], reluctant)
 
@@ -125,7 +125,7 @@ class PatternReader(ExpressionReader):
                 )
         return element
 
-    def step(self, meta: Meta, kind: ast.StepKind, *given: Slot) -> ast.Element:
+    def step(self, meta: Meta, kind: ast.StepKind, *given: OptionalPart) -> ast.Element:
         slots = {slot.role: slot.value for slot in given}
         own = {role: slots[role] for role in ("unify", "name", "condition", "must") if role in slots}
         step = ast.Step(kind, **own, span=place(meta))
@@ -139,13 +139,13 @@ class PatternReader(ExpressionReader):
             return ast.Stays(step, slots["stays"], span=place(meta))
         return self._repeated(step, slots, place(meta))
 
-    def group_within(self, meta: Meta, window: ast.Window) -> Slot:
-        return Slot("within", window)
+    def group_within(self, meta: Meta, window: ast.Window) -> OptionalPart:
+        return OptionalPart("within", window)
 
-    def group_holds(self, meta: Meta, duration: ast.Duration) -> Slot:
-        return Slot("holds_for", duration)
+    def group_holds(self, meta: Meta, duration: ast.Duration) -> OptionalPart:
+        return OptionalPart("holds_for", duration)
 
-    def group(self, meta: Meta, element: ast.Element, *given: Slot) -> ast.Element:
+    def group(self, meta: Meta, element: ast.Element, *given: OptionalPart) -> ast.Element:
         slots = {slot.role: slot.value for slot in given}
         if "within" in slots or "holds_for" in slots:
             element = ast.Group(element, slots.get("within"), slots.get("holds_for"), span=place(meta))
@@ -160,9 +160,9 @@ class PatternReader(ExpressionReader):
     def alternation(self, meta: Meta, *branches: ast.Element) -> ast.Element:
         return ast.Alternation(branches, span=place(meta))
 
-    def link(self, meta: Meta, arrow: Token, *bounds: ast.Duration | Slot) -> ast.Link:
-        within = next((b.value for b in bounds if isinstance(b, Slot)), None)
-        after = next((b for b in bounds if not isinstance(b, Slot)), None)
+    def link(self, meta: Meta, arrow: Token, *bounds: ast.Duration | OptionalPart) -> ast.Link:
+        within = next((b.value for b in bounds if isinstance(b, OptionalPart)), None)
+        after = next((b for b in bounds if not isinstance(b, OptionalPart)), None)
         return ast.Link(ast.Contiguity(str(arrow)), after, within, span=place(meta))
 
     def sequence(self, meta: Meta, *items: ast.Element | ast.Link) -> ast.Element:
@@ -246,7 +246,7 @@ class PatternReader(ExpressionReader):
     def parameters(self, meta: Meta, *parameters: ast.Parameter) -> tuple[ast.Parameter, ...]:
         return parameters
 
-    def pattern(self, meta: Meta, name: Token, *rest: _Clause | tuple[ast.Parameter, ...]) -> ast.Pattern:
+    def pattern(self, meta: Meta, name: Token, *rest: _Clause | tuple[ast.Parameter, ...]) -> ast.PatternDefinition:
         span = token_place(name)
         parameters = rest[0] if not isinstance(rest[0], _Clause) else ()
         given: dict[str, Any] = {}
@@ -270,7 +270,7 @@ class PatternReader(ExpressionReader):
         evidence = [o for o in outputs if isinstance(o, ast.Evidence)]
         if len(evidence) > 1:
             raise PatternSyntaxError("'evidence' is returned twice.", span=span, hint="Keep one of them.")
-        return ast.Pattern(
+        return ast.PatternDefinition(
             name=str(name),
             match=given["match"],
             parameters=parameters,
@@ -290,10 +290,10 @@ class PatternReader(ExpressionReader):
             span=span,
         )
 
-    def start(self, meta: Meta, *patterns: ast.Pattern) -> ast.PatternFile:
+    def start(self, meta: Meta, *patterns: ast.PatternDefinition) -> ast.PatternFile:
         if len(patterns) > limits.MAX_PATTERNS:
             raise LimitError(f"More than {limits.MAX_PATTERNS:,} patterns in one text.")
-        seen: dict[str, ast.Pattern] = {}
+        seen: dict[str, ast.PatternDefinition] = {}
         for pattern in patterns:
             if pattern.name in seen:
                 raise PatternSyntaxError(

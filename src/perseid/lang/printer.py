@@ -368,7 +368,7 @@ def _constant(literal: ex.Literal) -> str:
     return print_literal(literal)
 
 
-def print_pattern(pattern: ast.Pattern) -> str:
+def print_pattern(pattern: ast.PatternDefinition) -> str:
     """Print a pattern in the canonical layout: one clause per line, in a fixed order."""
     meta = pattern.metadata
     lines: list[tuple[str, str]] = []

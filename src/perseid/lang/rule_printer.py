@@ -33,7 +33,7 @@ def _trigger(trigger: r.OnQuery | r.OnPattern) -> str:
     return f"{trigger.change} {print_name(trigger.query)}({_names(trigger.arguments)})"
 
 
-def _block(block: r.Block) -> str:
+def _block(block: r.ActionBlock) -> str:
     other = f"for model {', '.join(map(print_expr, block.model))} " if block.model else ""
     return f"{other}do " + ", ".join(map(_action, block.actions))
 

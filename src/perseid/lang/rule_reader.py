@@ -71,14 +71,16 @@ class RuleReader(PatternReader):
 
     # rules
 
-    def block(self, meta: Meta, *parts: r.Action | ex.Expr) -> r.Block:
+    def block(self, meta: Meta, *parts: r.Action | ex.Expr) -> r.ActionBlock:
         actions = tuple(part for part in parts if isinstance(part, _ACTIONS))
         model = tuple(part for part in parts if not isinstance(part, _ACTIONS))
-        return r.Block(actions, model, span=place(meta))
+        return r.ActionBlock(actions, model, span=place(meta))
 
-    def rule(self, meta: Meta, name: Token, trigger: r.OnQuery | r.OnPattern, *rest: _Priority | r.Block) -> r.Rule:
+    def rule(
+        self, meta: Meta, name: Token, trigger: r.OnQuery | r.OnPattern, *rest: _Priority | r.ActionBlock
+    ) -> r.Rule:
         priority = next((part.number for part in rest if isinstance(part, _Priority)), None)
-        blocks = tuple(part for part in rest if isinstance(part, r.Block))
+        blocks = tuple(part for part in rest if isinstance(part, r.ActionBlock))
         return r.Rule(str(name), trigger, blocks, priority, span=token_place(name))
 
     def repair(self, meta: Meta, name: Token, query: Token, *rest: Token | r.Action | _Cost) -> r.Repair:

@@ -85,7 +85,7 @@ Action: TypeAlias = "SetValue | NamedNode | DeleteNode | LinkNodes | Emit"
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ActionBlock:
     """Actions on the rule's own model, or with ``for model 'south' do …`` on the model of that key."""
 
     actions: tuple[Action, ...]
@@ -99,7 +99,7 @@ class Rule:
 
     name: str
     trigger: OnQuery | OnPattern
-    blocks: tuple[Block, ...]
+    blocks: tuple[ActionBlock, ...]
     priority: int | None = None
     span: Span | None = span_field()
 

@@ -30,8 +30,8 @@ from perseid.lang.subscriptions import (
     Operand,
     Pairing,
     Predicate,
-    Relation,
     Subscription,
+    TemporalRelation,
     comparisons,
 )
 from perseid.lang.tree_patterns import Constant, TreeNode, TreePattern, return_names
@@ -44,15 +44,15 @@ _OPERATORS: dict[str, Comparator] = {"=": "=", "<>": "!=", "<": "<", "<=": "<=",
 _STEPS = ("a", "b")
 
 
-def subscription_of(pattern: ast.Pattern) -> Subscription:
+def subscription_of(pattern: ast.PatternDefinition) -> Subscription:
     """Convert a pattern to a subscription; raise :class:`~perseid.errors.MeaningError` if it is not one."""
     relation, steps = _steps(pattern.match)
     # Under 'any', the second event of a sequence may share the timestamp of the first; members of & may under both.
-    every = {ast.Selection.FOLLOWED_BY} | ({ast.Selection.ANY} if relation is Relation.JOIN else set())
+    every = {ast.Selection.FOLLOWED_BY} | ({ast.Selection.ANY} if relation is TemporalRelation.JOIN else set())
     if pattern.selection not in every:
         _refuse("it does not take every pair", pattern.span, _SELECTION)
     _refuse_clauses(pattern)
-    reader = _Reader(steps)
+    reader = _ConditionConverter(steps)
     parts: list[Predicate] = [reader.key(one) for one in pattern.partition_by]
     for number, step in enumerate(steps):
         parts += [reader.predicate(one, number) for one in ex.conjuncts(step.condition)]
@@ -68,11 +68,11 @@ def _refuse(why: str, span: ex.Span | None, hint: str | None = None) -> NoReturn
     raise MeaningError(f"This pattern is no subscription: {why}.", span=span, hint=hint)
 
 
-def _steps(match: ast.Element) -> tuple[Relation, tuple[ast.Step, ast.Step]]:
+def _steps(match: ast.Element) -> tuple[TemporalRelation, tuple[ast.Step, ast.Step]]:
     """Return the two steps and their relation: FOLLOWED_BY for a sequence, JOIN for a conjunction."""
-    relation, parts = Relation.FOLLOWED_BY, ast.parts(match)
+    relation, parts = TemporalRelation.FOLLOWED_BY, ast.parts(match)
     if isinstance(match, ast.Conjunction):
-        relation = Relation.JOIN
+        relation = TemporalRelation.JOIN
     elif not isinstance(match, ast.Sequence):
         parts = ()
     if len(parts) != 2 or not all(isinstance(one, ast.Step) and isinstance(one.kind, ast.TreeMatch) for one in parts):
@@ -94,7 +94,7 @@ def _steps(match: ast.Element) -> tuple[Relation, tuple[ast.Step, ast.Step]]:
     return relation, (one, other)
 
 
-def _refuse_clauses(pattern: ast.Pattern) -> None:
+def _refuse_clauses(pattern: ast.PatternDefinition) -> None:
     given = {
         "parameters": pattern.parameters,
         "holds for": pattern.holds_for is not None,
@@ -110,7 +110,7 @@ def _refuse_clauses(pattern: ast.Pattern) -> None:
             )
 
 
-def _window(pattern: ast.Pattern) -> int | None:
+def _window(pattern: ast.PatternDefinition) -> int | None:
     match pattern.within:
         case ast.TimeWindow(int() as micros):
             return micros
@@ -119,7 +119,7 @@ def _window(pattern: ast.Pattern) -> int | None:
     _refuse("its window has to be a length of time", pattern.span, "As in: within 1 day, or within forever.")
 
 
-class _Reader:
+class _ConditionConverter:
     """Converts pattern conditions to node comparisons. A node name used in both trees is renamed in the second."""
 
     def __init__(self, steps: tuple[ast.Step, ast.Step]) -> None:

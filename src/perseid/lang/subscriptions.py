@@ -35,7 +35,7 @@ MIRRORED: dict[str, Comparator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", "
 """Operators with their operands swapped."""
 
 
-class Relation(Enum):
+class TemporalRelation(Enum):
     """Temporal order of the documents of two blocks."""
 
     JOIN = "JOIN"
@@ -99,7 +99,7 @@ Predicate: TypeAlias = Compared | AllOf | AnyOf
 class Pairing:
     """The FROM query: a join of two blocks."""
 
-    relation: Relation
+    relation: TemporalRelation
     left: Block
     right: Block
     predicate: Predicate

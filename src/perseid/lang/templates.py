@@ -96,7 +96,7 @@ def _read(text: str) -> Template:
     slots = [(found[1], *found.span()) for found in _BRACES.finditer(text) if found[1] is not None]
     begin, fill = _unused(text)
     try:
-        root = _Builder(_marked(text, begin, fill), begin, fill, [name for name, _, _ in slots]).read()
+        root = _TemplateBuilder(_marked(text, begin, fill), begin, fill, [name for name, _, _ in slots]).read()
     except UnicodeEncodeError as error:
         raise _WrongError("This is no character.", error.start, error.end) from None
     return Template(root, tuple(slots))
@@ -130,7 +130,7 @@ def _unused(text: str) -> tuple[str, str]:
     return first, second
 
 
-class _Builder:
+class _TemplateBuilder:
     """Builds the element tree from expat events."""
 
     def __init__(self, text: str, begin: str, fill: str, variables: list[str]) -> None:

@@ -117,7 +117,7 @@ class _Source:
 def _parse(source: _Source) -> ParsedTree:
     _measure(source)
     _refuse_functions(source)
-    builder = _Builder(source)
+    builder = _TreeBuilder(source)
     root: SiblingExpr = read(load_grammar("tree.lark"), source.text, builder, partial(_explain, source))
     builder.check_names()
     pattern = TreePattern(root, span=source.span(0, len(source.text)))
@@ -217,7 +217,7 @@ _Bounds: TypeAlias = "tuple[int, int | None]"
 
 
 @v_args(meta=True)
-class _Builder(Transformer_NonRecursive[Token, object]):
+class _TreeBuilder(Transformer_NonRecursive[Token, object]):
     """Builds the tree from the leaves up; one instance per text, as it collects names and warnings."""
 
     def __init__(self, source: _Source) -> None:

@@ -31,8 +31,8 @@ from perseid.lang.subscriptions import (
     Operand,
     Pairing,
     Predicate,
-    Relation,
     Subscription,
+    TemporalRelation,
     comparisons,
     read_constant,
 )
@@ -56,7 +56,7 @@ _SHAPE = "S//book->b[//author->a] FOLLOWED BY{a = c, 1 day} S//blog->d[//author-
 def parse_subscription(text: str) -> Subscription:
     """Parse one subscription."""
     try:
-        return _Reader(text).read()
+        return _XsclReader(text).read()
     except PatternError as error:
         raise error.locate(text) from None
 
@@ -67,12 +67,12 @@ def cut(text: str) -> tuple[str | None, str, str | None]:
     ``SELECT *`` also gives None, as it is the default. Only SELECT and PUBLISH are validated, not the query.
     """
     try:
-        return _Reader(text).parts()
+        return _XsclReader(text).parts()
     except PatternError as error:
         raise error.locate(text) from None
 
 
-class _Reader:
+class _XsclReader:
     def __init__(self, text: str) -> None:
         if not isinstance(text, str):
             raise PatternSyntaxError(f"A subscription is text, not {type(text).__name__}.")
@@ -90,7 +90,7 @@ class _Reader:
 
     def read(self) -> Subscription:
         begin, select = self._select()
-        joins: list[tuple[Relation, int, int, int]] = []
+        joins: list[tuple[TemporalRelation, int, int, int]] = []
         publish: tuple[int, int] | None = None
         for word, start, end in self._words(begin):
             if word in ("SELECT", "FROM"):
@@ -101,7 +101,7 @@ class _Reader:
                 publish = start, end
             else:
                 opened = self.text.index("{", end)
-                relation = Relation.JOIN if word == "JOIN" else Relation.FOLLOWED_BY
+                relation = TemporalRelation.JOIN if word == "JOIN" else TemporalRelation.FOLLOWED_BY
                 joins.append((relation, start, opened + 1, self._closed(opened)))
         if not joins:
             self.fail(
@@ -241,7 +241,7 @@ class _Reader:
                 "They hold comparisons and a window: {a = c AND b contains 'x', 10 minutes}, or …, forever}.",
             )
 
-        builder = _Builder(self, start)
+        builder = _XsclBuilder(self, start)
         predicate, (window, at) = read(load_grammar("xscl.lark"), self.text[start:end], builder, explain)
         try:
             found = parse_window(window.strip())
@@ -281,8 +281,8 @@ class _Reader:
 
 
 @v_args(meta=True, inline=True)
-class _Builder(Transformer_NonRecursive[Token, tuple[Predicate, tuple[str, int]]]):
-    def __init__(self, reader: _Reader, at: int) -> None:
+class _XsclBuilder(Transformer_NonRecursive[Token, tuple[Predicate, tuple[str, int]]]):
+    def __init__(self, reader: _XsclReader, at: int) -> None:
         super().__init__()
         self._reader, self._at = reader, at
 

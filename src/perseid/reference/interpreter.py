@@ -19,17 +19,17 @@ from perseid.lang.ast import Contiguity
 from perseid.lang.expressions import Expr
 from perseid.reference.threads import (
     CLEAR,
-    Attempt,
+    AcceptedThread,
     Complete,
-    Done,
     GivenUp,
     ListItem,
     OpenZone,
     Pending,
+    PendingBranch,
+    SearchRun,
     Thread,
     Wait,
-    Waiting,
-    Watched,
+    WatchedProgram,
 )
 from perseid.semantics import core as c
 from perseid.semantics.contexts import END_OF_TIME, Simulation
@@ -57,7 +57,7 @@ class Machine:
         self.names = frozenset(s.name for s in self.pattern.steps if s.name is not None)
         self.events: list[Event] = []
         self.horizon: int | None = None
-        self.attempts: list[Attempt] = []
+        self.attempts: list[SearchRun] = []
         self.resume = 0
         self.out: list[RawMatch] = []
         self.forgetful = forgetful(plan, pattern)
@@ -90,11 +90,11 @@ class Machine:
         if position >= self.resume:
             items = [i for thread in self.begin(position) for i in self._expand(thread, position, False)]
             if items:
-                self.attempts.append(Attempt(position, self._count_out(items, position + 1)))
+                self.attempts.append(SearchRun(position, self._count_out(items, position + 1)))
         self._resolve()
         self._cap(self.attempts)
 
-    def _cap(self, kept: list[Attempt] | list[Thread]) -> None:
+    def _cap(self, kept: list[SearchRun] | list[Thread]) -> None:
         cap = self.plan.retention.cap
         if cap is not None and len(kept) > cap:
             self.capped += len(kept) - cap
@@ -116,7 +116,7 @@ class Machine:
             return
         for attempt in self.attempts:
             attempt.items = [
-                i for i in self._on_time(attempt.items, END_OF_TIME) if not isinstance(i, (Waiting, Pending))
+                i for i in self._on_time(attempt.items, END_OF_TIME) if not isinstance(i, (PendingBranch, Pending))
             ]
         self._resolve()
 
@@ -149,11 +149,11 @@ class Machine:
         """Return the items of a thread that has just taken an event."""
         items: list[ListItem] = []
         for option in self.options(thread):
-            if isinstance(option, Done):
+            if isinstance(option, AcceptedThread):
                 items.extend(self._accept(option.path, start, inner))
             else:
                 closing = self.closing(option, start, inner)
-                items.append(Waiting(thread, option, closing, tuple(self._limits(option, start, inner))))
+                items.append(PendingBranch(thread, option, closing, tuple(self._limits(option, start, inner))))
         return items
 
     def _accept(self, thread: Thread, start: int, inner: bool) -> Iterator[ListItem]:
@@ -211,7 +211,7 @@ class Machine:
         fitting: set[int] = set()
         committed: set[int] = set()
         for item in items:
-            if isinstance(item, Waiting) and self._may_take(item, position):
+            if isinstance(item, PendingBranch) and self._may_take(item, position):
                 fitting.add(id(item))
                 if not item.wait.any and not item.wait.path.spare:
                     committed.add(id(item.thread))
@@ -222,7 +222,7 @@ class Machine:
                 if not self._breaks(item.thread, start, position):
                     out.append(item)
                 continue
-            if not isinstance(item, Waiting):
+            if not isinstance(item, PendingBranch):
                 # A thread that is extended did not time out, even if one of its options did.
                 if not (isinstance(item, GivenUp) and id(item.thread) in committed):
                     out.append(item)
@@ -254,14 +254,14 @@ class Machine:
         reached.add(key)
         return True
 
-    def _unbroken(self, item: Waiting, position: int, start: int, inner: bool) -> Iterator[Waiting]:
+    def _unbroken(self, item: PendingBranch, position: int, start: int, inner: bool) -> Iterator[PendingBranch]:
         """Yield the option unless this event violates its absence; it may then still take events of the same time."""
         if item.broken is not None or not self.violated(item.wait, position, start, inner):
             yield item
         elif self.strictly_later:
             yield replace(item, broken=self.events[position].time)
 
-    def _may_take(self, item: Waiting, position: int) -> bool:
+    def _may_take(self, item: PendingBranch, position: int) -> bool:
         """Return True if this option may take this event; all earlier events have been processed."""
         return self.live(item.wait, item.thread, position, 0, True) and self.fits(item.wait, position)
 
@@ -269,9 +269,9 @@ class Machine:
         """Close the windows that end before ``now``; all events before it have been processed."""
         out: list[ListItem] = []
         for item in items:
-            if isinstance(item, Waiting) and item.broken is not None and item.broken < now:
+            if isinstance(item, PendingBranch) and item.broken is not None and item.broken < now:
                 continue
-            if isinstance(item, Waiting) and item.closing is not None and item.closing < now:
+            if isinstance(item, PendingBranch) and item.closing is not None and item.closing < now:
                 out.append(GivenUp(item.thread, item.closing))
             elif isinstance(item, Pending) and item.end < now:
                 out.append(Complete(item.thread, item.end))
@@ -283,7 +283,7 @@ class Machine:
         """Time out options with a count window that is exhausted after ``count`` events."""
         out: list[ListItem] = []
         for item in items:
-            if isinstance(item, Waiting) and any(count - first >= n for n, first in item.limits):
+            if isinstance(item, PendingBranch) and any(count - first >= n for n, first in item.limits):
                 if item.broken is None:
                     out.append(GivenUp(item.thread, self.events[count - 1].time))
             else:
@@ -306,12 +306,12 @@ class Machine:
                     self.resume = self._resume(self.out[-1], attempt.start)
             self.attempts.pop(0)
 
-    def _decide(self, attempt: Attempt) -> bool:
+    def _decide(self, attempt: SearchRun) -> bool:
         """Emit decided matches; return True if the run is over."""
         blocked: set[tuple[int, ...]] = set()
         is_open = False
         for item in attempt.items:
-            if isinstance(item, (Waiting, Pending)):
+            if isinstance(item, (PendingBranch, Pending)):
                 is_open = True
                 if self.one:
                     return False
@@ -375,11 +375,11 @@ class Machine:
                 return True
         return False
 
-    def options(self, thread: Thread) -> Iterator[Wait | Done]:
+    def options(self, thread: Thread) -> Iterator[Wait | AcceptedThread]:
         """Yield the next options of the thread in order of preference, without duplicates."""
         yield from self._follow(thread, set())
 
-    def _follow(self, thread: Thread, seen: set[object]) -> Iterator[Wait | Done]:
+    def _follow(self, thread: Thread, seen: set[object]) -> Iterator[Wait | AcceptedThread]:
         """Follow instructions that need no event. The key has all fields that may change on the way."""
         key = (
             thread.pc, thread.registers, thread.hop, thread.together, thread.clock, thread.barrier, thread.watches,
@@ -394,7 +394,7 @@ class Machine:
             case p.TakeEvent():
                 yield Wait(instruction.step, after)
             case p.AcceptMatch():
-                yield Done(thread)
+                yield AcceptedThread(thread)
             case p.SetHop():
                 yield from self._follow(after._replace(hop=instruction.hop, together=False), seen)
             case p.Split():
@@ -419,7 +419,7 @@ class Machine:
                 yield from self._follow(thread._replace(pc=instruction.target, registers=registers), seen)
             case p.AllEnter():
                 watches = tuple(
-                    Watched(b, thread.last, self._since(thread), None, len(thread.zones), instruction.register)
+                    WatchedProgram(b, thread.last, self._since(thread), None, len(thread.zones), instruction.register)
                     for b in instruction.barred
                 )
                 registers = thread.set(instruction.register, (0, 0, len(thread.taken)))
@@ -440,7 +440,7 @@ class Machine:
                 if closed is not None:
                     yield from self._follow(closed, seen)
 
-    def _turn(self, thread: Thread, turn: p.LoopTurn, seen: set[object]) -> Iterator[Wait | Done]:
+    def _turn(self, thread: Thread, turn: p.LoopTurn, seen: set[object]) -> Iterator[Wait | AcceptedThread]:
         rounds, mark, entered = thread.registers[turn.register]
         idle = rounds > 0 and len(thread.taken) == mark
         leave = (idle or rounds >= turn.low) and all(self.check(guard, thread) for guard in turn.guards)
@@ -464,7 +464,7 @@ class Machine:
         for way in reversed(ways) if turn.reluctant else ways:
             yield from self._follow(way, seen)
 
-    def _any_order(self, thread: Thread, turn: p.AllTurn, seen: set[object]) -> Iterator[Wait | Done]:
+    def _any_order(self, thread: Thread, turn: p.AllTurn, seen: set[object]) -> Iterator[Wait | AcceptedThread]:
         done, _, entered = thread.registers[turn.register]
         first = len(thread.taken) == entered
         if done == (1 << len(turn.members)) - 1:
@@ -481,7 +481,7 @@ class Machine:
 
     def _watch(self, thread: Thread, watch: p.WatchFor) -> Thread:
         until = None if watch.duration is None else thread.clock + watch.duration
-        watched = Watched(watch.program, thread.last, self._since(thread), until, len(thread.zones))
+        watched = WatchedProgram(watch.program, thread.last, self._since(thread), until, len(thread.zones))
         thread = thread._replace(watches=(*thread.watches, watched))
         return thread if until is None else thread._replace(clock=until, barrier=until)
 
@@ -620,7 +620,7 @@ class Machine:
             for w in option.path.watches
         )
 
-    def _from(self, watch: Watched, position: int) -> int:
+    def _from(self, watch: WatchedProgram, position: int) -> int:
         """Return the first position to search: only the event itself can complete a single-step program."""
         single = len(self.plan.programs[watch.program].instructions) == 2
         return position if single and position > watch.position else watch.position + 1
@@ -635,7 +635,7 @@ class Machine:
             if start in mine or (since is not None and self.events[start].time <= since):
                 continue
             for option in self.options(seed):
-                if isinstance(option, Done) or not self.fits(option, start):
+                if isinstance(option, AcceptedThread) or not self.fits(option, start):
                     continue
                 thread = self.take(option, start)
                 if thread is not None and self._completes(thread, start, high):

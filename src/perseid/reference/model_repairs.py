@@ -15,7 +15,7 @@ from perseid.reference.models import evaluate_all
 from perseid.semantics.graphs import Graph
 from perseid.semantics.model_changes import applied
 from perseid.semantics.model_queries import Match, Queries
-from perseid.semantics.model_repair import Aims, Fact, Fix, Step, asked_by, facts, said
+from perseid.semantics.model_repair import Aims, Fact, Fix, RepairStep, asked_by, facts, said
 from perseid.semantics.model_values import ordered
 
 
@@ -24,7 +24,7 @@ def fixes_by_hand(queries: Queries, repairs: Iterable[r.Repair], graph: Graph, a
     world = World(queries, tuple(repairs), aims)
     best: dict[frozenset[Fact], Fix] = {}
 
-    def walk(at: Graph, steps: tuple[Step, ...], cost: Decimal) -> None:
+    def walk(at: Graph, steps: tuple[RepairStep, ...], cost: Decimal) -> None:
         for step, after in world.steps(at):
             if not aims.allows(len(steps) + 1, cost + step.cost):
                 continue
@@ -45,7 +45,7 @@ def fixes_by_hand(queries: Queries, repairs: Iterable[r.Repair], graph: Graph, a
 def climbed_by_hand(queries: Queries, repairs: Iterable[r.Repair], graph: Graph, aims: Aims) -> list[Fix]:
     """Hill climbing: take the step with the fewest objective matches (soft ones break ties) while it improves."""
     world = World(queries, tuple(repairs), aims)
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RepairStep, ...] = ()
     cost = Decimal(0)
     now = world.judge(graph)
     while now[0]:
@@ -68,7 +68,7 @@ class World:
     repairs: tuple[r.Repair, ...]
     aims: Aims
 
-    def steps(self, graph: Graph) -> Iterator[tuple[Step, Graph]]:
+    def steps(self, graph: Graph) -> Iterator[tuple[RepairStep, Graph]]:
         matches = self._matches(graph)
         for repair in self.repairs:
             for match in ordered(matches[repair.query]):
@@ -77,7 +77,7 @@ class World:
                 done, refused = applied(after, changes)
                 if refused or any(self._matches(after)[name] for name in self.aims.never):
                     continue
-                yield Step(repair.name, match, changes, repair.cost, said(repair, match, done)), after
+                yield RepairStep(repair.name, match, changes, repair.cost, said(repair, match, done)), after
 
     def judge(self, graph: Graph) -> tuple[int, int]:
         """Return the number of matches of the hard and of the soft objectives."""

@@ -15,8 +15,8 @@ from typing import TypeAlias
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
 from perseid.semantics.evaluate import evaluate, truth
-from perseid.semantics.graphs import Change, Done, Element, Graph, Happening, canonical, same
-from perseid.semantics.model_changes import QueryChange, Told, applied, told_apart, touched
+from perseid.semantics.graphs import AppliedChange, Change, Element, Graph, Happening, canonical, same
+from perseid.semantics.model_changes import QueryChange, TransactionEffects, applied, told_apart, touched
 from perseid.semantics.model_queries import Match, Moving, Queries
 from perseid.semantics.model_values import (
     RowScope,
@@ -45,18 +45,18 @@ class Recomputed:
         self.graph = Graph(self.queries.kinds)
         self.matches = {name: set() for name in self.queries.queries}
 
-    def transact(self, time: int, changes: Iterable[Change | Happening]) -> Told:
+    def transact(self, time: int, changes: Iterable[Change | Happening]) -> TransactionEffects:
         """Apply all changes of one point in time, in order."""
         asked, happened = told_apart(changes)
         if happened and not asked:
-            return Told([], [], [], happened)
+            return TransactionEffects([], [], [], happened)
         done, refused = applied(self.graph, asked)
         self._remember(time, done)
         before = self.matches
         self.matches = evaluate_all(self.queries, self.graph, self._moving(time))
-        return Told(done, list(self._changes(before, touched(done))), refused, happened)
+        return TransactionEffects(done, list(self._changes(before, touched(done))), refused, happened)
 
-    def _remember(self, time: int, done: Sequence[Done]) -> None:
+    def _remember(self, time: int, done: Sequence[AppliedChange]) -> None:
         for one in done:
             if one.action == "set":
                 past = self.history.setdefault((one.element, str(one.attribute)), [])
@@ -97,20 +97,20 @@ class Recomputed:
 def evaluate_all(queries: Queries, graph: Graph, moving: Callable[[Element, Moving], Value]) -> dict[str, set[Match]]:
     """Return the matches of every query."""
     found: dict[str, set[Match]] = {}
-    reader = _Reader(queries, graph, moving, found)
+    reader = _ModelReader(queries, graph, moving, found)
     for name, query in queries.queries.items():
         found[name] = reader.matches(query)
     return found
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ModelReader:
     queries: Queries
     graph: Graph
     moving: Callable[[Element, Moving], Value]
     found: dict[str, set[Match]]
 
-    def matches(self, query: m.Query) -> set[Match]:
+    def matches(self, query: m.QueryDefinition) -> set[Match]:
         if isinstance(query.ways, m.Components):
             return self._components(query.ways)
         rows: dict[Match, Row] = {}
@@ -145,7 +145,7 @@ class _Reader:
         inside = self._joined(no.constraints, [row])
         return any(no.where is None or truth(self._value(no.where, one)) for one in inside)
 
-    def _relation(self, constraint: m.IsNode | m.Walk | m.Call) -> tuple[tuple[str, ...], set[Match]]:
+    def _relation(self, constraint: m.IsNode | m.Walk | m.QueryCall) -> tuple[tuple[str, ...], set[Match]]:
         match constraint:
             case m.IsNode():
                 is_a = self.graph.kinds.is_a
@@ -153,7 +153,7 @@ class _Reader:
             case m.Walk():
                 edges: set[Match] = set(self.graph.edges(constraint.edge))
                 return (constraint.source, constraint.target), self._walks(edges, constraint.low, constraint.high)
-            case m.Call():
+            case m.QueryCall():
                 matches = self.found[constraint.query]
                 if (constraint.low, constraint.high) != (1, 1):
                     matches = self._walks(matches, constraint.low, constraint.high)

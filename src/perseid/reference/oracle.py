@@ -33,15 +33,15 @@ from perseid.reference.paths import (
     Accept,
     Close,
     Found,
+    NegationWatch,
     Open,
     Option,
     Outcome,
     Path,
+    RepetitionState,
     Rest,
-    Round,
     Stuck,
     Todo,
-    Watch,
 )
 from perseid.semantics import core as c
 from perseid.semantics.contexts import END_OF_TIME, contextual_matches
@@ -293,7 +293,7 @@ class Judge:
         todo = path.todo
         while todo is not None:
             task, todo = todo
-            if isinstance(task, Round):
+            if isinstance(task, RepetitionState):
                 done = task.count - 1  # The current iteration is not done.
                 enough = done if task.loop.high is not None else min(done, max(task.loop.low, 1))
                 counts.append((task.loop.id, enough))
@@ -325,7 +325,7 @@ class Judge:
                     yield from self.options(path._replace(todo=(branch, rest)))
             case c.All():
                 watches = tuple(
-                    Watch(b, path.last, self._since(path), None, len(path.zones), task.id) for b in task.barred
+                    NegationWatch(b, path.last, self._since(path), None, len(path.zones), task.id) for b in task.barred
                 )
                 members = tuple(range(len(task.members)))
                 yield from self.options(
@@ -334,8 +334,10 @@ class Judge:
             case Rest():
                 yield from self._conjunction(path, task, rest)
             case c.Loop():
-                yield from self.options(path._replace(todo=(Round(task, 0, len(path.taken), len(path.taken)), rest)))
-            case Round():
+                yield from self.options(
+                    path._replace(todo=(RepetitionState(task, 0, len(path.taken), len(path.taken)), rest))
+                )
+            case RepetitionState():
                 yield from self._repetition(path, task, rest)
             case c.Absent():
                 yield from self.options(self._watch(path._replace(todo=rest), task))
@@ -363,7 +365,7 @@ class Judge:
             else:
                 yield from self.options(path._replace(todo=todo, hop=whole.hop, together=True))
 
-    def _repetition(self, path: Path, task: Round, rest: Todo) -> Iterator[Option | Accept]:
+    def _repetition(self, path: Path, task: RepetitionState, rest: Todo) -> Iterator[Option | Accept]:
         loop, count = task.loop, task.count
         idle = count > 0 and len(path.taken) == task.mark
         again = not idle and (loop.high is None or count < loop.high) and not self._over(path, task)
@@ -375,7 +377,7 @@ class Judge:
                 left = path._replace(todo=rest, untils=(), spare=False) if idle else path._replace(todo=rest)
                 yield from self.options(left)
             elif way == "again" and again:
-                todo = (loop.body, (Round(loop, count + 1, len(path.taken), task.entered), rest))
+                todo = (loop.body, (RepetitionState(loop, count + 1, len(path.taken), task.entered), rest))
                 fresh = {s: p for s, p in path.current.items() if s not in loop.inside}
                 spare = (loop.reluctant and leave) or (path.spare and len(path.taken) == task.entered)
                 path_again = path._replace(todo=todo, current=fresh, spare=spare)
@@ -384,7 +386,7 @@ class Judge:
                     path_again = path_again._replace(hop=loop.hop, together=False, untils=untils)
                 yield from self.options(path_again)
 
-    def _over(self, path: Path, task: Round) -> bool:
+    def _over(self, path: Path, task: RepetitionState) -> bool:
         """Return True if the stop event has occurred since the repetition's first event."""
         if task.loop.until is None or len(path.taken) == task.entered:
             return False
@@ -393,7 +395,7 @@ class Judge:
 
     def _watch(self, path: Path, absent: c.Absent) -> Path:
         until = None if absent.duration is None else path.clock + absent.duration
-        watch = Watch(absent.body, path.last, self._since(path), until, len(path.zones))
+        watch = NegationWatch(absent.body, path.last, self._since(path), until, len(path.zones))
         path = path._replace(watches=(*path.watches, watch))
         return path if until is None else path._replace(clock=until, barrier=until)
 

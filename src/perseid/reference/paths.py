@@ -10,12 +10,12 @@ from typing import NamedTuple, TypeAlias
 from perseid.lang.ast import Contiguity
 from perseid.semantics import core as c
 
-Todo: TypeAlias = "tuple[c.Core | c.Hop | Round | Rest | Close, Todo] | None"
+Todo: TypeAlias = "tuple[c.Core | c.Hop | RepetitionState | Rest | Close, Todo] | None"
 """Rest of the pattern: a linked list of core elements and the markers below."""
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class RepetitionState:
     """A repetition after ``count`` iterations.
 
     ``entered`` is the number of events taken at its start, ``mark`` the number at the start of its last iteration.
@@ -42,7 +42,7 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class NegationWatch:
     """An active absence: no match of ``body`` after ``position`` (and after the time ``since``)."""
 
     body: c.Core
@@ -72,7 +72,7 @@ class Path(NamedTuple):
     """Time of the last event, or the end of a timed absence after it."""
     barrier: int | None = None
     """End of a timed absence: the next event must be later."""
-    watches: tuple[Watch, ...] = ()
+    watches: tuple[NegationWatch, ...] = ()
     zones: tuple[tuple[c.Zone, int | None], ...] = ()
     untils: tuple[int, ...] = ()
     """Stop conditions of the repetition of which the next iteration would begin here."""

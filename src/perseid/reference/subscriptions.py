@@ -16,11 +16,11 @@ from itertools import product
 from typing import TypeAlias
 
 from perseid.lang import tree_patterns as tp
-from perseid.lang.subscriptions import Block, Relation, Subscription
-from perseid.semantics.documents import Attribute, Element, Found, node_numbers
+from perseid.lang.subscriptions import Block, Subscription, TemporalRelation
+from perseid.semantics.documents import Element, Found, XmlAttribute, node_numbers
 from perseid.semantics.subscription_nodes import compare_numbers, holds, names_at, root_of, variables_in_runs
 from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, below, kept, normal_forms, step_at, steps_of
-from perseid.semantics.trees import Place, Reading, known_prefixes
+from perseid.semantics.trees import DocumentEvaluation, TreeLocation, known_prefixes
 from perseid.semantics.writing import result_of
 
 Embedding: TypeAlias = Mapping[Node, Found]
@@ -123,7 +123,7 @@ def _of_one(
 def in_time(related: Related, left: int, right: int) -> bool:
     """Return True if the times of two documents satisfy the subscription."""
     apart = right - left
-    if related.relation is Relation.JOIN:
+    if related.relation is TemporalRelation.JOIN:
         apart = abs(apart)
     elif apart <= 0:
         return False
@@ -135,7 +135,7 @@ def _named(block: Block, side: int, way: Embedding, namespaces: Mapping[str, str
     for node, found in way.items():
         yield from ((name, found) for name in names_at(block, side, node))
         if isinstance(found, Element):
-            reading = Reading(found, known_prefixes(block.tree, namespaces), block.tree)
+            reading = DocumentEvaluation(found, known_prefixes(block.tree, namespaces), block.tree)
             yield from variables_in_runs(reading, step_at(root_of(block), node), found)
 
 
@@ -151,15 +151,15 @@ def _embeddings(
     if document.stream != block.stream:
         return
     known = known_prefixes(block.tree, namespaces)
-    reading = Reading(document.root, known, block.tree)
+    reading = DocumentEvaluation(document.root, known, block.tree)
     conditions = [one for one in related.conditions if one.side == side]
-    for found in _below(reading, root_of(block), (), Place((document.root,)), asked):
+    for found in _below(reading, root_of(block), (), TreeLocation((document.root,)), asked):
         if all(holds(one.op, one.value, found[one.node].text) for one in conditions):
             yield found
 
 
 def _below(
-    reading: Reading, step: tp.TreeNode, node: Node, place: Place, asked: set[Node]
+    reading: DocumentEvaluation, step: tp.TreeNode, node: Node, place: TreeLocation, asked: set[Node]
 ) -> Iterator[dict[Node, Found]]:
     """Yield every embedding of a step, and of the queried nodes below it, at a place."""
     branches = {there: one for there, one in below(node, step) if any(a[: len(there)] == there for a in asked)}
@@ -169,13 +169,13 @@ def _below(
         step.axis, step.test, step.is_attribute, None, (), step.siblings, None if (*node, -1) in branches else step.next
     )
     for found in reading.candidates(step, place):
-        if isinstance(found, Attribute):
+        if isinstance(found, XmlAttribute):
             yield {node: found}
             continue
         if reading.node(demanded, found, None) is None:
             continue
         if any(reading.predicate(one, step, found) is None for one in demands):
             continue
-        inner = [list(_below(reading, one, there, Place.below(found), asked)) for there, one in branches.items()]
+        inner = [list(_below(reading, one, there, TreeLocation.below(found), asked)) for there, one in branches.items()]
         for chosen in product(*inner):
             yield {node: found, **{k: v for part in chosen for k, v in part.items()}}

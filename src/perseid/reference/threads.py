@@ -17,7 +17,7 @@ CLEAR: Register = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedProgram:
     """A program that must not match after ``position`` and ``since``, until a time or the next event."""
 
     program: int
@@ -51,7 +51,7 @@ class Thread(NamedTuple):
     unified: Mapping[str, object] = MappingProxyType({})
     clock: int = 0
     barrier: int | None = None
-    watches: tuple[Watched, ...] = ()
+    watches: tuple[WatchedProgram, ...] = ()
     zones: tuple[OpenZone, ...] = ()
     untils: tuple[int, ...] = ()
     combination: tuple[int, ...] = ()
@@ -82,14 +82,14 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class AcceptedThread:
     """A thread at ``AcceptMatch``."""
 
     path: Thread
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Waiting:
+class PendingBranch:
     """An option of ``thread``, which has just taken an event; ``broken`` is the time its absence was violated."""
 
     thread: Thread
@@ -121,11 +121,11 @@ class GivenUp:
     end: int
 
 
-ListItem: TypeAlias = Waiting | Pending | Complete | GivenUp
+ListItem: TypeAlias = PendingBranch | Pending | Complete | GivenUp
 
 
 @dataclass(slots=True, eq=False)
-class Attempt:
+class SearchRun:
     start: int
     items: list[ListItem]
     emitted: set[tuple[int, ...]] = field(default_factory=set)

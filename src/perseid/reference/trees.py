@@ -1,7 +1,7 @@
 """Reference semantics of tree patterns, by exhaustive search.
 
 This is the specification of regular tree patterns (CEDMFT), described in docs/semantics.md, as ``oracle`` is that of
-sequences. The evaluation is :class:`perseid.semantics.trees.Reading`, which subscriptions use for their output too.
+sequences. The evaluation is :class:`perseid.semantics.trees.DocumentEvaluation`, which subscriptions use for their output too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from perseid.lang import tree_patterns as tp
 from perseid.semantics.documents import Element
-from perseid.semantics.trees import Place, Reading, Results, known_prefixes
+from perseid.semantics.trees import DocumentEvaluation, Results, TreeLocation, known_prefixes
 
 
 def find_trees(pattern: tp.TreePattern, root: Element, namespaces: Mapping[str, str] | None = None) -> Results | None:
@@ -19,4 +19,4 @@ def find_trees(pattern: tp.TreePattern, root: Element, namespaces: Mapping[str, 
     ``namespaces`` maps prefixes to URIs; the empty prefix applies to names without one.
     """
     known = known_prefixes(pattern, namespaces or {})
-    return Reading(root, known, pattern).expression(pattern.root, Place((root,)))
+    return DocumentEvaluation(root, known, pattern).expression(pattern.root, TreeLocation((root,)))

@@ -64,7 +64,7 @@ def literal_of(value: object) -> ex.Literal:
     )
 
 
-def bind(pattern: ast.Pattern, values: Mapping[str, object] | None = None) -> ast.Pattern:
+def bind(pattern: ast.PatternDefinition, values: Mapping[str, object] | None = None) -> ast.PatternDefinition:
     """Replace the parameters of a pattern by values or defaults; raise if one has neither."""
     values = dict(values or {})
     declared = {p.name: p for p in pattern.parameters}
@@ -86,11 +86,11 @@ def bind(pattern: ast.Pattern, values: Mapping[str, object] | None = None) -> as
                 hint=f"Give it at use: .bind({name}=…).",
             )
     check_declared(pattern)
-    substituted = cast(ast.Pattern, _substitute(pattern, bound))
+    substituted = cast(ast.PatternDefinition, _substitute(pattern, bound))
     return replace(substituted, parameters=())
 
 
-def check_declared(pattern: ast.Pattern) -> None:
+def check_declared(pattern: ast.PatternDefinition) -> None:
     """Raise if a ``:name`` is not declared in the head of the pattern; warn about declared names without a use."""
     declared = {p.name for p in pattern.parameters}
     for param in _params(pattern):
@@ -120,7 +120,7 @@ def _params(node: object) -> list[ex.Param]:
     return []
 
 
-def _value(pattern: ast.Pattern, parameter: ast.Parameter, value: object) -> tuple[ex.Literal, ...]:
+def _value(pattern: ast.PatternDefinition, parameter: ast.Parameter, value: object) -> tuple[ex.Literal, ...]:
     is_list = parameter.type.startswith(("list of ", "array<"))
     if is_list != isinstance(value, (list, tuple, set, frozenset)):
         raise BindingError(

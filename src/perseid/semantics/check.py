@@ -40,18 +40,20 @@ _MAX_CHAIN = 100
 _NOTHING = MatchScope(frozenset(), Bindings())
 
 
-def check(file_or_pattern: ast.PatternFile | ast.Pattern, schema: t.EventSchema | None = None) -> list[c.CorePattern]:
+def check(
+    file_or_pattern: ast.PatternFile | ast.PatternDefinition, schema: t.EventSchema | None = None
+) -> list[c.CorePattern]:
     """Validate patterns and return their core forms, in source order.
 
     Parameters take their defaults. Without a default, a value parameter stays a parameter, and a duration parameter is
     replaced by a placeholder that passes every check: such a core can be inspected but not run.
     """
-    patterns = (file_or_pattern,) if isinstance(file_or_pattern, ast.Pattern) else file_or_pattern.patterns
+    patterns = (file_or_pattern,) if isinstance(file_or_pattern, ast.PatternDefinition) else file_or_pattern.patterns
     checker = _Checker(patterns, schema)
     return [checker.core(pattern.name) for pattern in patterns]
 
 
-def parameter_types(pattern: ast.Pattern) -> dict[str, t.Type]:
+def parameter_types(pattern: ast.PatternDefinition) -> dict[str, t.Type]:
     """Return the declared types; raise if one is unknown, declared twice, or does not fit its default."""
     found: dict[str, t.Type] = {}
     for parameter in pattern.parameters:
@@ -181,7 +183,7 @@ def _with_values(node: object, defaults: Mapping[str, ex.Literal]) -> Any:
 
 
 class _Checker:
-    def __init__(self, patterns: Iterable[ast.Pattern], schema: t.EventSchema | None) -> None:
+    def __init__(self, patterns: Iterable[ast.PatternDefinition], schema: t.EventSchema | None) -> None:
         self.schema = schema
         self.patterns = {pattern.name: pattern for pattern in patterns}
         self.done: dict[str, c.CorePattern] = {}
@@ -200,7 +202,7 @@ class _Checker:
             self.trail.pop()
         return self.done[name]
 
-    def _check(self, pattern: ast.Pattern) -> c.CorePattern:
+    def _check(self, pattern: ast.PatternDefinition) -> c.CorePattern:
         check_declared(pattern)
         types = parameter_types(pattern)
         _check_uses(replace(pattern, parameters=()), types)
@@ -257,7 +259,7 @@ class _Checker:
         self.core(name)
         return self.outputs[name]
 
-    def _check_bare(self, pattern: ast.Pattern) -> None:
+    def _check_bare(self, pattern: ast.PatternDefinition) -> None:
         """Reject a bare column in ``where`` or ``return`` over several steps, by the columns of each in the schema."""
         steps = list(ast.steps(pattern.match))
         columns = [self._columns(s.kind, _head(s.span, _kind(s))) for s in steps]
@@ -292,7 +294,7 @@ class _Checker:
                     hint=f"The steps are {_listing([_title(s) for s, _ in positive])}.",
                 )
 
-    def _check_types(self, core: c.CorePattern, pattern: ast.Pattern, params: Mapping[str, t.Type]) -> None:
+    def _check_types(self, core: c.CorePattern, pattern: ast.PatternDefinition, params: Mapping[str, t.Type]) -> None:
         columns = [self._columns(step.kind, step.span) for step in core.steps]
         unified = _unified(core, columns)
         everywhere = _Names(core, columns, unified, params)

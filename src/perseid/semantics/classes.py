@@ -58,7 +58,7 @@ class Reg:
 
 
 @dataclass(frozen=True)
-class Project:
+class IndependentProject:
     """Independent project: true for some value of a variable."""
 
     variable: str
@@ -73,7 +73,7 @@ class Then:
     step: int
 
 
-SafePlan = Reg | Project | Then
+SafePlan = Reg | IndependentProject | Then
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ def _plan(
     for variable in free:
         if _dependent(pattern, streams, steps, variable) is None:
             plan, failed = _plan(pattern, streams, items, env | {variable})
-            return (None if plan is None else Project(variable, plan)), failed
+            return (None if plan is None else IndependentProject(variable, plan)), failed
     last = items[-1]
     if len(items) < 2:
         return None, f"a binding of {free[0]} meets itself again"
@@ -373,7 +373,7 @@ def shown(plan: SafePlan, pattern: c.CorePattern) -> str:
         case Reg():
             named = "; ".join(_called(pattern, number) for number in plan.steps)
             return f"reg({named})"
-        case Project():
+        case IndependentProject():
             return f"π-{plan.variable}({shown(plan.plan, pattern)})"
         case Then():
             return f"seq({shown(plan.plan, pattern)}, {_called(pattern, plan.step)})"

@@ -50,7 +50,7 @@ class Element:
 
 
 @dataclass(frozen=True)
-class Attribute:
+class XmlAttribute:
     """One attribute of an element."""
 
     owner: Element
@@ -61,7 +61,7 @@ class Attribute:
         return self.owner.attributes[self.name]
 
 
-Found: TypeAlias = Element | Attribute
+Found: TypeAlias = Element | XmlAttribute
 ATTRIBUTE_BITS = 14
 """Low bits of a node number that hold the attribute index."""
 
@@ -72,5 +72,5 @@ def node_numbers(root: Element) -> dict[Found, int]:
     for number, element in enumerate(root.walk(), 1):
         found[element] = number << ATTRIBUTE_BITS
         for place, name in enumerate(element.attributes, 1):
-            found[Attribute(element, name)] = (number << ATTRIBUTE_BITS) + place
+            found[XmlAttribute(element, name)] = (number << ATTRIBUTE_BITS) + place
     return found

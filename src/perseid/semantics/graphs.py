@@ -59,7 +59,7 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class AppliedChange:
     """One applied elementary change: an event for steps such as ``change set Host.cpu``."""
 
     action: Action
@@ -143,7 +143,7 @@ class Graph:
     forth: dict[str, dict[Element, set[Element]]] = field(default_factory=dict)
     back: dict[str, dict[Element, set[Element]]] = field(default_factory=dict)
 
-    def apply(self, change: Change) -> list[Done]:
+    def apply(self, change: Change) -> list[AppliedChange]:
         """Apply a change; return its elementary changes in order, or raise :class:`ChangeError`."""
         match change.action:
             case "create":
@@ -177,26 +177,26 @@ class Graph:
 
     # the five changes
 
-    def _create(self, change: Change) -> list[Done]:
+    def _create(self, change: Change) -> list[AppliedChange]:
         if change.element is None:
             raise ChangeError("A node without a name cannot be created.")
         if change.element in self.nodes:
             raise ChangeError(f"{change.element!r} is there already, as {self.nodes[change.element]}.")
         kind = self.kinds.creatable(change.kind)
         self.nodes[change.element] = kind
-        return [Done("create", change.element, kind)]
+        return [AppliedChange("create", change.element, kind)]
 
-    def _delete(self, change: Change) -> list[Done]:
+    def _delete(self, change: Change) -> list[AppliedChange]:
         kind = self._kind_of(change.element)
-        gone = [Done("unlink", *ends) for ends in self._edges_at(change.element)]
+        gone = [AppliedChange("unlink", *ends) for ends in self._edges_at(change.element)]
         for done in gone:
             self._cut(done.kind, done.element, done.target)
         for attribute in self.kinds.attributes(kind):
             self.values.pop((change.element, attribute), None)
         del self.nodes[change.element]
-        return [*gone, Done("delete", change.element, kind)]
+        return [*gone, AppliedChange("delete", change.element, kind)]
 
-    def _set(self, change: Change) -> list[Done]:
+    def _set(self, change: Change) -> list[AppliedChange]:
         kind = self._kind_of(change.element)
         type_ = self.kinds.attribute_type(kind, change.attribute)
         new = _read_value(change.value, type_)
@@ -208,9 +208,9 @@ class Graph:
             self.values.pop(place, None)
         else:
             self.values[place] = new
-        return [Done("set", change.element, kind, change.attribute, old, new)]
+        return [AppliedChange("set", change.element, kind, change.attribute, old, new)]
 
-    def _link(self, change: Change) -> list[Done]:
+    def _link(self, change: Change) -> list[AppliedChange]:
         edge = self.kinds.edge(change.kind)
         for end, wanted in ((change.element, edge.source), (change.target, edge.target)):
             if not self.kinds.is_a(self._kind_of(end), wanted):
@@ -223,14 +223,14 @@ class Graph:
         assert change.target is not None
         targets.add(change.target)
         self.back.setdefault(edge.name, {}).setdefault(change.target, set()).add(change.element)
-        return [Done("link", change.element, edge.name, target=change.target)]
+        return [AppliedChange("link", change.element, edge.name, target=change.target)]
 
-    def _unlink(self, change: Change) -> list[Done]:
+    def _unlink(self, change: Change) -> list[AppliedChange]:
         edge = self.kinds.edge(change.kind).name
         if change.target is None or not self.has_edge(edge, change.element, change.target):
             raise ChangeError(f"There is no {change.element!r} -{edge}-> {change.target!r} to take away.")
         self._cut(edge, change.element, change.target)
-        return [Done("unlink", change.element, edge, target=change.target)]
+        return [AppliedChange("unlink", change.element, edge, target=change.target)]
 
     def _kind_of(self, element: Element | None) -> str:
         if element not in self.nodes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from perseid.errors import LimitError, PatternError, Place, UnknownNameError, nearest
 from perseid.lang.limits import MAX_DEPTH
-from perseid.lang.models import EdgeType, Metamodel, NodeType
+from perseid.lang.models import EdgeType, MetamodelDefinition, NodeType
 from perseid.semantics import types as t
 
 
@@ -14,7 +14,7 @@ from perseid.semantics import types as t
 class Kinds:
     """A checked metamodel."""
 
-    metamodel: Metamodel
+    metamodel: MetamodelDefinition
     nodes: dict[str, NodeType] = field(default_factory=dict)
     edges: dict[str, EdgeType] = field(default_factory=dict)
     above: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Kinds:
         return carried[attribute]
 
 
-def kinds_of(metamodel: Metamodel) -> Kinds:
+def kinds_of(metamodel: MetamodelDefinition) -> Kinds:
     """Check a metamodel: unique names, existing types, no cycles in the hierarchy."""
     kinds = Kinds(metamodel)
     for node in metamodel.nodes:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from perseid.errors import PerseidError
-from perseid.semantics.graphs import Change, Done, Element, Graph, Happening, same
+from perseid.semantics.graphs import AppliedChange, Change, Element, Graph, Happening, same
 from perseid.semantics.model_queries import Match
 from perseid.semantics.model_values import order_key
 from perseid.semantics.values import Value
@@ -27,10 +27,10 @@ class QueryChange:
 
 
 @dataclass(slots=True)
-class Told:
+class TransactionEffects:
     """Effects of one transaction: elementary changes, query changes, rejected changes, and events without a change."""
 
-    done: list[Done]
+    done: list[AppliedChange]
     changes: list[QueryChange]
     refused: list[tuple[Change, str]]
     happened: list[Happening] = field(default_factory=list)
@@ -46,9 +46,9 @@ def told_apart(changes: Iterable[Change | Happening]) -> tuple[list[Change], lis
     return [one for one in whole if isinstance(one, Change)] if happened else whole, happened  # type: ignore[return-value]
 
 
-def applied(graph: Graph, changes: Iterable[Change]) -> tuple[list[Done], list[tuple[Change, str]]]:
+def applied(graph: Graph, changes: Iterable[Change]) -> tuple[list[AppliedChange], list[tuple[Change, str]]]:
     """Apply every valid change; return the elementary changes, and the rejected ones with the reason."""
-    done: list[Done] = []
+    done: list[AppliedChange] = []
     refused: list[tuple[Change, str]] = []
     for change in _settle_ties(graph, changes):
         try:
@@ -76,7 +76,7 @@ def _by_value(graph: Graph, run: list[Change]) -> list[Change]:
     return run if len(run) < 2 else sorted(run, key=lambda change: order_key(graph.value_given(change)))
 
 
-def touched(done: Iterable[Done]) -> set[Element]:
+def touched(done: Iterable[AppliedChange]) -> set[Element]:
     """Return the nodes that changed: a new attribute value, or an edge at them was added or removed.
 
     A node deleted and created again under its name is a different node, and so has changed.

@@ -62,7 +62,7 @@ class Queries:
     """A checked set of queries over one metamodel, each after those it calls."""
 
     kinds: Kinds
-    queries: dict[str, m.Query]
+    queries: dict[str, m.QueryDefinition]
     sorts: dict[str, dict[str, Sort]]
     """Sort of each parameter of a query."""
     moving: dict[str, Moving]
@@ -84,7 +84,7 @@ class Queries:
         return lambda match: tuple(v.conform(x, types[i]) if i in types else x for i, x in enumerate(match))
 
 
-def check_queries(kinds: Kinds, queries: Iterable[m.Query]) -> Queries:
+def check_queries(kinds: Kinds, queries: Iterable[m.QueryDefinition]) -> Queries:
     """Check all queries of a set; raise an error with its span for the first that is wrong."""
     given = {query.name: query for query in queries}
     checked = Queries(kinds, {}, {}, {})
@@ -93,7 +93,7 @@ def check_queries(kinds: Kinds, queries: Iterable[m.Query]) -> Queries:
     return checked
 
 
-def _check(name: str, given: Mapping[str, m.Query], done: Queries, on_the_way: tuple[str, ...]) -> None:
+def _check(name: str, given: Mapping[str, m.QueryDefinition], done: Queries, on_the_way: tuple[str, ...]) -> None:
     if name in done.queries:
         return
     query = given[name]
@@ -128,7 +128,7 @@ def _check(name: str, given: Mapping[str, m.Query], done: Queries, on_the_way: t
     done.sorts[name] = sorts
 
 
-def _place_of(name: str, query: m.Query) -> Place | None:
+def _place_of(name: str, query: m.QueryDefinition) -> Place | None:
     """Return the span at which a query calls another one."""
     if isinstance(query.ways, m.Components):
         return query.ways.span
@@ -137,7 +137,7 @@ def _place_of(name: str, query: m.Query) -> Place | None:
 
 def bound(constraints: Iterable[m.Constraint], checked: Queries) -> dict[str, Sort]:
     """Return the sorts of the variables of constraints; variables of a negation are local to it."""
-    ways = _Ways(m.Query("", (), ()), checked)
+    ways = _Ways(m.QueryDefinition("", (), ()), checked)
     sorts: dict[str, Sort] = {}
     for constraint in constraints:
         if not isinstance(constraint, m.No):
@@ -145,7 +145,7 @@ def bound(constraints: Iterable[m.Constraint], checked: Queries) -> dict[str, So
     return sorts
 
 
-def _components(query: m.Query, asked: m.Components, done: Queries) -> dict[str, Sort]:
+def _components(query: m.QueryDefinition, asked: m.Components, done: Queries) -> dict[str, Sort]:
     edges = done.queries[asked.edges].parameters
     nodes = None if asked.nodes is None else done.queries[asked.nodes].parameters
     if len(edges) < 2 or len(query.parameters) != len(edges) or (nodes is not None and len(nodes) != len(edges) - 1):
@@ -179,12 +179,12 @@ def _components(query: m.Query, asked: m.Components, done: Queries) -> dict[str,
 class _Ways:
     """The alternatives of one query."""
 
-    def __init__(self, query: m.Query, done: Queries) -> None:
+    def __init__(self, query: m.QueryDefinition, done: Queries) -> None:
         self.query = query
         self.done = done
         self.fresh = count(1)
 
-    def check(self) -> tuple[m.Query, dict[str, Sort]]:
+    def check(self) -> tuple[m.QueryDefinition, dict[str, Sort]]:
         assert not isinstance(self.query.ways, m.Components)
         found = [self._way(way) for way in self.query.ways]
         sorts = {name: self._common(name, [s[name] for _, s in found]) for name in self.query.parameters}
@@ -256,7 +256,7 @@ class _Ways:
                     found.append(replace(c, variable=name(c.variable)))
                 case m.Walk():
                     found.append(replace(c, source=name(c.source), target=name(c.target)))
-                case m.Call():
+                case m.QueryCall():
                     found.append(replace(c, arguments=tuple(map(name, c.arguments))))
                 case m.No():
                     found.append(replace(c, constraints=self._named(c.constraints)))
@@ -264,7 +264,7 @@ class _Ways:
 
     # what constraints bind
 
-    def bind(self, constraint: m.IsNode | m.Walk | m.Call, sorts: dict[str, Sort]) -> None:
+    def bind(self, constraint: m.IsNode | m.Walk | m.QueryCall, sorts: dict[str, Sort]) -> None:
         kinds = self.done.kinds
         match constraint:
             case m.IsNode():
@@ -280,11 +280,11 @@ class _Ways:
                     # A walk of zero edges ends at its start, whatever its type.
                     known = kinds.above[type_] if constraint.low else frozenset[str]()
                     self._is(variable, ANode(known), sorts, constraint.span)
-            case m.Call():
+            case m.QueryCall():
                 for variable, sort in zip(constraint.arguments, self._parameters(constraint), strict=True):
                     self._is(variable, sort, sorts, constraint.span)
 
-    def _parameters(self, call: m.Call) -> list[Sort]:
+    def _parameters(self, call: m.QueryCall) -> list[Sort]:
         sorts = self.done.sorts[call.query]
         if len(sorts) != len(call.arguments):
             raise MeaningError(
@@ -333,10 +333,10 @@ class _Ways:
     def _define(self, definition: m.Definition, sorts: dict[str, Sort]) -> m.Definition:
         if isinstance(definition, m.Let):
             value = self._expression(definition.value, sorts)
-            sorts[definition.name] = AValue(infer(value, Names(self.done, sorts)))
+            sorts[definition.name] = AValue(infer(value, QueryNames(self.done, sorts)))
             return replace(definition, value=value)
         call = self._named((definition.call,))[0]
-        assert isinstance(call, m.Call)
+        assert isinstance(call, m.QueryCall)
         self.bind(call, dict(sorts))
         # Bind only the arguments of the call: a group then has one value, whichever row reads it.
         inside: dict[str, Sort] = {}
@@ -351,11 +351,11 @@ class _Ways:
         if value is None:
             return t.Integer()
         made = ex.Call(definition.function, (value,), span=value.span)
-        return infer(made, Names(self.done, inside))
+        return infer(made, QueryNames(self.done, inside))
 
     def _condition(self, condition: ex.Expr, sorts: dict[str, Sort]) -> ex.Expr:
         ready = self._expression(condition, sorts)
-        check_condition(ready, Names(self.done, sorts))
+        check_condition(ready, QueryNames(self.done, sorts))
         return ready
 
     def _expression(self, expr: ex.Expr, sorts: Mapping[str, Sort]) -> ex.Expr:
@@ -401,7 +401,7 @@ class _Ways:
         by = []
         for order in top.by:
             value = self._expression(order.value, sorts)
-            type_ = infer(value, Names(self.done, sorts))
+            type_ = infer(value, QueryNames(self.done, sorts))
             if not t.is_open(type_) and not t.is_orderable(type_):
                 raise TypeMismatchError("The top is of values that have an order.", span=order.value.span)
             by.append(replace(order, value=value))
@@ -413,7 +413,7 @@ def _differ(left: t.Type, right: t.Type) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class QueryNames:
     """Types of the names in an expression of a query."""
 
     done: Queries

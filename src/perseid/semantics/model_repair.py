@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from perseid.lang import rules as r
 from perseid.semantics import values as v
-from perseid.semantics.graphs import Change, Done, Element, Graph
+from perseid.semantics.graphs import AppliedChange, Change, Element, Graph
 from perseid.semantics.model_queries import Match
 from perseid.semantics.model_rules import effects_of
 
@@ -38,7 +38,7 @@ class Aims:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RepairStep:
     """One repair at one match: its changes, its cost, and a description."""
 
     repair: str
@@ -52,7 +52,7 @@ class Step:
 class Fix:
     """Steps that lead to a model without matches of the objectives."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RepairStep, ...]
     soft: int
 
     @property
@@ -78,16 +78,16 @@ class Fix:
 def asked_by(repair: r.Repair, match: Match, graph: Graph) -> tuple[Change, ...]:
     """Return the changes of a step, evaluated on the current model."""
     names = {name: value for name, value in zip(repair.arguments, match, strict=True) if name != "_"}
-    effects = effects_of(r.Block(repair.actions), repair.name, names, graph)
+    effects = effects_of(r.ActionBlock(repair.actions), repair.name, names, graph)
     return tuple(asked.change for asked in effects.asked)
 
 
-def said(repair: r.Repair, match: Match, done: Iterable[Done]) -> str:
+def said(repair: r.Repair, match: Match, done: Iterable[AppliedChange]) -> str:
     """Describe a step."""
     return f"{repair.name}({', '.join(map(_text, match))}): {', '.join(map(_done, done))}"
 
 
-def _done(one: Done) -> str:
+def _done(one: AppliedChange) -> str:
     match one.action:
         case "set":
             return f"set {one.attribute} of {one.element} from {_text(one.old)} to {_text(one.new)}"

@@ -17,7 +17,7 @@ from perseid.lang import rules as r
 from perseid.semantics.detection import Match as PatternMatch
 from perseid.semantics.evaluate import evaluate
 from perseid.semantics.graphs import Change, Graph, Happening
-from perseid.semantics.model_changes import Told, told_apart
+from perseid.semantics.model_changes import TransactionEffects, told_apart
 from perseid.semantics.model_queries import Match
 from perseid.semantics.model_values import RowScope, match_key
 from perseid.semantics.rules import Rules, column_name
@@ -35,13 +35,13 @@ class Model(Protocol):
 
     @property
     def graph(self) -> Graph: ...
-    def transact(self, time: int, changes: Iterable[Change | Happening]) -> Told: ...
+    def transact(self, time: int, changes: Iterable[Change | Happening]) -> TransactionEffects: ...
 
 
-class Watch(Protocol):
+class WatchedPatterns(Protocol):
     """Patterns evaluated over the events of a model."""
 
-    def take(self, time: int, told: Told) -> list[PatternMatch]:
+    def take(self, time: int, told: TransactionEffects) -> list[PatternMatch]:
         """Return the matches completed by the events of an iteration."""
         ...
 
@@ -68,7 +68,7 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedChange:
     """A requested change, by a rule or external; ``model`` is the key of the target if it is another model."""
 
     change: Change
@@ -84,15 +84,15 @@ class Emitted:
 
 
 @dataclass(slots=True)
-class Round:
+class RuleIteration:
     """One iteration at one point in time: the requested changes, their effects, and the activity of rules."""
 
     number: int
-    asked: list[Asked]
-    told: Told
+    asked: list[RequestedChange]
+    told: TransactionEffects
     lives: list[Life] = field(default_factory=list)
     emitted: list[Emitted] = field(default_factory=list)
-    elsewhere: list[Asked] = field(default_factory=list)
+    elsewhere: list[RequestedChange] = field(default_factory=list)
     matches: list[PatternMatch] = field(default_factory=list)
 
 
@@ -114,24 +114,24 @@ class Reacting:
 
     rules: Rules
     model: Model
-    watch: Watch
+    watch: WatchedPatterns
     rounds: int = ROUNDS
     changes: int = CHANGES
 
     def transact(
         self, time: int, changes: Iterable[Change | Happening], decided: Sequence[PatternMatch] = ()
-    ) -> list[Round]:
+    ) -> list[RuleIteration]:
         """Process one point in time; ``decided`` are matches decided because no event occurred until now."""
         from_outside, happened = told_apart(changes)
-        asked = [Asked(change) for change in from_outside]
+        asked = [RequestedChange(change) for change in from_outside]
         matches = [*decided, *self.watch.pass_to(time)]
-        rounds: list[Round] = []
+        rounds: list[RuleIteration] = []
         count = 0
         while asked or not rounds:
             told = self.model.transact(time, [*(one.change for one in asked), *happened])
             happened = []
             matches += self.watch.take(time, told)
-            this = Round(len(rounds), asked, told, matches=matches)
+            this = RuleIteration(len(rounds), asked, told, matches=matches)
             rounds.append(this)
             asked = self._react(this)
             count += len(asked)
@@ -139,7 +139,7 @@ class Reacting:
             matches = []
         return rounds
 
-    def until(self, time: int | None) -> Iterator[tuple[int, list[Round]]]:
+    def until(self, time: int | None) -> Iterator[tuple[int, list[RuleIteration]]]:
         """Yield the timer-driven points in time before ``time`` (or all) at which a pattern is decided."""
         woken = 0
         while (wake := self.watch.wake()) is not None and (time is None or wake + 1 < time):
@@ -153,7 +153,7 @@ class Reacting:
                 fired = [life.rule for life in rounds[0].lives if life.state == "fired"]
                 raise self._limit(fired[0] if fired else "", f"wakes again after {woken:,} moments without a change")
 
-    def _guard(self, asked: list[Asked], rounds: int, count: int) -> None:
+    def _guard(self, asked: list[RequestedChange], rounds: int, count: int) -> None:
         if asked and (rounds > self.rounds or count > self.changes):
             much = f"{self.rounds:,} rounds" if rounds > self.rounds else f"{self.changes:,} changes"
             raise self._limit(str(asked[0].rule), f"asks for still more after {much} of one moment")
@@ -167,9 +167,9 @@ class Reacting:
             hint="Let it wait for what its own actions end, or allow more: ps.react(…, rounds=…, changes=…, until=…).",
         )
 
-    def _react(self, this: Round) -> list[Asked]:
+    def _react(self, this: RuleIteration) -> list[RequestedChange]:
         """Run every active rule; return the changes of this model that they request for the next iteration."""
-        asked: list[Asked] = []
+        asked: list[RequestedChange] = []
         for one in sorted(self._active(this), key=_Activation.order):
             this.lives.append(Life(one.rule.name, one.names, "fired"))
             for block in one.rule.blocks:
@@ -178,7 +178,7 @@ class Reacting:
                 (this.elsewhere if block.model else asked).extend(effects.asked)
         return asked
 
-    def _active(self, this: Round) -> list[_Activation]:
+    def _active(self, this: RuleIteration) -> list[_Activation]:
         found = []
         for place, rule in enumerate(self.rules.rules):
             for names, match, change in self._happened(rule, this):
@@ -187,7 +187,7 @@ class Reacting:
                     found.append(_Activation(rule, place, names, match))
         return found
 
-    def _happened(self, rule: r.Rule, this: Round) -> Iterator[tuple[dict[str, Value], Match, str]]:
+    def _happened(self, rule: r.Rule, this: RuleIteration) -> Iterator[tuple[dict[str, Value], Match, str]]:
         trigger = rule.trigger
         if isinstance(trigger, r.OnPattern):
             parameters = self.rules.parameters[trigger.pattern]
@@ -210,11 +210,11 @@ class Reacting:
 class Effects:
     """Requested changes and emitted rows of a block of actions."""
 
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[RequestedChange] = field(default_factory=list)
     emitted: list[Emitted] = field(default_factory=list)
 
 
-def effects_of(block: r.Block, rule: str, names: Mapping[str, Value], graph: Graph) -> Effects:
+def effects_of(block: r.ActionBlock, rule: str, names: Mapping[str, Value], graph: Graph) -> Effects:
     """Evaluate the actions of a block on the current model."""
     known = dict(names)
 
@@ -246,5 +246,5 @@ def effects_of(block: r.Block, rule: str, names: Mapping[str, Value], graph: Gra
                 row = {column_name(column): value_of(column.expr) for column in action.columns}
                 found.emitted.append(Emitted(rule, action.name, row))
         if change is not None:
-            found.asked.append(Asked(change, rule, model))
+            found.asked.append(RequestedChange(change, rule, model))
     return found

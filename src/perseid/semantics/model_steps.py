@@ -16,7 +16,7 @@ from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_kind
 from perseid.semantics import types as t
-from perseid.semantics.graphs import Done
+from perseid.semantics.graphs import AppliedChange
 from perseid.semantics.metamodels import Kinds, unknown
 from perseid.semantics.model_queries import AValue, Queries
 
@@ -25,7 +25,7 @@ CHANGE_COLUMNS = ("element", "kind", "attribute", "old", "new", "target")
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class EventStreamFilter:
     """The part of a model's changes that is in its event stream."""
 
     queries: tuple[str, ...]
@@ -40,12 +40,12 @@ class Watched:
         columns = [(name, str(type_)) for name, type_ in self.columns]
         return (self.queries, [print_kind(change) for change in self.changes], self.happenings, columns)
 
-    def wants(self, done: Done, kinds: Kinds) -> bool:
+    def wants(self, done: AppliedChange, kinds: Kinds) -> bool:
         """Return True if some step matches a change like this."""
         return any(_fits(asked, done, kinds) for asked in self.changes)
 
 
-def _fits(asked: ast.ModelChange, done: Done, kinds: Kinds) -> bool:
+def _fits(asked: ast.ModelChange, done: AppliedChange, kinds: Kinds) -> bool:
     if asked.action != done.action:
         return False
     if asked.action in ("link", "unlink"):
@@ -73,26 +73,26 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class EventStreamGroup:
     """Patterns evaluated over the same events."""
 
-    patterns: tuple[ast.Pattern, ...]
-    watched: Watched
+    patterns: tuple[ast.PatternDefinition, ...]
+    watched: EventStreamFilter
 
 
 def grouped(
-    patterns: Sequence[ast.Pattern],
+    patterns: Sequence[ast.PatternDefinition],
     queries: Queries,
     key: tuple[str, ...],
     observe: Iterable[str] = (),
     beside: Beside | None = None,
-) -> list[Group]:
+) -> list[EventStreamGroup]:
     """Group patterns by the model events they read; ``key`` columns partition every pattern by model.
 
     A pattern that takes matches of another reads the events of both.
     """
     by_name = {pattern.name: pattern for pattern in patterns}
-    found: dict[Watched, list[ast.Pattern]] = {}
+    found: dict[EventStreamFilter, list[ast.PatternDefinition]] = {}
     for pattern in patterns:
         watching = _Found(queries, beside, by_name)
         for name in _fed_by(pattern, by_name):
@@ -101,14 +101,14 @@ def grouped(
             watching.query(name, None)
         happenings = tuple(sorted(watching.happenings))
         columns = beside.columns if beside is not None and happenings else ()
-        watched = Watched(tuple(sorted(watching.queries)), tuple(watching.changes), happenings, columns)
+        watched = EventStreamFilter(tuple(sorted(watching.queries)), tuple(watching.changes), happenings, columns)
         partition = (*(ex.Ref((name,)) for name in key), *pattern.partition_by)
         made = replace(pattern, match=watching.lowered(pattern.match), partition_by=tuple(dict.fromkeys(partition)))
         found.setdefault(watched, []).append(made)
-    return [Group(tuple(members), watched) for watched, members in found.items()]
+    return [EventStreamGroup(tuple(members), watched) for watched, members in found.items()]
 
 
-def _fed_by(pattern: ast.Pattern, by_name: dict[str, ast.Pattern]) -> list[str]:
+def _fed_by(pattern: ast.PatternDefinition, by_name: dict[str, ast.PatternDefinition]) -> list[str]:
     """Return the patterns connected with this one through matches, in either direction and transitively."""
     near: dict[str, set[str]] = {name: set() for name in by_name}
     for other in by_name.values():
@@ -213,7 +213,7 @@ def _among(column: str, values: list[str]) -> ex.Expr:
     return ex.InList(ex.Ref((column,)), tuple(ex.Literal("string", value) for value in values))
 
 
-def event_columns(queries: Queries, watched: Watched, key: Sequence[str] = ()) -> dict[str, t.Type | None]:
+def event_columns(queries: Queries, watched: EventStreamFilter, key: Sequence[str] = ()) -> dict[str, t.Type | None]:
     """Return the columns of model events besides time, type and key, with their types; None for node names."""
     found: dict[str, t.Type | None] = {}
     for query in watched.queries:

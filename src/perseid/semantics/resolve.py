@@ -17,18 +17,18 @@ from perseid.semantics import core as c
 from perseid.semantics.names import References, references
 from perseid.semantics.placing import Placing
 from perseid.semantics.shape import check_shape
-from perseid.semantics.structure import Draft, Place, micros
+from perseid.semantics.structure import Draft, ElementContext, micros
 
 _STRICTLY_LATER = {ast.Selection.FOLLOWED_BY: True, ast.Selection.SUCCESSOR: True, ast.Selection.SQL: False}
 
 
-def semantic_hash(pattern: ast.Pattern) -> str:
+def semantic_hash(pattern: ast.PatternDefinition) -> str:
     """Hash the meaning of a pattern to 128 bits: bound parameters count; name, metadata and layout do not."""
     bare = replace(pattern, name="p", metadata=ast.Metadata(), parameters=())
     return hashlib.blake2b(print_pattern(bare).encode(), digest_size=16).hexdigest()
 
 
-def resolve(pattern: ast.Pattern) -> c.CorePattern:
+def resolve(pattern: ast.PatternDefinition) -> c.CorePattern:
     """Convert a pattern with bound parameters to its core form."""
     return _Resolver(pattern).resolve()
 
@@ -41,11 +41,11 @@ class _Resolver(Placing):
         lead, element = self._split_lead(pattern.match)
         first: list[c.Lead] = []
         for absence in lead:
-            place = Place(absence=self._next())
+            place = ElementContext(absence=self._next())
             body = self._convert(absence.element, None, place)
             first.append(c.Lead(body, micros(absence.duration)))
         self.lead_steps = len(self.drafts)
-        body = self._convert(element, None, Place())
+        body = self._convert(element, None, ElementContext())
         if len(self.drafts) > limits.MAX_STEPS:
             raise LimitError(f"A pattern has at most {limits.MAX_STEPS} steps.", span=pattern.span)
         self._check_names()

@@ -13,7 +13,7 @@ from perseid.lang import rules as r
 from perseid.lang.printer import print_expr
 from perseid.semantics import types as t
 from perseid.semantics.metamodels import Kinds, unknown
-from perseid.semantics.model_queries import ANode, AValue, Names, Queries, Sort
+from perseid.semantics.model_queries import ANode, AValue, Queries, QueryNames, Sort
 from perseid.semantics.typing import infer
 
 
@@ -24,7 +24,7 @@ class Rules:
     queries: Queries
     rules: tuple[r.Rule, ...] = ()
     repairs: tuple[r.Repair, ...] = ()
-    patterns: tuple[ast.Pattern, ...] = ()
+    patterns: tuple[ast.PatternDefinition, ...] = ()
     """Patterns that trigger rules."""
     parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Names bound by a match of such a pattern: its key and its outputs."""
@@ -76,7 +76,7 @@ def _arguments(asked: r.OnQuery | r.Repair, queries: Queries) -> dict[str, Sort]
 # names bound by a pattern match
 
 
-def _pattern_sorts(pattern: ast.Pattern, queries: Queries) -> dict[str, Sort]:
+def _pattern_sorts(pattern: ast.PatternDefinition, queries: Queries) -> dict[str, Sort]:
     steps = _Steps(pattern, queries)
     found: dict[str, Sort] = {}
     for path in pattern.partition_by:
@@ -92,7 +92,7 @@ def _pattern_sorts(pattern: ast.Pattern, queries: Queries) -> dict[str, Sort]:
 class _Steps:
     """Sorts of the columns of a pattern's steps: nodes or values."""
 
-    pattern: ast.Pattern
+    pattern: ast.PatternDefinition
     queries: Queries
 
     def of(self, expr: ex.Expr) -> Sort:
@@ -258,7 +258,7 @@ class _Block:
                     span=part.span,
                     hint="A node that is being made, or is of another model, is only named.",
                 )
-        return infer(expr, Names(self.queries, self.readable))
+        return infer(expr, QueryNames(self.queries, self.readable))
 
 
 def emitted_sorts(rules: Rules, returned: Mapping[str, Mapping[str, t.Type]]) -> dict[str, dict[str, Sort]]:
@@ -292,7 +292,7 @@ def emitted_sorts(rules: Rules, returned: Mapping[str, Mapping[str, t.Type]]) ->
 def _sort(expr: ex.Expr, queries: Queries, known: Mapping[str, Sort]) -> Sort:
     if isinstance(expr, ex.Ref) and len(expr.parts) == 1:
         return known[expr.parts[0]]
-    return AValue(infer(expr, Names(queries, known)))
+    return AValue(infer(expr, QueryNames(queries, known)))
 
 
 def _joined(left: Sort, right: Sort) -> Sort:

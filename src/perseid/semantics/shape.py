@@ -12,7 +12,7 @@ from perseid.semantics import core as c
 from perseid.semantics.contradictions import find_contradiction
 
 
-def check_shape(core: c.CorePattern, pattern: ast.Pattern) -> None:
+def check_shape(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
     if c.can_be_empty(core.body):
         raise MeaningError(
             "This pattern can be matched by no event at all.",
@@ -84,7 +84,7 @@ def _check_negations(core: c.CorePattern, body: c.Core) -> None:
                 _check_negated(core, barred)
 
 
-def _check_window(core: c.CorePattern, pattern: ast.Pattern) -> None:
+def _check_window(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
     open_end = [e for e in c.ends(core.body) if isinstance(e, c.Absent) and e.duration is None]
     zones = {id(a) for z in c.each(core.body) if isinstance(z, c.Zone) and isinstance(z.within, ast.TimeWindow)
              for a in c.ends(z.body)}  # fmt: skip
@@ -124,7 +124,7 @@ def _endless(element: c.Core) -> bool:
     return isinstance(element, c.Loop) and element.high is None and not element.reluctant and element.until is None
 
 
-def _no_window(pattern: ast.Pattern) -> PatternError:
+def _no_window(pattern: ast.PatternDefinition) -> PatternError:
     return MeaningError(
         "This pattern waits without end: it has no 'within'.",
         span=pattern.match.span,
@@ -158,7 +158,7 @@ def _ends_soon(hop: c.Hop) -> bool:
     return hop.contiguity is ast.Contiguity.NEXT or hop.within is not None
 
 
-def _check_durations(core: c.CorePattern, pattern: ast.Pattern) -> None:
+def _check_durations(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
     limit = core.within.duration if isinstance(core.within, ast.TimeWindow) else None
     if not isinstance(limit, int):
         return
@@ -221,7 +221,7 @@ def _check_branches(core: c.CorePattern, alternation: c.Alt) -> None:
             open_kinds.add(step.kind)
 
 
-def _check_context(core: c.CorePattern, pattern: ast.Pattern) -> None:
+def _check_context(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
     if core.context is None:
         return
     name = core.context.value

@@ -9,7 +9,7 @@ from perseid.lang import ast
 from perseid.semantics.names import references
 
 
-def slips(pattern: ast.Pattern) -> Iterator[str]:
+def slips(pattern: ast.PatternDefinition) -> Iterator[str]:
     """Warn about a dotted name in a step's condition that resembles a step name; it may be a struct field."""
     steps = list(ast.steps(pattern.match))
     known = {s.name for s in steps if s.name} | {u.name for s in steps for u in s.unify}

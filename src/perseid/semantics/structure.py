@@ -47,7 +47,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ElementContext:
     """Context of an element during the traversal."""
 
     loops: tuple[int, ...] = ()
@@ -65,7 +65,7 @@ class Place:
 class Structure:
     """First pass over a pattern: drafts of its steps, and the core elements that refer to them."""
 
-    def __init__(self, pattern: ast.Pattern) -> None:
+    def __init__(self, pattern: ast.PatternDefinition) -> None:
         self.pattern = pattern
         self.drafts: list[Draft] = []
         self.by_name: dict[str, Draft] = {}
@@ -131,7 +131,7 @@ class Structure:
             )
         return _PRESET.get(selection, ast.Contiguity.SKIP)
 
-    def _convert(self, element: ast.Element, incoming: ast.Contiguity | None, place: Place) -> c.Core:
+    def _convert(self, element: ast.Element, incoming: ast.Contiguity | None, place: ElementContext) -> c.Core:
         match element:
             case ast.Step():
                 return c.Take(self._draft(element, place).id)
@@ -159,7 +159,7 @@ class Structure:
                 holds = None if element.holds_for is None else micros(element.holds_for)
                 return c.Zone(self._next(), body, element.within, holds)
 
-    def _draft(self, step: ast.Step, place: Place, *, is_until: bool = False) -> Draft:
+    def _draft(self, step: ast.Step, place: ElementContext, *, is_until: bool = False) -> Draft:
         draft = Draft(
             id=len(self.drafts),
             source=step,
@@ -187,7 +187,7 @@ class Structure:
         draft.choose.extend(c.Condition(e) for e in ex.conjuncts(step.condition))
         return draft
 
-    def _sequence(self, element: ast.Sequence, incoming: ast.Contiguity | None, place: Place) -> c.Core:
+    def _sequence(self, element: ast.Sequence, incoming: ast.Contiguity | None, place: ElementContext) -> c.Core:
         contiguities = [self._contiguity(link) for link in element.links]
         items: list[c.Core] = []
         hops: list[c.Hop] = []
@@ -243,7 +243,7 @@ class Structure:
                 hint="Write A -> not B -> C; bounds go on the arrow behind the 'not'.",
             )
 
-    def _conjunction(self, element: ast.Conjunction, incoming: ast.Contiguity | None, place: Place) -> c.Core:
+    def _conjunction(self, element: ast.Conjunction, incoming: ast.Contiguity | None, place: ElementContext) -> c.Core:
         number = self._next()
         self.all_loops[number] = place.loops
         members: list[c.Core] = []
@@ -271,7 +271,7 @@ class Structure:
             raise self._nothing_before(element.span)
         return c.All(number, tuple(members), hop, (), tuple(barred))
 
-    def _repeat(self, element: ast.Repeat, incoming: ast.Contiguity | None, place: Place) -> c.Core:
+    def _repeat(self, element: ast.Repeat, incoming: ast.Contiguity | None, place: ElementContext) -> c.Core:
         number = self._next()
         contiguity = element.contiguity
         if contiguity is not None and self.pattern.selection is not None:
@@ -297,7 +297,7 @@ class Structure:
             until = self._draft(element.until, inner, is_until=True).id
         return c.Loop(number, body, element.low, element.high, element.reluctant, c.Hop(contiguity), until, (), inside)
 
-    def _absence(self, element: ast.Absence, place: Place) -> c.Core:
+    def _absence(self, element: ast.Absence, place: ElementContext) -> c.Core:
         if place.absence is not None and element.duration is not None:
             raise MeaningError(
                 "A 'not … for …' inside a 'not' would have to wait for the future of something that must not be.",
@@ -323,7 +323,7 @@ class Structure:
             hint="Begin with a step that has to come, or write not X for 10 minutes -> before all of it.",
         )
 
-    def _stays(self, element: ast.Stays, place: Place) -> c.Core:
+    def _stays(self, element: ast.Stays, place: ElementContext) -> c.Core:
         step = element.step
         if step.condition is None:
             raise MeaningError(

@@ -9,7 +9,7 @@ from perseid.lang import tree_patterns as tp
 from perseid.lang.subscriptions import Block, Comparator
 from perseid.semantics.documents import Element, Found
 from perseid.semantics.subscriptions import Node, step_at
-from perseid.semantics.trees import Place, Reading, Result, Returned, compares, number_of
+from perseid.semantics.trees import DocumentEvaluation, Result, Returned, TreeLocation, compares, number_of
 from perseid.semantics.writing import BLOCKS
 
 _ORDERS: Mapping[str, Callable[[float, float], bool]] = {
@@ -45,7 +45,7 @@ def names_at(block: Block, side: int, node: Node) -> Iterator[str]:
         yield BLOCKS[side]
 
 
-def variables_in_runs(reading: Reading, step: tp.TreeNode, node: Found) -> Iterator[tuple[str, Found]]:
+def variables_in_runs(reading: DocumentEvaluation, step: tp.TreeNode, node: Found) -> Iterator[tuple[str, Found]]:
     """Yield the variables returned by sibling expressions below a step, with their nodes."""
     if not isinstance(node, Element):
         return
@@ -54,7 +54,7 @@ def variables_in_runs(reading: Reading, step: tp.TreeNode, node: Found) -> Itera
     ]
     waiting: list[Result] = []
     for expr in (*exprs, *(() if step.siblings is None else (step.siblings,))):
-        waiting += reading.runs(expr, Place.below(node)) or ()
+        waiting += reading.runs(expr, TreeLocation.below(node)) or ()
     while waiting:
         one = waiting.pop()
         waiting += one.inner

@@ -23,8 +23,8 @@ from perseid.lang.subscriptions import (
     Operand,
     Pairing,
     Predicate,
-    Relation,
     Subscription,
+    TemporalRelation,
     print_predicate,
 )
 
@@ -35,7 +35,7 @@ Node: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Condition:
+class NodeCondition:
     """A comparison of a node of one block with a constant."""
 
     side: int
@@ -48,13 +48,13 @@ class Condition:
 class Related:
     """Two blocks and the predicate between them."""
 
-    relation: Relation
+    relation: TemporalRelation
     blocks: tuple[Block, Block]
     pairs: tuple[tuple[Node, Node], ...]
     """Nodes of the left and of the right block with equal string values."""
     ordered: tuple[tuple[Node, Comparator, Node], ...]
     """Nodes with string values that satisfy the comparison as numbers."""
-    conditions: tuple[Condition, ...]
+    conditions: tuple[NodeCondition, ...]
     window: int | None
 
     def asked(self, side: int) -> set[Node]:
@@ -97,11 +97,11 @@ def _normal(source: Pairing, comparisons: Iterable[Compared]) -> Related:
     trees = [_Tree(source.left), _Tree(source.right)]
     pairs: list[tuple[Node, Node]] = []
     ordered: list[tuple[Node, Comparator, Node]] = []
-    conditions: list[Condition] = []
+    conditions: list[NodeCondition] = []
     for one in comparisons:
         side, node = _place(trees, one.left)
         if not isinstance(one.right, Operand):
-            conditions.append(Condition(side, node, one.op, one.right))
+            conditions.append(NodeCondition(side, node, one.op, one.right))
             continue
         other, there = _place(trees, one.right)
         if side == other:
@@ -122,7 +122,7 @@ def _normal(source: Pairing, comparisons: Iterable[Compared]) -> Related:
         else:
             ordered.append((node, op, there))
     for side, tree in enumerate(trees):
-        conditions += [Condition(side, node, op, value) for node, op, value in tree.lifted]
+        conditions += [NodeCondition(side, node, op, value) for node, op, value in tree.lifted]
     if not pairs:
         raise UnsupportedError(
             "A subscription asks for at least one pair of nodes that are equal; without one, every document would be "

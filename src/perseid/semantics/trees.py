@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from perseid.errors import UnknownNameError, did_you_mean
 from perseid.lang import tree_patterns as tp
-from perseid.semantics.documents import Attribute, Element, Name
+from perseid.semantics.documents import Element, Name, XmlAttribute
 
 XML = "http://www.w3.org/XML/1998/namespace"
 """Namespace of the prefix ``xml`` in every document."""
@@ -31,7 +31,7 @@ class Returned:
     """A node under its return name, with the results below it."""
 
     name: str
-    node: Element | Attribute
+    node: Element | XmlAttribute
     inner: tuple[Result, ...] = ()
 
 
@@ -51,7 +51,7 @@ Results: TypeAlias = tuple[Result, ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class TreeLocation:
     """Location at which a part is evaluated."""
 
     forest: Sequence[Element]
@@ -59,7 +59,7 @@ class Place:
     """Parent of the forest; None for the document and for a single sibling."""
 
     @classmethod
-    def below(cls, node: Element) -> Place:
+    def below(cls, node: Element) -> TreeLocation:
         return cls(node.children, node)
 
     def elements(self, axis: tp.Axis) -> Iterator[Element]:
@@ -98,7 +98,7 @@ def known_prefixes(pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> Ma
     return known
 
 
-class Reading:
+class DocumentEvaluation:
     """Evaluates the parts of one pattern over a document."""
 
     def __init__(self, root: Element, namespaces: Mapping[str, str], pattern: tp.TreePattern) -> None:
@@ -118,18 +118,20 @@ class Reading:
             found.update(dict.fromkeys(one.children, one.children))
         return found
 
-    def expression(self, expr: tp.SiblingExpr, place: Place) -> Results | None:
+    def expression(self, expr: tp.SiblingExpr, place: TreeLocation) -> Results | None:
         return self.path(expr, place) if isinstance(expr, tp.TreeNode) else self.runs(expr, place)
 
     # paths
 
-    def path(self, step: tp.TreeNode, place: Place, judge: Callable[[str], bool] | None = None) -> Results | None:
+    def path(
+        self, step: tp.TreeNode, place: TreeLocation, judge: Callable[[str], bool] | None = None
+    ) -> Results | None:
         """Return the distinct results of all nodes that a path reaches; ``judge`` tests the text of its end nodes."""
         nodes = self.candidates(step, place)
         found = [below for node in nodes if (below := self.node(step, node, judge)) is not None]
         return self.ordered(chain.from_iterable(found)) if found else None
 
-    def candidates(self, step: tp.TreeNode, place: Place) -> Iterator[Element | Attribute]:
+    def candidates(self, step: tp.TreeNode, place: TreeLocation) -> Iterator[Element | XmlAttribute]:
         """Yield the nodes at a place that pass a step's test."""
         if not step.is_attribute:
             yield from (one for one in place.elements(step.axis) if self.named(step.test, one.name))
@@ -137,7 +139,7 @@ class Reading:
         for owner in place.owners(step.axis):
             for name in owner.attributes:
                 if self.named(step.test, name, attribute=True):
-                    yield Attribute(owner, name)
+                    yield XmlAttribute(owner, name)
 
     def ordered(self, results: Iterable[Result]) -> Results:
         """Return distinct results in document order; for results with the same first node, in pattern order."""
@@ -166,13 +168,15 @@ class Reading:
         # Names without a prefix: an element may have a default namespace, an attribute has none.
         return test.is_wildcard or uri == ("" if attribute else self.namespaces.get("", ""))
 
-    def node(self, step: tp.TreeNode, node: Element | Attribute, judge: Callable[[str], bool] | None) -> Results | None:
+    def node(
+        self, step: tp.TreeNode, node: Element | XmlAttribute, judge: Callable[[str], bool] | None
+    ) -> Results | None:
         """Return the results of a node that passes the step's test, and of the parts below it."""
         if step.next is None and judge is not None and not judge(node.text):
             return None
         parts: list[Results | None] = []
         if isinstance(node, Element):
-            place = Place.below(node)
+            place = TreeLocation.below(node)
             parts += [self.predicate(one, step, node) for one in step.predicates]
             parts += [] if step.siblings is None else [self.runs(step.siblings, place)]
             parts += [] if step.next is None else [self.path(step.next, place, judge)]
@@ -187,11 +191,11 @@ class Reading:
     def predicate(self, predicate: tp.TreePredicate, step: tp.TreeNode, node: Element) -> Results | None:
         match predicate:
             case tp.Exists():
-                return self.expression(predicate.expr, Place.below(node))
+                return self.expression(predicate.expr, TreeLocation.below(node))
             case tp.Comparison():
                 judge = compares(predicate.op, predicate.value)
                 if predicate.path is not None:
-                    return self.path(predicate.path, Place.below(node), judge)
+                    return self.path(predicate.path, TreeLocation.below(node), judge)
                 return () if judge(node.text) else None
             case tp.Position() | tp.LastPosition():
                 alike = [one for one in self.siblings[node] if self.named(step.test, one.name)]
@@ -200,7 +204,7 @@ class Reading:
 
     # runs of siblings
 
-    def runs(self, expr: tp.SiblingExpr, place: Place) -> Results | None:
+    def runs(self, expr: tp.SiblingExpr, place: TreeLocation) -> Results | None:
         """Return leftmost-longest, non-overlapping runs of siblings from left to right."""
         found: list[Result] = []
         holds = any(not way.taken for way in self.ways(expr, place.forest[:0], Way(0)))
@@ -224,7 +228,7 @@ class Reading:
                 # After a gap the member is any later sibling, the nearest first.
                 last = len(forest) if way.gap else min(way.end + 1, len(forest))
                 for at in range(way.end, last):
-                    found = self.path(expr, Place((forest[at],)))
+                    found = self.path(expr, TreeLocation((forest[at],)))
                     if found is not None:
                         yield Way(at + 1, way.taken + 1, results=way.results + found)
             case tp.SiblingAlternation():

@@ -71,7 +71,7 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class BinaryType:
     def __str__(self) -> str:
         return "binary"
 
@@ -130,7 +130,7 @@ Type: TypeAlias = (
     | Timestamp
     | Date
     | Duration
-    | Binary
+    | BinaryType
     | Array
     | Map
     | Struct
@@ -156,7 +156,7 @@ SPELLINGS: dict[str, Type] = {
     "timestamp": Timestamp(),
     "date": Date(),
     "duration": Duration(),
-    "binary": Binary(),
+    "binary": BinaryType(),
     "variant": Variant(),
     # Spark's decimal without digits is decimal(10,0), which would silently drop the cents of a threshold.
     "decimal": Decimal(MAX_PRECISION, 18),

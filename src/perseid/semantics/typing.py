@@ -360,7 +360,7 @@ def _together(found: list[tuple[Expr, t.Type]], what: str, span: Place | None) -
 
 def _cast(expr: Cast, env: TypeEnv) -> t.Type:
     source, target = infer(expr.value, env), _target(expr)
-    if isinstance(target, t.Array | t.Map | t.Struct | t.Variant | t.Binary):
+    if isinstance(target, t.Array | t.Map | t.Struct | t.Variant | t.BinaryType):
         raise TypeMismatchError(
             f"Nothing can be cast to {target}.",
             span=expr.span,
@@ -391,7 +391,7 @@ def _castable(source: t.Type, target: t.Type) -> bool:
     if source == target:
         return True
     match source, target:
-        case ((t.Array() | t.Map() | t.Struct() | t.Binary()), _):
+        case ((t.Array() | t.Map() | t.Struct() | t.BinaryType()), _):
             return False
         case (_, t.String()) | (t.String(), _) | (t.Date(), t.Timestamp()) | (t.Timestamp(), t.Date()):
             return True
@@ -556,7 +556,7 @@ def _fits(kind: Kind, type_: t.Type) -> bool:
         case "string" | "unit":
             return isinstance(type_, t.String)
         case "text":
-            return not isinstance(type_, t.Array | t.Map | t.Struct | t.Binary)
+            return not isinstance(type_, t.Array | t.Map | t.Struct | t.BinaryType)
         case "moment":
             return t.is_moment(type_)
         case "array":

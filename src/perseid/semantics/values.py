@@ -296,7 +296,7 @@ def conform(value: object, type_: t.Type) -> Value:
             return midnight(found) if isinstance(found, date) else None
         case t.Date():
             return found.date() if isinstance(found, datetime) else found if isinstance(found, date) else None
-        case t.Boolean() | t.String() | t.Duration() | t.Binary():
+        case t.Boolean() | t.String() | t.Duration() | t.BinaryType():
             return found if isinstance(found, _PYTHON[type(type_)]) else None
         case t.Array():
             return [conform(v, type_.element) for v in found] if isinstance(found, list) else None
@@ -312,7 +312,7 @@ def conform(value: object, type_: t.Type) -> Value:
     return plain(found)
 
 
-_PYTHON: dict[type, type] = {t.Boolean: bool, t.String: str, t.Duration: timedelta, t.Binary: bytes}
+_PYTHON: dict[type, type] = {t.Boolean: bool, t.String: str, t.Duration: timedelta, t.BinaryType: bytes}
 
 
 class Relation:

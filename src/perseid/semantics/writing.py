@@ -12,7 +12,7 @@ from typing import TypeAlias
 from perseid.errors import UnsupportedError
 from perseid.lang.subscriptions import Construction
 from perseid.lang.templates import Made, Piece, Slot
-from perseid.semantics.documents import Attribute, Element, Found, Name
+from perseid.semantics.documents import Element, Found, Name, XmlAttribute
 from perseid.semantics.trees import XML
 
 BLOCKS = ("left block", "right block")
@@ -58,7 +58,7 @@ def _written(root: Made, nodes: Mapping[str, Sequence[Found]]) -> Iterator[str]:
             case Slot():
                 found = nodes.get(part.variable, ())
                 elements = [one for one in found if isinstance(one, Element)]
-                yield " ".join(one.text for one in found if isinstance(one, Attribute)).translate(_TEXT)
+                yield " ".join(one.text for one in found if isinstance(one, XmlAttribute)).translate(_TEXT)
                 waiting.extend((one, default) for one in reversed(elements))
             case Element() | Made():
                 name, attributes, content = _parts_of(part, nodes)

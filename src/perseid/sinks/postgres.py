@@ -9,7 +9,7 @@ from pydantic import field_validator
 from perseid.sinks.contract import Batch, PlannedBatches, Sink
 from perseid.sinks.failures import failing
 from perseid.sinks.postgres_server import PostgresServer, secrets_of
-from perseid.sinks.postgres_tables import KEPT, Tables
+from perseid.sinks.postgres_tables import KEPT, SinkTables
 from perseid.sinks.staging import copied, counted, staged_rows
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ class Postgres(PostgresServer, Sink):
 
         reached = self.reached()
         with failing(self.describe(), None, secrets_of(reached)), psycopg.connect(**reached) as database:
-            Tables(self.table).prepare(database, job)
+            SinkTables(self.table).prepare(database, job)
 
     def resume(self, session: SparkSession, job: str, planned: PlannedBatches) -> str | None:
         import psycopg
 
-        reached, tables = self.reached(), Tables(self.table)
+        reached, tables = self.reached(), SinkTables(self.table)
         with failing(self.describe(), None, secrets_of(reached)), psycopg.connect(**reached) as database:
             first = planned.first_replaced(tables.commits(database, job, planned.oldest))
             if first is None:
@@ -71,7 +71,7 @@ class Postgres(PostgresServer, Sink):
     def write(self, batch: Batch) -> None:
         import psycopg
 
-        reached, tables = self.reached(), Tables(self.table)
+        reached, tables = self.reached(), SinkTables(self.table)
         with failing(self.describe(), batch, secrets_of(reached)):
             with psycopg.connect(**reached) as database:
                 if tables.has(database, batch):

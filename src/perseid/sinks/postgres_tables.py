@@ -42,7 +42,7 @@ class LostStagingError(PerseidError):
     transient = True
 
 
-class Tables:
+class SinkTables:
     """The names of the tables, and statements with them."""
 
     def __init__(self, table: str) -> None:

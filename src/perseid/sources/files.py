@@ -10,7 +10,7 @@ from pyspark.sql import types as st
 
 from perseid.settings import Secret, SettingsError, revealed
 from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG, Source
-from perseid.sources.records import Reading, check_names, columns_of, first_of, is_blank, read, required_of, unfit
+from perseid.sources.records import PayloadFormat, check_names, columns_of, first_of, is_blank, read, required_of, unfit
 from perseid.spark.inputs import literal, quoted
 
 if TYPE_CHECKING:
@@ -83,7 +83,9 @@ class FileSource(Source):
             return self._tables(frame, columns)
         assert columns is not None
         lines = frame.where(_filled(columns.names, self.separator) if self.header else f"not {is_blank('value')}")
-        reading = Reading("json" if self.format == "json" else "csv", columns, self.required, separator=self.separator)
+        reading = PayloadFormat(
+            "json" if self.format == "json" else "csv", columns, self.required, separator=self.separator
+        )
         return read(lines, reading, value=_LINE, position=_PLACE[POSITION], arrived=_PLACE[ARRIVED])
 
     def _loaded(self, reader: DataFrameReader | DataStreamReader, options: dict[str, str]) -> DataFrame:

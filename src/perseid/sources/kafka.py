@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from perseid.settings import Secret, Settings, SettingsError, revealed
 from perseid.sources.contract import Source
-from perseid.sources.records import Reading, check_names, columns_of, read
+from perseid.sources.records import PayloadFormat, check_names, columns_of, read
 from perseid.spark.inputs import quoted
 
 if TYPE_CHECKING:
@@ -161,14 +161,14 @@ class KafkaSource(Source):
             made["maxOffsetsPerTrigger"] = str(self.max_per_batch)
         return made
 
-    def _reading(self, session: SparkSession) -> Reading:
+    def _reading(self, session: SparkSession) -> PayloadFormat:
         if self.format == "avro":
             schema = self.columns if isinstance(self.columns, str) else _read_schema(self.columns)
-            return Reading("avro", required=self.required, avro=schema, skip=self.skip)
+            return PayloadFormat("avro", required=self.required, avro=schema, skip=self.skip)
         if not isinstance(self.columns, str):
-            return Reading(self.format, required=self.required)
+            return PayloadFormat(self.format, required=self.required)
         columns = columns_of(session, self.columns, self.describe())
-        return Reading(self.format, columns, self.required, separator=self.separator)
+        return PayloadFormat(self.format, columns, self.required, separator=self.separator)
 
 
 def _read_schema(place: SchemaFile | None) -> str:

@@ -51,7 +51,7 @@ INSIDE = "A field in it does not have the type that the schema says."
 
 
 @dataclass(frozen=True)
-class Reading:
+class PayloadFormat:
     """The format of payloads, and the columns that they are parsed into."""
 
     format: Format
@@ -105,7 +105,7 @@ def required_of(columns: st.StructType, named: Sequence[str]) -> tuple[str, ...]
 
 def read(
     frame: DataFrame,
-    reading: Reading,
+    reading: PayloadFormat,
     *,
     value: str,
     position: str,
@@ -203,7 +203,7 @@ _NO_TEXT = (f"not is_valid_utf8({_TEXT})", literal(NO_TEXT))
 _OF_TEXT = [_ABSENT, (is_blank(_TEXT), literal(EMPTY)), _NO_TEXT]
 
 
-def _json(taken: DataFrame, reading: Reading) -> _Parsed:
+def _json(taken: DataFrame, reading: PayloadFormat) -> _Parsed:
     """Parse each record inside a wrapper object: text behind its end then breaks the wrapper, or hides ``end``."""
     wrapped = f.concat(f.lit(f'{{"{_RECORD}":'), f.col(_TEXT), f.lit(f',"{_END}":1}}'))
     end = st.StructField(_END, st.IntegerType())
@@ -244,7 +244,7 @@ def _mistyped(columns: st.StructType, there: Mapping[str, str], fields: Mapping[
     return f"transform(array({named}), named -> if(named = '', {literal(else_)}, concat(named, '.')))[0]"
 
 
-def _csv(taken: DataFrame, reading: Reading) -> _Parsed:
+def _csv(taken: DataFrame, reading: PayloadFormat) -> _Parsed:
     nested = next((c.name for c in reading.columns.fields if _is_nested(c.dataType)), None)
     if nested is not None:
         raise SettingsError(f"The column {nested!r} has fields or items, which CSV has no words for.")
@@ -267,7 +267,7 @@ def _csv(taken: DataFrame, reading: Reading) -> _Parsed:
     return _Parsed(parsed, reading.columns, fields, tests)
 
 
-def _avro(taken: DataFrame, reading: Reading) -> _Parsed:
+def _avro(taken: DataFrame, reading: PayloadFormat) -> _Parsed:
     """Parse Avro; a malformed record has null in every field, as spark-avro reports no reason."""
     assert reading.avro is not None
     body = f.expr(f"substring({_VALUE}, {reading.skip + 1})") if reading.skip else f.col(_VALUE)
@@ -290,12 +290,12 @@ def _avro(taken: DataFrame, reading: Reading) -> _Parsed:
     return _Parsed(parsed, kind, fields, tests)
 
 
-def _text(taken: DataFrame, _reading: Reading) -> _Parsed:
+def _text(taken: DataFrame, _reading: PayloadFormat) -> _Parsed:
     columns = st.StructType([st.StructField(VALUE, st.StringType())])
     return _Parsed(taken, columns, {VALUE: _TEXT}, [_ABSENT, _NO_TEXT])
 
 
-def _bytes(taken: DataFrame, _reading: Reading) -> _Parsed:
+def _bytes(taken: DataFrame, _reading: PayloadFormat) -> _Parsed:
     columns = st.StructType([st.StructField(VALUE, st.BinaryType())])
     return _Parsed(taken, columns, {VALUE: f"cast({_VALUE} as binary)"}, [_ABSENT])
 

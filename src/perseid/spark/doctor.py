@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Found: TypeAlias = dict[str, Any]
-"""The fields of a :class:`Place`, as JSON."""
+"""The fields of a :class:`PythonProcess`, as JSON."""
 
 _ROUNDS = 3
 _MOST_TASKS = 2_000
@@ -38,7 +38,7 @@ _LONGEST = 300
 
 
 @dataclass(frozen=True)
-class Place:
+class PythonProcess:
     """One Python process, on the driver or on an executor, and its installation."""
 
     host: str
@@ -79,8 +79,8 @@ class Finding:
 class Report:
     """Probed processes and findings; ``print(report)`` shows them in full."""
 
-    driver: Place
-    workers: tuple[Place, ...]
+    driver: PythonProcess
+    workers: tuple[PythonProcess, ...]
     findings: tuple[Finding, ...]
 
     @property
@@ -114,8 +114,8 @@ def examine(spark: SparkSession, *, tasks: int | None = None) -> Report:
 
     Executors are reached by starting more tasks than there are task slots; ``tasks`` sets their number.
     """
-    driver = Place(**_probe(__version__, None)())
-    workers: dict[tuple[str, int], Place] = {}
+    driver = PythonProcess(**_probe(__version__, None)())
+    workers: dict[tuple[str, int], PythonProcess] = {}
     failure = None
     try:
         slots = 0
@@ -239,9 +239,9 @@ def _tried(trial: bytes) -> float:
     return time.perf_counter() - began
 
 
-def _place(found: Found) -> Place:
+def _place(found: Found) -> PythonProcess:
     """A probed worker; paths below its working directory are relative, since they often differ in nothing else."""
-    place = Place(**found)
+    place = PythonProcess(**found)
     inside = place.folder.rstrip("/") + "/"
     return replace(
         place,
@@ -254,7 +254,9 @@ def _shortened(path: str, inside: str) -> str:
     return "./" + path.removeprefix(inside) if len(inside) > 1 and path.startswith(inside) else path
 
 
-def findings(driver: Place, workers: Sequence[Place], failure: Exception | None = None) -> Iterator[Finding]:
+def findings(
+    driver: PythonProcess, workers: Sequence[PythonProcess], failure: Exception | None = None
+) -> Iterator[Finding]:
     """Problems and notes from comparing the workers with the driver."""
     if failure is not None:
         yield _failed(failure)
@@ -268,7 +270,7 @@ def findings(driver: Place, workers: Sequence[Place], failure: Exception | None 
         yield replace(finding, where=tuple(found[finding]))
 
 
-def _of_worker(driver: Place, worker: Place) -> Iterator[Finding]:
+def _of_worker(driver: PythonProcess, worker: PythonProcess) -> Iterator[Finding]:
     mine, theirs = driver.versions, worker.versions
     if "perseid" in worker.errors:
         yield Finding(
@@ -335,16 +337,16 @@ def _failed(failure: Exception) -> Finding:
     )
 
 
-def _alike(workers: Sequence[Place]) -> list[list[Place]]:
+def _alike(workers: Sequence[PythonProcess]) -> list[list[PythonProcess]]:
     """Group workers that differ only in host, process, folder and duration."""
-    groups: dict[str, list[Place]] = {}
+    groups: dict[str, list[PythonProcess]] = {}
     for worker in workers:
         same = replace(worker, host="", process=0, folder="", seconds=None)
         groups.setdefault(json.dumps(asdict(same), sort_keys=True), []).append(worker)
     return list(groups.values())
 
 
-def _described(place: Place, group: Sequence[Place]) -> Iterator[str]:
+def _described(place: PythonProcess, group: Sequence[PythonProcess]) -> Iterator[str]:
     for one in group:
         took = "" if one.seconds is None else f", first kernel call {one.seconds:.1f} s"
         yield f"  {_where(one)}{took}"
@@ -359,7 +361,7 @@ def _described(place: Place, group: Sequence[Place]) -> Iterator[str]:
         yield "  kernels as plain Python"
 
 
-def _where(place: Place) -> str:
+def _where(place: PythonProcess) -> str:
     return f"{place.host}, process {place.process}, in {place.folder}"
 
 

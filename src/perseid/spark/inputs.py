@@ -176,7 +176,7 @@ def _spark_of(type_: t.Type) -> st.DataType | None:
             return st.DateType()
         case t.Duration():
             return st.DayTimeIntervalType()
-        case t.Binary():
+        case t.BinaryType():
             return st.BinaryType()
         case t.Array():
             inner = _spark_of(type_.element)

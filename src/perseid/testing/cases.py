@@ -27,7 +27,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from perseid.lang.ast import EventType, Pattern, PatternFile, steps
+from perseid.lang.ast import EventType, PatternDefinition, PatternFile, steps
 from perseid.lang.parser import parse_file
 from perseid.lang.printer import print_pattern
 from perseid.semantics.binding import bind
@@ -74,7 +74,7 @@ def parse_cases(text: str, source: str = "", rules: object = "") -> list[Pattern
     return out
 
 
-def _case(title: str, body: str, source: str, rules: Mapping[str, Pattern]) -> PatternCase:
+def _case(title: str, body: str, source: str, rules: Mapping[str, PatternDefinition]) -> PatternCase:
     options: dict[str, Any] = {}
     sections: dict[str, list[str]] = {"pattern": [], "events": [], "gives": [], "why": []}
     section = "pattern"
@@ -113,7 +113,7 @@ def _case(title: str, body: str, source: str, rules: Mapping[str, Pattern]) -> P
     return PatternCase(title, pattern, events, tuple(expected), " ".join(sections["why"]), source=source, **options)
 
 
-def _needed(name: str, rules: Mapping[str, Pattern]) -> list[Pattern]:
+def _needed(name: str, rules: Mapping[str, PatternDefinition]) -> list[PatternDefinition]:
     """The rule, and the rules that produce matches for it, in their original order."""
     if name not in rules:
         there = f"there are {', '.join(rules)}" if rules else "no rules were handed over: read_cases(path, rules=…)"

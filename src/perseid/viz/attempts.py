@@ -19,7 +19,7 @@ Cause = Literal["must", "window", "count", "strict", "until", "absence", "end", 
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class TracedRun:
     """The run from one candidate start: its progress, and the reason why it ended."""
 
     key: Mapping[str, object]

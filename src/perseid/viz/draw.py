@@ -6,7 +6,7 @@ from typing import Literal
 
 from perseid.errors import PerseidError
 from perseid.semantics import core as c
-from perseid.viz.graph import MATCH, START, Graph, graph_of
+from perseid.viz.graph import MATCH, START, DrawnGraph, graph_of
 from perseid.viz.text_drawing import draw_text
 
 Format = Literal["text", "mermaid", "dot", "svg"]
@@ -29,7 +29,7 @@ def _state(number: int) -> str:
     return {START: "start", MATCH: "match"}.get(number, f"s{number}")
 
 
-def _mermaid(name: str, graph: Graph) -> str:
+def _mermaid(name: str, graph: DrawnGraph) -> str:
     def quoted(text: str) -> str:
         for sign, code in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"), ("\n", "<br/>")):
             text = text.replace(sign, code)
@@ -47,7 +47,7 @@ def _mermaid(name: str, graph: Graph) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _dot(name: str, graph: Graph) -> str:
+def _dot(name: str, graph: DrawnGraph) -> str:
     def quoted(text: str) -> str:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 

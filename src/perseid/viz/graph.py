@@ -21,7 +21,7 @@ class Edge:
 
 
 @dataclass(slots=True)
-class Graph:
+class DrawnGraph:
     steps: dict[int, str]
     edges: list[Edge] = field(default_factory=list)
     footer: str = ""
@@ -34,14 +34,14 @@ class _From:
     notes: tuple[str, ...] = ()
 
 
-def graph_of(pattern: c.CorePattern) -> Graph:
+def graph_of(pattern: c.CorePattern) -> DrawnGraph:
     walk = _Walk(pattern)
     seeds = [_From(START, None, tuple(f"no {name(pattern, lead.body)} for {print_duration(lead.duration)} before"
                                       for lead in pattern.lead))]  # fmt: skip
     for end in walk.element(pattern.body, seeds):
         walk.edge(end, MATCH, tuple(print_expr(guard) for guard in pattern.guards))
     shown = {s.id: step_label(s) for s in pattern.steps if not s.negated}
-    return Graph(shown, walk.edges, footer_of(pattern))
+    return DrawnGraph(shown, walk.edges, footer_of(pattern))
 
 
 def footer_of(pattern: c.CorePattern) -> str:

@@ -12,14 +12,14 @@ from perseid.reference import threads as th
 from perseid.semantics.values import clock
 from perseid.viz.attempts import Ending, Refusal, Verdict
 from perseid.viz.refusals import why_not_live, why_unfit
-from perseid.viz.walk import Walk
+from perseid.viz.walk import TracingInterpreter
 from perseid.viz.words import span
 
 MAX_SCAN = 50
 """Limit of events of a step's kind that are checked for the nearest one, and for one too late or too early."""
 
 
-def waited_in_vain(walk: Walk, ending: Ending, wait: th.Wait) -> Verdict:
+def waited_in_vain(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> Verdict:
     kind = print_kind(walk.pattern.steps[wait.step].kind)
     closing = ending.closing
     last = len(walk.events) if ending.position is None else ending.position + 1
@@ -49,7 +49,7 @@ def waited_in_vain(walk: Walk, ending: Ending, wait: th.Wait) -> Verdict:
     return _nothing_came(walk, ending, wait)
 
 
-def _nothing_came(walk: Walk, ending: Ending, wait: th.Wait) -> Verdict:
+def _nothing_came(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> Verdict:
     kind = print_kind(walk.pattern.steps[wait.step].kind)
     nothing = f"No {kind} came after it; {closed_text(walk, ending)}."
     first = ending.thread.taken[0][1]
@@ -69,7 +69,7 @@ def _nothing_came(walk: Walk, ending: Ending, wait: th.Wait) -> Verdict:
     return Verdict("no event", f"no {kind} came before {over}", (nothing,))
 
 
-def _nearest(walk: Walk, wait: th.Wait, came: Sequence[int]) -> Refusal | None:
+def _nearest(walk: TracingInterpreter, wait: th.Wait, came: Sequence[int]) -> Refusal | None:
     """Return the refusal of the arrived event that satisfied the most conditions."""
     best: Refusal | None = None
     most = sum(len(ex.conjuncts(walk.predicates[n])) for n, _ in walk.plan.steps[wait.step].choose)
@@ -88,7 +88,7 @@ def _nearest_text(refusal: Refusal, number: int, kind: str) -> str:
     return f"Of {number} {kind} that came, the nearest: {refusal.details}"
 
 
-def _late(walk: Walk, wait: th.Wait, thread: th.Thread, low: int) -> int | None:
+def _late(walk: TracingInterpreter, wait: th.Wait, thread: th.Thread, low: int) -> int | None:
     """Return the first event past the window that would have fitted."""
     if wait.next:
         return None
@@ -99,7 +99,7 @@ def _late(walk: Walk, wait: th.Wait, thread: th.Thread, low: int) -> int | None:
 # windows
 
 
-def closed_text(walk: Walk, ending: Ending) -> str:
+def closed_text(walk: TracingInterpreter, ending: Ending) -> str:
     """Return the reason why the wait ended, as the second half of a sentence."""
     if ending.cause == "count":
         return f"the window of {_window_text(walk)} was used up"
@@ -111,7 +111,7 @@ def closed_text(walk: Walk, ending: Ending) -> str:
     return f"the window closed at {clock(ending.closing)}"
 
 
-def _window_name(walk: Walk, wait: th.Wait, closing: int) -> str:
+def _window_name(walk: TracingInterpreter, wait: th.Wait, closing: int) -> str:
     """Name the window that closes at this time: that of the arrow, of a group, or of the pattern."""
     hop = wait.path.hop
     if hop is not None and hop.within is not None and wait.path.clock + hop.within == closing:
@@ -124,11 +124,11 @@ def _window_name(walk: Walk, wait: th.Wait, closing: int) -> str:
     return f"the window (within {_window_text(walk)})"
 
 
-def _window_text(walk: Walk) -> str:
+def _window_text(walk: TracingInterpreter) -> str:
     return "events" if walk.pattern.within is None else print_window(walk.pattern.within)
 
 
-def _length(walk: Walk, ending: Ending, closing: int) -> int:
+def _length(walk: TracingInterpreter, ending: Ending, closing: int) -> int:
     """Return the time from the start of the run to the closing time, at least 1."""
     return max(closing - walk.events[ending.thread.taken[0][1]].time, 1)
 

@@ -16,14 +16,14 @@ from perseid.semantics.scope import attribute, holds, unify
 from perseid.semantics.values import clock
 from perseid.viz.attempts import Refusal
 from perseid.viz.untrue import untrue
-from perseid.viz.walk import Walk
+from perseid.viz.walk import TracingInterpreter
 from perseid.viz.words import shown, span
 
 _FITS = 9
 """Score of an event that fits, in conditions held: more than most steps have."""
 
 
-def why_unfit(walk: Walk, wait: th.Wait, position: int) -> Refusal | None:
+def why_unfit(walk: TracingInterpreter, wait: th.Wait, position: int) -> Refusal | None:
     """Return the reason why an event of the step's kind does not fit; None if it fits or is of another kind."""
     walk.spend()
     step, event = walk.pattern.steps[wait.step], walk.events[position]
@@ -59,7 +59,7 @@ def _not_unified(step: c.CoreStep, event: Event, unified: Mapping[str, object], 
     return Refusal("values do not unify", f"{when}: values do not unify.", 0)
 
 
-def why_not_live(walk: Walk, wait: th.Wait, position: int) -> Refusal | None:
+def why_not_live(walk: TracingInterpreter, wait: th.Wait, position: int) -> Refusal | None:
     """Return the reason why the option cannot take a fitting event at its time; None if it can."""
     way, moment = wait.path, walk.events[position].time
     when = walk.event_text(position)
@@ -75,7 +75,7 @@ def why_not_live(walk: Walk, wait: th.Wait, position: int) -> Refusal | None:
     return None
 
 
-def why_must_refused(walk: Walk, wait: th.Wait, position: int) -> Refusal | None:
+def why_must_refused(walk: TracingInterpreter, wait: th.Wait, position: int) -> Refusal | None:
     event = walk.events[position]
     unified = unify(walk.pattern.steps[wait.step].unify, event, wait.path.unified)
     if unified is None:
@@ -89,7 +89,7 @@ def why_must_refused(walk: Walk, wait: th.Wait, position: int) -> Refusal | None
     return None
 
 
-def why_led(walk: Walk, start: int) -> Refusal:
+def why_led(walk: TracingInterpreter, start: int) -> Refusal:
     """Return the refusal of a start with a violated leading absence."""
     whats = [f"not {negated_text(walk, program)} for {print_duration(d)}" for program, d in walk.plan.leads]
     text = " and ".join(whats)
@@ -97,7 +97,7 @@ def why_led(walk: Walk, start: int) -> Refusal:
     return Refusal(f"{text} before it was broken", details, _FITS)
 
 
-def negated_text(walk: Walk, program: int) -> str:
+def negated_text(walk: TracingInterpreter, program: int) -> str:
     """Return the steps of a negated program in pattern syntax."""
     parts = []
     for instruction in walk.plan.programs[program].instructions:

@@ -9,20 +9,20 @@ from perseid.reference import threads as th
 from perseid.semantics.contexts import END_OF_TIME, Simulation
 from perseid.semantics.detection import RawMatch
 from perseid.semantics.values import clock
-from perseid.viz.attempts import Attempt, Verdict, step_label, step_name
+from perseid.viz.attempts import TracedRun, Verdict, step_label, step_name
 from perseid.viz.verdicts import never_began, what_ended
-from perseid.viz.walk import OutOfWorkError, Walk
+from perseid.viz.walk import OutOfWorkError, TracingInterpreter
 
 _MATCHED = Verdict("matched", "matched")
 _NOT_FOLLOWED = Verdict("not followed", "its ways were too many to follow them all")
 
 
-class Starts:
+class CandidateStarts:
     """The candidate first events of a partition, and the trace of the run from each."""
 
-    def __init__(self, walk: Walk, key: Mapping[str, object], allowed: int) -> None:
+    def __init__(self, walk: TracingInterpreter, key: Mapping[str, object], allowed: int) -> None:
         self.walk, self.key, self.allowed = walk, key, allowed
-        self.attempts: list[Attempt] = []
+        self.attempts: list[TracedRun] = []
         self.reached: Counter[int] = Counter()
         """Number of runs that bound each step."""
         self.left = 0
@@ -93,7 +93,7 @@ class Starts:
         steps = {step for step, _ in taken}
         self.reached.update(walk.bound_steps | steps)
         self.attempts.append(
-            Attempt(
+            TracedRun(
                 key=self.key,
                 start=walk.events[start],
                 bound=tuple((step_name(core_steps[step]), walk.events[at]) for step, at in taken),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from perseid.engines.trees.siblings import OVER, PASS
-from perseid.engines.trees.siblings import Edge as SiblingEdge
+from perseid.engines.trees.siblings import SiblingEdge as SiblingEdge
 from perseid.engines.trees.transducer import (
     MOST_SHOWN,
     SiblingState,
@@ -20,7 +20,7 @@ from perseid.engines.trees.transducer import (
 from perseid.errors import PerseidError
 from perseid.lang import tree_patterns as tp
 from perseid.viz.draw import Format, _dot, _mermaid, _state
-from perseid.viz.graph import MATCH, START, Edge, Graph
+from perseid.viz.graph import MATCH, START, DrawnGraph, Edge
 
 _IN_MERMAID = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "\n": "<br/>"})
 _IN_DOT = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
@@ -35,7 +35,7 @@ class Box:
 
 
 @dataclass(slots=True)
-class TreeGraph(Graph):
+class TreeGraph(DrawnGraph):
     boxes: list[Box] = field(default_factory=list)
 
 

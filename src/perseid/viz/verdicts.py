@@ -10,10 +10,10 @@ from perseid.semantics.events import is_of_kind
 from perseid.viz.attempts import Ending, Reason, Refusal, Verdict, step_label
 from perseid.viz.in_vain import closed_text, waited_in_vain
 from perseid.viz.refusals import negated_text, why_led, why_must_refused, why_not_live, why_unfit
-from perseid.viz.walk import OutOfWorkError, Walk
+from perseid.viz.walk import OutOfWorkError, TracingInterpreter
 
 
-def never_began(walk: Walk, start: int) -> Verdict:
+def never_began(walk: TracingInterpreter, start: int) -> Verdict:
     """Explain why a candidate event began no run: a condition, ``must``, or a leading absence rejected it."""
     walk.more_work()
     best: tuple[th.Wait, Refusal, Reason] | None = None
@@ -33,7 +33,7 @@ def never_began(walk: Walk, start: int) -> Verdict:
     return Verdict(reason, refusal.why, (refusal.details,), option.step)
 
 
-def what_ended(walk: Walk, start: int) -> tuple[tuple[tuple[int, int], ...], Verdict]:
+def what_ended(walk: TracingInterpreter, start: int) -> tuple[tuple[tuple[int, int], ...], Verdict]:
     """Return the events of the run that was traced last, and the verdict on its most informative ending."""
     walk.more_work()
     if not walk.endings:
@@ -54,7 +54,7 @@ def _weight(ending: Ending) -> tuple[int, ...]:
     return (int(ending.wait.step not in bound), int(ending.cause not in ("until", "end")), ending.wait.step)
 
 
-def _verdict(walk: Walk, ending: Ending, start: int) -> Verdict:
+def _verdict(walk: TracingInterpreter, ending: Ending, start: int) -> Verdict:
     wait = ending.wait
     refused = walk.refused_at(ending.thread, start)
     if refused and (wait is None or ending.cause in ("window", "end", "count", "until", "unused")):
@@ -77,14 +77,14 @@ def _no_way_on() -> Verdict:
     return Verdict("at the end", "no way led on")
 
 
-def _absence(walk: Walk, ending: Ending) -> Verdict:
+def _absence(walk: TracingInterpreter, ending: Ending) -> Verdict:
     assert ending.position is not None
     what = "" if ending.watch is None else negated_text(walk, ending.watch)
     came = f"{walk.event_text(ending.position)} came, which not {what} rules out."
     return Verdict("absence", f"not {what}: one came", (came,))
 
 
-def _by_event(walk: Walk, ending: Ending, wait: th.Wait, at: int) -> Verdict:
+def _by_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait, at: int) -> Verdict:
     """Return the verdict on an ending caused by the event at this position."""
     event = walk.event_text(at)
     context = "" if walk.pattern.context is None else f"{walk.pattern.context.value} context"
@@ -106,7 +106,7 @@ def _by_event(walk: Walk, ending: Ending, wait: th.Wait, at: int) -> Verdict:
     return Verdict("strict order", f"{context}: an event it could not use ended it", (details,))
 
 
-def _not_next(walk: Walk, wait: th.Wait, at: int) -> Verdict:
+def _not_next(walk: TracingInterpreter, wait: th.Wait, at: int) -> Verdict:
     """Return the verdict on an option that accepts only the very next event."""
     event, kind = walk.events[at], walk.pattern.steps[wait.step].kind
     unfit = why_unfit(walk, wait, at)

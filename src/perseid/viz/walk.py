@@ -32,7 +32,7 @@ class OutOfWorkError(Exception):
     """The work limit is exceeded."""
 
 
-class Walk(Machine):
+class TracingInterpreter(Machine):
     """The interpreter over all events of a partition, run start by start, with a record of endings."""
 
     def __init__(
@@ -127,7 +127,7 @@ class Walk(Machine):
         if not threads:
             return False
         items = [i for thread in threads for i in self._expand(thread, start, False)]
-        attempt = th.Attempt(start, self._count_out(items, start + 1))
+        attempt = th.SearchRun(start, self._count_out(items, start + 1))
         position = start
         while not self._decide(attempt):
             position = self._next_of_interest(attempt.items, position)
@@ -145,7 +145,7 @@ class Walk(Machine):
         for item in items:
             if isinstance(item, (th.Complete, th.GivenUp)):
                 continue
-            if isinstance(item, th.Waiting):
+            if isinstance(item, th.PendingBranch):
                 if item.wait.next:
                     return following
                 path = item.wait.path
@@ -170,14 +170,14 @@ class Walk(Machine):
                 bound = min(bound, places[at])
         return max(bound, following)
 
-    def _close_down(self, attempt: th.Attempt) -> None:
+    def _close_down(self, attempt: th.SearchRun) -> None:
         for item in attempt.items:
-            if isinstance(item, th.Waiting) and item.broken is None:
+            if isinstance(item, th.PendingBranch) and item.broken is None:
                 self._end(item.thread, item.wait, "end", closing=item.closing)
         self.inside += 1  # the endings of open items are already recorded
         items = self._on_time(attempt.items, END_OF_TIME)
         self.inside -= 1
-        attempt.items = [i for i in items if not isinstance(i, (th.Waiting, th.Pending))]
+        attempt.items = [i for i in items if not isinstance(i, (th.PendingBranch, th.Pending))]
         self._decide(attempt)
 
     # recorded endings
@@ -225,7 +225,7 @@ class Walk(Machine):
     def _on_time(self, items: list[th.ListItem], now: int) -> list[th.ListItem]:
         if not self.inside:
             for item in items:
-                if not isinstance(item, th.Waiting) or item.broken is not None:
+                if not isinstance(item, th.PendingBranch) or item.broken is not None:
                     continue
                 if item.closing is not None and item.closing < now:
                     self._end(item.thread, item.wait, "window", closing=item.closing)
@@ -234,17 +234,17 @@ class Walk(Machine):
     def _count_out(self, items: list[th.ListItem], count: int) -> list[th.ListItem]:
         if not self.inside:
             for item in items:
-                if isinstance(item, th.Waiting) and any(count - first >= n for n, first in item.limits):
+                if isinstance(item, th.PendingBranch) and any(count - first >= n for n, first in item.limits):
                     self._end(item.thread, item.wait, "count", count - 1)
         return super()._count_out(items, count)
 
-    def _may_take(self, item: th.Waiting, position: int) -> bool:
+    def _may_take(self, item: th.PendingBranch, position: int) -> bool:
         may = super()._may_take(item, position)
         if not may and item.wait.next and not self.inside:
             self._end(item.thread, item.wait, "strict", position)
         return may
 
-    def _unbroken(self, item: th.Waiting, position: int, start: int, inner: bool) -> Iterator[th.Waiting]:
+    def _unbroken(self, item: th.PendingBranch, position: int, start: int, inner: bool) -> Iterator[th.PendingBranch]:
         left = list(super()._unbroken(item, position, start, inner))
         if not self.inside and item.broken is None and (not left or left[0].broken is not None):
             self._end_by_absence(item.thread, item.wait, item.wait.path, position)
@@ -295,7 +295,7 @@ class Walk(Machine):
         self.bound_steps.update(step for step, _ in path.taken)
         over = position >= len(self.events)
         for option in self.options(path):
-            if isinstance(option, th.Done):
+            if isinstance(option, th.AcceptedThread):
                 passed = range(path.last + 1, min(position + 1, len(self.events)))
                 for at in passed:
                     if self._breaks(option.path, start, at):
@@ -328,7 +328,7 @@ class Walk(Machine):
         """Return the reasons why the thread could not leave a repetition or be accepted."""
         self.refused, self.listening = [], True
         for option in self.options(thread):
-            if isinstance(option, th.Done):
+            if isinstance(option, th.AcceptedThread):
                 self.accepted_end(option.path, start)
         self.listening = False
         return self.refused

@@ -23,10 +23,10 @@ from perseid.semantics.detection import Partition, detect
 from perseid.semantics.events import Event
 from perseid.semantics.scope import attribute_path
 from perseid.semantics.values import clock
-from perseid.viz.attempts import Attempt, Reason, step_label, step_name
+from perseid.viz.attempts import Reason, TracedRun, step_label, step_name
 from perseid.viz.data_notes import Census, data_notes, positive_steps, unknown_key
-from perseid.viz.starts import Starts
-from perseid.viz.walk import MAX_WORK, Walk
+from perseid.viz.starts import CandidateStarts
+from perseid.viz.walk import MAX_WORK, TracingInterpreter
 from perseid.viz.words import cut, many, pairs, wrapped
 
 MAX_EVENTS = 100_000
@@ -62,7 +62,7 @@ class WhyNot:
     suppressed: int
     events: int
     partitions: int
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[TracedRun, ...]
     funnel: list[FunnelRow]
     """A row for each step and each reason that ended runs there: step, event, bound, ended, reason, why."""
     notes: tuple[str, ...]
@@ -74,11 +74,11 @@ class WhyNot:
     types: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     @property
-    def best(self) -> tuple[Attempt, ...]:
+    def best(self) -> tuple[TracedRun, ...]:
         """The runs without a match that got furthest, one for each step and reason."""
         failed = [a for a in self.attempts if not a.matched]
         failed.sort(key=lambda a: (a.reason in _HIDDEN, -a.steps, -len(a.bound)))
-        chosen: dict[tuple[str | None, str], Attempt] = {}
+        chosen: dict[tuple[str | None, str], TracedRun] = {}
         for attempt in failed:
             chosen.setdefault((attempt.waited_for, attempt.why), attempt)
         return tuple(chosen.values())[: self.shown]
@@ -127,7 +127,7 @@ class WhyNot:
             lines.extend(" " * len(lead) + more for more in text[1:])
         return lines
 
-    def _attempt(self, number: int, attempt: Attempt) -> list[str]:
+    def _attempt(self, number: int, attempt: TracedRun) -> list[str]:
         key = "" if self.key is not None and self.partitions == 1 else pairs(attempt.key)
         head = f"{number}. the start at {clock(attempt.start.time)}" + (f" of {key}" if key else "")
         lines = wrapped(f"{head}: {attempt.steps} of {many(self.steps, 'step')} bound", "")
@@ -250,7 +250,7 @@ class _Question:
         self.plan, self.own, self.wanted = plan, own, wanted
         self.census = Census(events)
         self.others = plan_matcher(plan)
-        self.attempts: list[Attempt] = []
+        self.attempts: list[TracedRun] = []
         self.reached: Counter[int] = Counter()
         self.types: Counter[str] = Counter()
         self.keys: dict[object, dict[str, object]] = {}
@@ -279,9 +279,9 @@ class _Question:
         self.partitions += 1
         self.events += len(rows)
         self.types.update(event.type or "null" for event in rows)
-        walk = Walk(self.plan, self.own, strictly_later, relations, rows, self.census.known)
+        walk = TracingInterpreter(self.plan, self.own, strictly_later, relations, rows, self.census.known)
         # Without a key, later partitions need a part of the budget too; they also get the rest of this one.
-        starts = Starts(walk, key, self.work if self.wanted is not None else max(self.work // 4, 2_000))
+        starts = CandidateStarts(walk, key, self.work if self.wanted is not None else max(self.work // 4, 2_000))
         heard = starts.follow()
         self.work = max(self.work - walk.work, 2_000)
         self.attempts += starts.attempts
@@ -302,7 +302,7 @@ class _Question:
             )
 
 
-def _funnel(own: PatternPlan, attempts: Sequence[Attempt], reached: Counter[int]) -> list[FunnelRow]:
+def _funnel(own: PatternPlan, attempts: Sequence[TracedRun], reached: Counter[int]) -> list[FunnelRow]:
     ended: dict[str | None, Counter[tuple[Reason, str]]] = {}
     for attempt in attempts:
         if not attempt.matched:

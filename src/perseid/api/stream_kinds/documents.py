@@ -10,7 +10,7 @@ from perseid.api.pattern_sources import PatternSources
 from perseid.api.stream_kinds.events import EventStreamKind
 from perseid.api.trees import check_trees
 from perseid.engines.sequence.stream import Events
-from perseid.engines.trees.stream import Asked, Documents, asked_of, check_variables, event_stream
+from perseid.engines.trees.stream import Documents, TreeQuery, asked_of, check_variables, event_stream
 from perseid.errors import PerseidError
 from perseid.tables.rows import is_spark, require_here, require_spark
 
@@ -56,7 +56,7 @@ class DocumentStreamKind(EventStreamKind):
         return "\n".join([super().explain(over, events), *explain_trees(patterns), f"\n{stream.explain()}"])
 
 
-def _events_on_spark(stream: Documents, asked: Asked) -> Events:
+def _events_on_spark(stream: Documents, asked: TreeQuery) -> Events:
     """The events that documents become on Spark."""
     from perseid.spark.documents import describe_table, prepare_rows
 

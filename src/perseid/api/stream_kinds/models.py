@@ -15,7 +15,7 @@ from perseid.engines.models.stream import Models, describe_rejected
 from perseid.engines.sequence.results import Matches, together
 from perseid.engines.sequence.stream import Events
 from perseid.errors import PerseidError, UnsupportedError
-from perseid.semantics.model_steps import Group, grouped
+from perseid.semantics.model_steps import EventStreamGroup, grouped
 from perseid.tables.rows import require_here
 
 
@@ -70,7 +70,7 @@ class ModelStreamKind(EventStreamKind):
         )
 
 
-def group_patterns(patterns: PatternSources, stream: Models) -> list[tuple[PatternSources, Group]]:
+def group_patterns(patterns: PatternSources, stream: Models) -> list[tuple[PatternSources, EventStreamGroup]]:
     """The patterns by the events of the model that they need."""
     found = []
     beside = additional_events_of(stream)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perseid.engines.disorder.state import BARS, PARTS, Delays, read_state, write_state
-from perseid.engines.sequence.shard import Shard, newest_before, run
+from perseid.engines.sequence.shard import SequenceShard, newest_before, run
 from perseid.runtime.arrays import Int8Array, IntArray
 from perseid.runtime.contract import StepResult
 from perseid.runtime.event_batch import EventBatch
@@ -63,7 +63,7 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, clock: Wa
     return replace(done, state=written, next_timer=None if written is None else wake, counters=counters)
 
 
-class Punctual(Shard):
+class Punctual(SequenceShard):
     """A shard that classifies late rows by the frontier before the call, and searches up to the new frontier."""
 
     def __init__(self, *given: *Given, watermark: int | None) -> None:

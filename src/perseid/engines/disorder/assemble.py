@@ -19,11 +19,11 @@ from perseid.engines.disorder.slots import slots_in, steps_of, word_of
 from perseid.engines.disorder.state import read_state, write_state
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.bytecode import CompiledPattern
-from perseid.engines.sequence.columns import Batch, kernel_arrays
+from perseid.engines.sequence.columns import OrderedEvents, kernel_arrays
 from perseid.engines.sequence.match_buffer import MatchBuffer
 from perseid.engines.sequence.output import PatternMatches
 from perseid.engines.sequence.run import evaluator, gather, make_space, plain
-from perseid.engines.sequence.shard import PartitionView, Shard, chosen_of, negated_bits, newest_before, run
+from perseid.engines.sequence.shard import PartitionView, SequenceShard, chosen_of, negated_bits, newest_before, run
 from perseid.errors import SearchBudgetError
 from perseid.runtime.arena import allocate
 from perseid.runtime.arrays import BoolArray, IntArray
@@ -49,7 +49,7 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark
     return replace(done, state=written, counters=counters)
 
 
-class Assembling(Shard):
+class Assembling(SequenceShard):
     """A shard that searches all rows on arrival."""
 
     early = False
@@ -125,7 +125,7 @@ class Times:
 
 def assembled(
     bytecode: CompiledPattern,
-    batch: Batch,
+    batch: OrderedEvents,
     placed: PartitionView,
     came_before: BoolArray,
     times: Times,
@@ -137,7 +137,7 @@ def assembled(
     names = vars(a) if bytecode.compiled else plain(a)
     offsets, keys = placed_keys(placed)
 
-    def run_kernel(room: Room) -> int:
+    def run_kernel(room: AssemblyArrays) -> int:
         if not bytecode.compiled:
             names["outside_hook"][0] = evaluator(bytecode, batch, room.arrays)
         with np.errstate(all="ignore"):
@@ -158,7 +158,7 @@ def placed_keys(placed: PartitionView) -> tuple[IntArray, IntArray]:
 
 
 @dataclass(frozen=True)
-class Room:
+class AssemblyArrays:
     """The work arrays of the kernel and the per-event bits that it reads on arrival of each event."""
 
     arrays: y.Arrays
@@ -180,12 +180,12 @@ class Room:
 
 def with_room(
     bytecode: CompiledPattern,
-    batch: Batch,
+    batch: OrderedEvents,
     sizes: IntArray,
     early: bool,
-    run_kernel: Callable[[Room], int],
+    run_kernel: Callable[[AssemblyArrays], int],
     budget: SearchBudget,
-) -> Room:
+) -> AssemblyArrays:
     """Run a kernel, with larger buffers until they suffice, and return them. ``sizes`` counts the events of each key."""
     # Unwritten buffer pages cost nothing; a kernel that runs out of capacity is restarted from the beginning.
     matches = max(256, 4 * len(batch))
@@ -195,7 +195,7 @@ def with_room(
     while True:
         arrays.events[y.E_MASK] = 0
         work = work_space(bytecode, fitting, sizes, matches, budget, early=early)
-        room = Room(arrays, work, masks, fitting)
+        room = AssemblyArrays(arrays, work, masks, fitting)
         if run_kernel(room) == y.GOES_ON:
             return room
         if work[a.H_SPENT]:

@@ -19,7 +19,7 @@ from perseid.engines.disorder.state import read_state, write_state
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence import state as events
 from perseid.engines.sequence.partition_sort import comparable
-from perseid.engines.sequence.shard import Shard, newest_before, next_wake, run
+from perseid.engines.sequence.shard import SequenceShard, newest_before, next_wake, run
 from perseid.runtime.arrays import BoolArray, Int8Array, IntArray
 from perseid.runtime.contract import StepResult
 from perseid.runtime.event_batch import (
@@ -151,7 +151,7 @@ def _known(plan: DisorderPlan, state: bytes | None, everywhere: Mapping[str, int
     return Promises(names, strategy.source, rows, everywhere)
 
 
-class Promised(Shard):
+class Promised(SequenceShard):
     """A shard with one completeness horizon per key."""
 
     def __init__(

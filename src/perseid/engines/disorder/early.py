@@ -38,10 +38,10 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark
     """Run one call of a shard: return insertions and retractions of matches, and the new state."""
     before = read_state(plan, state)
     inner = plan.searched(schema=without_changes(plan.schema), order=plan.strategy.name)
-    shards: list[Telling] = []
+    shards: list[EarlyShard] = []
 
-    def make(*given: *Given) -> Telling:
-        shards.append(Telling(before.horizon, *given))
+    def make(*given: *Given) -> EarlyShard:
+        shards.append(EarlyShard(before.horizon, *given))
         return shards[0]
 
     ran = run(inner, rows, before.searched, clock=watermark, newest=newest_before(inner, watermark), make=make)
@@ -55,7 +55,7 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark
     return replace(ran.step, rows=out, state=written, next_timer=wake, counters=counters)
 
 
-class Telling(Assembling):
+class EarlyShard(Assembling):
     """A shard that emits matches when the newest event reaches their due time."""
 
     early = True

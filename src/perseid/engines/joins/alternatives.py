@@ -15,7 +15,7 @@ import numpy as np
 
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.construction import nodes_by_side
-from perseid.engines.joins.entries import Entries, EntryNumbers
+from perseid.engines.joins.entries import EntryNumbers, SubscriptionStore
 from perseid.runtime.arrays import BoolArray, IntArray
 
 
@@ -34,7 +34,7 @@ class RegisteredEntries(Protocol):
     @property
     def alternatives(self) -> Alternatives: ...
     @property
-    def numbers(self) -> Entries: ...
+    def numbers(self) -> SubscriptionStore: ...
 
 
 class Alternatives:

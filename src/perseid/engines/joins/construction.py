@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from xml.parsers import expat
 
-from perseid.engines.joins.graph import Row
+from perseid.engines.joins.graph import TemplateRow
 from perseid.engines.joins.program import Constructions, forms_of
 from perseid.engines.joins.selection import built
 from perseid.engines.joins.subscription_groups import NormalForm, SubscriptionGroups
@@ -65,7 +65,7 @@ class ConstructionIndex:
         return self._made[key]
 
 
-def nodes_by_side(row: Row, nodes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def nodes_by_side(row: TemplateRow, nodes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Split the nodes of a result row into those of the left and of the right document, in block order."""
     own = len(row.template.shown[0])
     older, newer = (
@@ -77,7 +77,7 @@ def nodes_by_side(row: Row, nodes: Sequence[int]) -> tuple[tuple[int, ...], tupl
 @lru_cache(maxsize=64)
 def element_of(body: bytes | str) -> Element:
     """Parse a document into the element tree of the semantics; the encoding declaration of a string is ignored."""
-    builder = _Builder()
+    builder = _ElementBuilder()
     parser = safe_parser("utf-8" if isinstance(body, str) else None)
     parser.ordered_attributes = parser.buffer_text = True
     parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
@@ -92,7 +92,7 @@ def element_of(body: bytes | str) -> Element:
     return builder.over[0]
 
 
-class _Builder:
+class _ElementBuilder:
     """Builds elements from Expat events."""
 
     def __init__(self) -> None:

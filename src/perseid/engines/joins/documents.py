@@ -12,8 +12,8 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.joins.graph import Chain
-from perseid.engines.joins.joiner import Bindings
+from perseid.engines.joins.graph import NodeChain
+from perseid.engines.joins.joiner import ChainBindings
 from perseid.engines.joins.layout import MAX_SLOTS
 from perseid.engines.joins.plan import CHAINS, FOUND, NODES, TEXTS
 from perseid.errors import LimitError
@@ -23,7 +23,7 @@ _HEIGHT_BITS = 7
 assert MAX_SLOTS < 1 << _HEIGHT_BITS
 
 
-def key_of(chain: Chain) -> int:
+def key_of(chain: NodeChain) -> int:
     digest = blake2b(f"{chain.stream}\0{chain.tree}".encode(), digest_size=8).digest()
     return (int.from_bytes(digest) >> 1) & ~((1 << _HEIGHT_BITS) - 1) | chain.height
 
@@ -32,7 +32,7 @@ def heights_of(keys: IntArray) -> IntArray:
     return keys & ((1 << _HEIGHT_BITS) - 1)
 
 
-def keys_of(chains: Iterable[Chain]) -> IntArray:
+def keys_of(chains: Iterable[NodeChain]) -> IntArray:
     """Return the keys of chains, after a check for collisions."""
     keys = np.array([key_of(chain) for chain in chains], np.int64)
     if len(np.unique(keys)) < len(keys):
@@ -42,7 +42,7 @@ def keys_of(chains: Iterable[Chain]) -> IntArray:
     return keys
 
 
-def as_columns(bindings: Bindings, keys: IntArray, count: int) -> tuple[IntArray, dict[str, pa.Array]]:
+def as_columns(bindings: ChainBindings, keys: IntArray, count: int) -> tuple[IntArray, dict[str, pa.Array]]:
     """Encode the bindings of ``count`` documents: the documents with at least one chain, and their columns."""
     rows = np.bincount(bindings.documents, minlength=count)
     chains = keys[bindings.chains] if len(bindings.chains) else np.zeros(0, np.int64)
@@ -81,14 +81,14 @@ def known_only(
     }
 
 
-def as_bindings(columns: Mapping[str, pa.ListArray], keys: Mapping[int, int]) -> Bindings:
+def as_bindings(columns: Mapping[str, pa.ListArray], keys: Mapping[int, int]) -> ChainBindings:
     """Decode the columns of documents into bindings; ``keys`` has all their chains."""
     chains = np.asarray(columns[CHAINS].flatten())
     rows = np.diff(np.asarray(columns[CHAINS].offsets))
     many = heights_of(chains)
     known, where = np.unique(chains, return_inverse=True)
     numbers = np.array([keys[key] for key in known.tolist()], np.int64)
-    return Bindings(
+    return ChainBindings(
         np.repeat(np.arange(len(rows)), rows),
         numbers[where] if len(known) else known,
         columns[TEXTS].flatten().to_pylist(),

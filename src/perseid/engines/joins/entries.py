@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.joins.graph import Row
+from perseid.engines.joins.graph import TemplateRow
 from perseid.engines.joins.values import extended
 from perseid.runtime.arrays import BoolArray, Int32Array, IntArray
 
@@ -109,11 +109,11 @@ class _Anything:
         return np.fromiter((one in names for one in self.names), np.bool_, len(self.names))
 
 
-class Entries:
+class SubscriptionStore:
     """By entry: its owner and its template row. Identical row objects are stored once."""
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self._rows: list[TemplateRow] = []
         self._numbers: dict[int, int] = {}
         """By ``id()`` of a row: its number."""
         self._asked = np.zeros(0, np.int32)
@@ -123,16 +123,16 @@ class Entries:
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[tuple[object, Row]]:
+    def __iter__(self) -> Iterator[tuple[object, TemplateRow]]:
         for begin in range(0, self._count, 1 << 12):
             yield from self.at(np.arange(begin, min(begin + (1 << 12), self._count)))
 
-    def __getitem__(self, place: int) -> tuple[object, Row]:
+    def __getitem__(self, place: int) -> tuple[object, TemplateRow]:
         if not 0 <= place < self._count:
             raise IndexError(place)
         return self.at(np.array([place]))[0]
 
-    def at(self, places: EntryNumbers) -> list[tuple[object, Row]]:
+    def at(self, places: EntryNumbers) -> list[tuple[object, TemplateRow]]:
         """Return the owner and the row of some entries, given by their numbers."""
         if self._owners is None:
             return []
@@ -140,7 +140,7 @@ class Entries:
         asked = [rows[number] for number in self._asked[places].tolist()]
         return list(zip(self._owners.at(places), asked, strict=True))
 
-    def row(self, place: int) -> Row:
+    def row(self, place: int) -> TemplateRow:
         """Return the template row of an entry."""
         return self._rows[int(self._asked[place])]
 
@@ -154,7 +154,7 @@ class Entries:
             return self._owners.column().take(pa.array(places)).cast(pa.string())
         return pa.array([] if self._owners is None else list(map(str, self._owners.at(places))), pa.string())
 
-    def extend(self, whose: Sequence[object], rows: Sequence[Row]) -> None:
+    def extend(self, whose: Sequence[object], rows: Sequence[TemplateRow]) -> None:
         """Append entries."""
         if not whose:
             return
@@ -167,7 +167,7 @@ class Entries:
         self._asked = extended(self._asked, self._count, np.fromiter(map(self._number, rows), np.int32, len(rows)))
         self._count += len(whose)
 
-    def _number(self, row: Row) -> int:
+    def _number(self, row: TemplateRow) -> int:
         found = self._numbers.setdefault(id(row), len(self._rows))
         if found == len(self._rows):
             self._rows.append(row)  # the list holds a reference, so its id() stays unique

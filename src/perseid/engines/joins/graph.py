@@ -2,7 +2,7 @@
 
 A subscription's blocks are trees, and its equalities are edges between them. The reduced graph retains only the compared
 nodes and those where the paths to them branch (paper 3, Section 4.2). The steps above, below and between them are
-conditions on the retained nodes and part of their identity: a :class:`Chain` is a tree pattern that finds one compared
+conditions on the retained nodes and part of their identity: a :class:`NodeChain` is a tree pattern that finds one compared
 node and its retained ancestors.
 
 Graphs that differ only in the identity of their nodes have the same *template*; a subscription is a template and chains
@@ -20,7 +20,7 @@ from math import factorial, prod
 from typing import TypeAlias
 
 from perseid.lang import tree_patterns as tp
-from perseid.lang.subscriptions import MIRRORED, Block, Comparator, Relation
+from perseid.lang.subscriptions import MIRRORED, Block, Comparator, TemporalRelation
 from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, kept, step_at
 
 ENDLESS = 1 << 62
@@ -51,7 +51,7 @@ Slots: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True, order=True)
-class Edge:
+class TemplateEdge:
     """One edge of a template."""
 
     kind: Kind
@@ -61,10 +61,10 @@ class Edge:
 
 
 @dataclass(frozen=True, order=True)
-class Template:
+class SubscriptionTemplate:
     """The common structure of subscriptions that differ only in chains, constants and windows."""
 
-    edges: tuple[Edge, ...]
+    edges: tuple[TemplateEdge, ...]
     strict: bool
     """True if the newer document must be strictly later."""
     shown: tuple[Slots, Slots]
@@ -72,7 +72,7 @@ class Template:
 
 
 @dataclass(frozen=True)
-class Chain:
+class NodeChain:
     """A compared node and its retained ancestors, as a tree pattern; nodes are named n0, n1, … from the top."""
 
     stream: str
@@ -82,20 +82,20 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Asked:
+class EdgeChains:
     """The chains or the chain and constant of one subscription for an edge of its template."""
 
-    older: Chain | None = None
-    newer: Chain | None = None
+    older: NodeChain | None = None
+    newer: NodeChain | None = None
     value: tp.Constant | None = None
 
 
 @dataclass(frozen=True)
-class Row:
+class TemplateRow:
     """A subscription as a row of its template's relation RT."""
 
-    template: Template
-    asked: tuple[Asked, ...]
+    template: SubscriptionTemplate
+    asked: tuple[EdgeChains, ...]
     window: int | None
     swapped: bool
     """True if the older document matches the right block."""
@@ -113,17 +113,17 @@ class _Open:
     op: str
     chains: tuple[Sequence[Hashable], Sequence[Hashable]]
     """The nodes of the older and of the newer chain, topmost first."""
-    asked: Asked
+    asked: EdgeChains
 
 
-def rows_of(related: Related) -> Iterator[Row]:
+def rows_of(related: Related) -> Iterator[TemplateRow]:
     """Yield the rows of a subscription: one, or one per document order if either block may match the older document."""
-    yield _row(related, LEFT, related.relation is Relation.FOLLOWED_BY)
-    if related.relation is Relation.JOIN:
+    yield _row(related, LEFT, related.relation is TemporalRelation.FOLLOWED_BY)
+    if related.relation is TemporalRelation.JOIN:
         yield _row(related, RIGHT, False)
 
 
-def same_order(rows: Sequence[Row]) -> list[list[int]]:
+def same_order(rows: Sequence[TemplateRow]) -> list[list[int]]:
     """Group the indices of rows by document order; the rows of one list are alternatives."""
     by_order: dict[bool, list[int]] = {}
     for place, row in enumerate(rows):
@@ -131,7 +131,7 @@ def same_order(rows: Sequence[Row]) -> list[list[int]]:
     return list(by_order.values())
 
 
-def _row(related: Related, older: int, strict: bool) -> Row:
+def _row(related: Related, older: int, strict: bool) -> TemplateRow:
     sides = (older, 1 - older)
     asked = [related.asked(side) for side in sides]
     left = [kept(nodes) for nodes in asked]
@@ -143,18 +143,20 @@ def _row(related: Related, older: int, strict: bool) -> Row:
     edges: list[_Open] = []
     for pair in related.pairs:
         a, b = (pair[side] for side in sides)
-        edges.append(_Open(Kind.EQUAL, "", (_above(a, left[0]), _above(b, left[1])), Asked(chains[0][a], chains[1][b])))
+        edges.append(
+            _Open(Kind.EQUAL, "", (_above(a, left[0]), _above(b, left[1])), EdgeChains(chains[0][a], chains[1][b]))
+        )
     for one, op, other in related.ordered:
         a, b = ((one, other)[side] for side in sides)
         said = op if older == LEFT else MIRRORED[op]
         nodes = _above(a, left[0]), _above(b, left[1])
-        edges.append(_Open(Kind.ORDERED, said, nodes, Asked(chains[0][a], chains[1][b])))
+        edges.append(_Open(Kind.ORDERED, said, nodes, EdgeChains(chains[0][a], chains[1][b])))
     for condition in related.conditions:
         newer = condition.side == sides[1]
         way = _above(condition.node, left[newer])
         nodes = ([], way) if newer else (way, [])
         chain = chains[newer][condition.node]
-        made = Asked(None, chain, condition.value) if newer else Asked(chain, None, condition.value)
+        made = EdgeChains(None, chain, condition.value) if newer else EdgeChains(chain, None, condition.value)
         edges.append(
             _Open(_kind_of(condition.op, condition.value, newer), _op_of(condition.op, condition.value), nodes, made)
         )
@@ -169,7 +171,7 @@ def _row(related: Related, older: int, strict: bool) -> Row:
     for told, block in zip(shown, blocks, strict=True):
         assert isinstance(block.tree.root, tp.TreeNode)
         names.append(tuple(step_at(block.tree.root, node).returns for node in told))
-    return Row(
+    return TemplateRow(
         template,
         tuple(edges[i].asked for i in order),
         related.window,
@@ -196,7 +198,7 @@ def _op_of(op: Comparator, value: tp.Constant) -> str:
 
 def _canonical(
     edges: Sequence[_Open], shown: Sequence[Sequence[Hashable]], strict: bool
-) -> tuple[Template, tuple[int, ...]]:
+) -> tuple[SubscriptionTemplate, tuple[int, ...]]:
     """Return the smallest template over all edge orders, and the first edge order that gives it.
 
     Edges are first sorted by predicate and chains, so equal subscriptions start from the same order, and the enumeration
@@ -205,12 +207,12 @@ def _canonical(
     given = sorted(range(len(edges)), key=lambda i: (edges[i].kind, edges[i].op, _sorted_by(edges[i].asked)))
     made, numbers = _numbered([edges[i] for i in given])
     told = tuple(tuple(sorted(known[one] for one in nodes)) for nodes, known in zip(shown, numbers, strict=True))
-    template, order = _smallest(Template(made, strict, (told[0], told[1])))
+    template, order = _smallest(SubscriptionTemplate(made, strict, (told[0], told[1])))
     return template, tuple(given[i] for i in order)
 
 
 @lru_cache(maxsize=1 << 14)
-def _smallest(template: Template) -> tuple[Template, tuple[int, ...]]:
+def _smallest(template: SubscriptionTemplate) -> tuple[SubscriptionTemplate, tuple[int, ...]]:
     by_kind: dict[tuple[Kind, str], list[int]] = {}
     for i, edge in enumerate(template.edges):
         by_kind.setdefault((edge.kind, edge.op), []).append(i)
@@ -222,7 +224,7 @@ def _smallest(template: Template) -> tuple[Template, tuple[int, ...]]:
     return min(((_reordered(template, order), order) for order in found), key=lambda one: one)
 
 
-def _reordered(template: Template, order: Sequence[int]) -> Template:
+def _reordered(template: SubscriptionTemplate, order: Sequence[int]) -> SubscriptionTemplate:
     """Return a template with reordered edges, and nodes renumbered by first occurrence."""
     numbers: tuple[dict[int, int], dict[int, int]] = ({}, {})
     edges = []
@@ -232,17 +234,17 @@ def _reordered(template: Template, order: Sequence[int]) -> Template:
             tuple(known.setdefault(slot, len(known)) for slot in chain)
             for chain, known in zip((edge.older, edge.newer), numbers, strict=True)
         )
-        edges.append(Edge(edge.kind, older, newer, edge.op))
+        edges.append(TemplateEdge(edge.kind, older, newer, edge.op))
     told = [tuple(sorted(known[slot] for slot in nodes)) for nodes, known in zip(template.shown, numbers, strict=True)]
-    return Template(tuple(edges), template.strict, (told[0], told[1]))
+    return SubscriptionTemplate(tuple(edges), template.strict, (told[0], told[1]))
 
 
-def _sorted_by(asked: Asked) -> tuple[str, ...]:
+def _sorted_by(asked: EdgeChains) -> tuple[str, ...]:
     chains = ((one.stream, one.tree) if one else ("", "") for one in (asked.older, asked.newer))
     return (*(text for pair in chains for text in pair), str(asked.value))
 
 
-def joins_of(template: Template) -> tuple[Edge, ...]:
+def joins_of(template: SubscriptionTemplate) -> tuple[TemplateEdge, ...]:
     """Return the template as defined in the paper: equality edges, without nodes that only a constant uses."""
     older, newer = template.shown
     return canonical_edges(
@@ -252,12 +254,14 @@ def joins_of(template: Template) -> tuple[Edge, ...]:
     )
 
 
-def canonical_edges(chains: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> tuple[Edge, ...]:
+def canonical_edges(chains: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> tuple[TemplateEdge, ...]:
     """Return the canonical edges of equalities between chains, common to all isomorphic graphs."""
-    return _canonical([_Open(Kind.EQUAL, "", each, Asked()) for each in chains], ((), ()), False)[0].edges
+    return _canonical([_Open(Kind.EQUAL, "", each, EdgeChains()) for each in chains], ((), ()), False)[0].edges
 
 
-def _numbered(edges: Sequence[_Open]) -> tuple[tuple[Edge, ...], tuple[dict[Hashable, int], dict[Hashable, int]]]:
+def _numbered(
+    edges: Sequence[_Open],
+) -> tuple[tuple[TemplateEdge, ...], tuple[dict[Hashable, int], dict[Hashable, int]]]:
     """Number the nodes of edges by first occurrence; return the edges and the numbers per side."""
     numbers: tuple[dict[Hashable, int], dict[Hashable, int]] = ({}, {})
     made = []
@@ -266,7 +270,7 @@ def _numbered(edges: Sequence[_Open]) -> tuple[tuple[Edge, ...], tuple[dict[Hash
             tuple(known.setdefault(one, len(known)) for one in chain)
             for chain, known in zip(edge.chains, numbers, strict=True)
         ]
-        made.append(Edge(edge.kind, slots[0], slots[1], edge.op))
+        made.append(TemplateEdge(edge.kind, slots[0], slots[1], edge.op))
     return tuple(made), numbers
 
 
@@ -275,11 +279,11 @@ def _above(node: Node, left: Sequence[Node]) -> list[Node]:
     return [one for one in left if node[: len(one)] == one]
 
 
-def _chain(block: Block, node: Node, left: Sequence[Node]) -> Chain:
+def _chain(block: Block, node: Node, left: Sequence[Node]) -> NodeChain:
     names = {one: f"n{i}" for i, one in enumerate(_above(node, left))}
     assert isinstance(block.tree.root, tp.TreeNode)
     root = _narrowed(block.tree.root, (), node, left, names)
-    return Chain(block.stream, tp.print_tree(tp.TreePattern(root)), len(names))
+    return NodeChain(block.stream, tp.print_tree(tp.TreePattern(root)), len(names))
 
 
 def _narrowed(step: tp.TreeNode, here: Node, node: Node, left: Sequence[Node], names: dict[Node, str]) -> tp.TreeNode:

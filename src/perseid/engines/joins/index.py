@@ -13,8 +13,16 @@ import numpy as np
 
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.alternatives import Alternatives
-from perseid.engines.joins.entries import Entries
-from perseid.engines.joins.graph import ENDLESS, Asked, Chain, Edge, Kind, Row, Template
+from perseid.engines.joins.entries import SubscriptionStore
+from perseid.engines.joins.graph import (
+    ENDLESS,
+    EdgeChains,
+    Kind,
+    NodeChain,
+    SubscriptionTemplate,
+    TemplateEdge,
+    TemplateRow,
+)
 from perseid.engines.joins.kernel import put_again, put_all, put_paths
 from perseid.engines.joins.layout import Index
 from perseid.engines.joins.values import Values
@@ -28,10 +36,10 @@ class Subscriptions:
     """A mutable set of subscriptions; ``values`` are shared with the documents."""
 
     values: Values
-    chains: dict[Chain, int] = field(default_factory=dict)
-    templates: dict[Template, int] = field(default_factory=dict)
+    chains: dict[NodeChain, int] = field(default_factory=dict)
+    templates: dict[SubscriptionTemplate, int] = field(default_factory=dict)
     roots: list[int] = field(default_factory=list)
-    numbers: Entries = field(default_factory=Entries)
+    numbers: SubscriptionStore = field(default_factory=SubscriptionStore)
     """By entry: its owner and its template row."""
     alternatives: Alternatives = field(default_factory=Alternatives)
     prefixes: int = 0
@@ -49,7 +57,7 @@ class Subscriptions:
         self._ordered, self._settled = np.zeros(0, np.int64), 0
         """Windows in that order, and the number of entries at the last sort, removed ones included."""
 
-    def add(self, given: Iterable[tuple[object, Row]]) -> None:
+    def add(self, given: Iterable[tuple[object, TemplateRow]]) -> None:
         """Add rows with their owners; rows with the same owner and document order are alternatives."""
         rows = list(given)
         width = max((len(row.asked) for _, row in rows), default=1)
@@ -101,10 +109,10 @@ class Subscriptions:
         self.keys, self.children = keys, children
         self.asks = np.concatenate([self.asks, np.zeros(y.most_of(len(children)) - len(self.asks), np.int32)])
 
-    def chain(self, chain: Chain) -> int:
+    def chain(self, chain: NodeChain) -> int:
         return self.chains.setdefault(chain, len(self.chains))
 
-    def root(self, template: Template) -> int:
+    def root(self, template: SubscriptionTemplate) -> int:
         """Return the root prefix of a template, registering the template if it is new."""
         number = self.templates.setdefault(template, len(self.templates))
         if number == len(self.roots):
@@ -121,7 +129,7 @@ class Subscriptions:
             self.prefixes += 1
         return self.roots[number]
 
-    def choice(self, edge: Edge, asked: Asked) -> tuple[int, int]:
+    def choice(self, edge: TemplateEdge, asked: EdgeChains) -> tuple[int, int]:
         """Return the choice (a, b) of a subscription at an edge."""
         older, newer = (None if one is None else self.chain(one) for one in (asked.older, asked.newer))
         if older is not None and newer is not None:
@@ -131,7 +139,7 @@ class Subscriptions:
         assert asked.value is not None
         return self.choices(edge, asked, [asked.value])[0]
 
-    def choices(self, edge: Edge, asked: Asked, values: Iterable[Constant]) -> list[tuple[int, int]]:
+    def choices(self, edge: TemplateEdge, asked: EdgeChains, values: Iterable[Constant]) -> list[tuple[int, int]]:
         """Return the choices at an edge of subscriptions that differ only in their constants."""
         compared = asked.older or asked.newer
         assert compared is not None
@@ -213,7 +221,7 @@ class Subscriptions:
         first, second = (part[begins].astype(np.int64) for part in (prefix, chain))
         return *_table(first, second), ranges, thresholds[order], self.children[at][order]
 
-    def whose(self, end: int, count: int, index: Index) -> list[tuple[object, Row]]:
+    def whose(self, end: int, count: int, index: Index) -> list[tuple[object, TemplateRow]]:
         """Return the owners and rows of the first ``count`` subscriptions of a group."""
         first = int(index.ends[end, 0])
         return self.numbers.at(self.order[first : first + count])
@@ -233,7 +241,7 @@ def _table(a: IntArray, b: IntArray) -> tuple[Int32Array, Int32Array]:
     return keys, children
 
 
-def _tables(templates: Sequence[Template], roots: Sequence[int]) -> tuple[IntArray, IntArray, IntArray]:
+def _tables(templates: Sequence[SubscriptionTemplate], roots: Sequence[int]) -> tuple[IntArray, IntArray, IntArray]:
     """Encode templates, their edges and the slots of these as kernel rows."""
     T: list[tuple[int, ...]] = []
     E: list[tuple[int, ...]] = []

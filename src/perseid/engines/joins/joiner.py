@@ -10,7 +10,7 @@ import numpy as np
 
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.alternatives import Merged, merge_alternatives, nodes_of
-from perseid.engines.joins.graph import Row
+from perseid.engines.joins.graph import TemplateRow
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.kernel import join_documents, list_documents
 from perseid.engines.joins.layout import (
@@ -42,7 +42,7 @@ MAX_EXPANDED_PER_DOCUMENT = 1_000_000
 
 
 @dataclass(frozen=True)
-class Bindings:
+class ChainBindings:
     """Chains found in documents: a row each, contiguous by document."""
 
     documents: IntArray
@@ -86,7 +86,7 @@ class Joiner:
         self._latest = np.zeros(0, np.int32)
         self.index: Index | None = None
 
-    def add(self, times: IntArray, bindings: Bindings) -> Joined:
+    def add(self, times: IntArray, bindings: ChainBindings) -> Joined:
         """Join documents, the oldest first, with each other and all earlier ones; number them in order of arrival."""
         self._forget()
         first, last = self.count, self.count + len(times)
@@ -126,7 +126,7 @@ class Joiner:
         """Invalidate the compiled index, after subscriptions were added or removed."""
         self.index = None
 
-    def append(self, times: IntArray, given: Bindings) -> None:
+    def append(self, times: IntArray, given: ChainBindings) -> None:
         """Append documents to the arrays without joining them."""
         many = np.bincount(given.documents, minlength=len(times)) if len(times) else np.zeros(0, np.int64)
         ends = self.rows_used + np.cumsum(many)
@@ -147,7 +147,7 @@ class Joiner:
         if size > len(self.heads):
             self.heads = np.concatenate([self.heads, _no_lists(max(size, 2 * len(self.heads)) - len(self.heads))])
 
-    def restore(self, times: IntArray, bindings: Bindings) -> None:
+    def restore(self, times: IntArray, bindings: ChainBindings) -> None:
         """Append documents that an earlier joiner has joined, and rebuild the posting lists."""
         self.append(times, bindings)
         list_documents(self.store(), self.room(), 0, self.count)
@@ -273,11 +273,11 @@ class Notified(NamedTuple):
     """One notification, with older and newer document and their nodes."""
 
     owner: object
-    row: Row
+    row: TemplateRow
     older: int
     newer: int
     nodes: list[int]
-    also: tuple[tuple[Row, list[int]], ...] = ()
+    also: tuple[tuple[TemplateRow, list[int]], ...] = ()
     """Other alternatives of the subscription with the same notification, and their nodes in the order of their rows."""
 
 

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.joins.construction import constructed, nodes_by_side
-from perseid.engines.joins.graph import Row
+from perseid.engines.joins.graph import TemplateRow
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner, merged_blocks, notified, pairs, require_expandable
 from perseid.engines.joins.output import values_of
 from perseid.engines.joins.program import compile_chains_once
 from perseid.engines.joins.publication import Publication
 from perseid.engines.joins.reading import ChainReader
-from perseid.engines.trees.formats import Lot, together
+from perseid.engines.trees.formats import DocumentChunk, together
 from perseid.engines.trees.local import bodies_of, read_documents, whole_array
 from perseid.engines.trees.stream import Documents
 from perseid.errors import DocumentError, EventDataError
@@ -85,7 +85,7 @@ class _Given:
     """All input and published documents: columns, bodies, times and streams."""
 
     kept: pa.Table
-    lot: Lot
+    lot: DocumentChunk
     bodies: pa.Array
     times: IntArray
     streams: list[str]
@@ -151,7 +151,7 @@ class _Maker:
         """By owner, pair and nodes: stream, text and pair. A match by several alternatives is published once."""
         self._last: dict[tuple[object, ...], str] = {}
 
-    def result(self, whose: object, row: Row, left: int, right: int, nodes: Sequence[int]) -> str | None:
+    def result(self, whose: object, row: TemplateRow, left: int, right: int, nodes: Sequence[int]) -> str | None:
         """Return the result of a subscription for a pair if results are output; publish it if a subscription reads it."""
         number, stream = self.publication.built(whose, self.always), self.publication.stream_of(whose)
         if number is None or not (self.told or stream is not None):

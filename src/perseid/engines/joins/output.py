@@ -11,7 +11,7 @@ from perseid.engines.joins import layout as y
 from perseid.engines.joins.alternatives import Merged, merge_alternatives, nodes_of
 from perseid.engines.joins.construction import ConstructionIndex, constructed, nodes_by_side
 from perseid.engines.joins.entries import EntryNumbers
-from perseid.engines.joins.graph import Kind, Row
+from perseid.engines.joins.graph import Kind, TemplateRow
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner, require_expandable
 from perseid.engines.joins.plan import BODIES, VALUES, JoinsPlan
@@ -19,7 +19,7 @@ from perseid.engines.joins.state import EPOCH, given_columns
 from perseid.runtime.arrays import IntArray
 
 
-class Told:
+class NotificationWriter:
     """Collects the output rows of a call."""
 
     def __init__(
@@ -150,7 +150,9 @@ class Told:
         return pa.concat_tables([self.plan.schema.empty_table(), *self._parts])
 
 
-def values_of(ways: Iterable[tuple[Row, list[int]]], joiner: Joiner, older: int, newer: int) -> list[tuple[str, str]]:
+def values_of(
+    ways: Iterable[tuple[TemplateRow, list[int]]], joiner: Joiner, older: int, newer: int
+) -> list[tuple[str, str]]:
     """Return the texts of a notification's variables over all matching alternatives; on conflict, the first one's."""
     found: dict[str, str] = {}
     for row, nodes in ways:
@@ -159,7 +161,7 @@ def values_of(ways: Iterable[tuple[Row, list[int]]], joiner: Joiner, older: int,
     return list(found.items())
 
 
-def _texts(row: Row, joiner: Joiner, older: int, newer: int, nodes: list[int]) -> Iterator[tuple[str, str]]:
+def _texts(row: TemplateRow, joiner: Joiner, older: int, newer: int, nodes: list[int]) -> Iterator[tuple[str, str]]:
     """Yield the variables of a notification that an equality compares, with their texts, left block first.
 
     Other nodes are omitted, because the availability of their texts depends on other subscriptions.

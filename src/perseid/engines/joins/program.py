@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.joins.graph import Chain
+from perseid.engines.joins.graph import NodeChain
 from perseid.engines.joins.subscription_groups import (
     NormalForm,
     SubscriptionGroups,
@@ -55,13 +55,13 @@ class QueryPartition:
 class ChainProgram:
     """Chains compiled as tree patterns, by stream of documents."""
 
-    chains: tuple[Chain, ...]
+    chains: tuple[NodeChain, ...]
     namespaces: tuple[tuple[str, str], ...] = ()
     streams: Mapping[str, tuple[IntArray, TreePlan]] = field(default_factory=dict, compare=False)
     """By stream: the numbers of its chains, and their plan."""
 
 
-def compile_chains(chains: Sequence[Chain], namespaces: Sequence[tuple[str, str]] = ()) -> ChainProgram:
+def compile_chains(chains: Sequence[NodeChain], namespaces: Sequence[tuple[str, str]] = ()) -> ChainProgram:
     """Compile the chains of subscriptions."""
     from perseid.engines.trees.plan import tree_plan
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.joins.joiner import Bindings
+from perseid.engines.joins.joiner import ChainBindings
 from perseid.engines.joins.program import ChainProgram
 from perseid.engines.trees.match_layout import O_LEVEL, O_ORDINAL, O_PATTERN
-from perseid.engines.trees.reader import Findings, Reader
+from perseid.engines.trees.reader import DocumentReader, Findings
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.contract import BadRecord
 
@@ -22,10 +22,10 @@ class ChainReader:
     def __init__(self, program: ChainProgram, trusted: bool = False) -> None:
         self.heights = np.array([chain.height for chain in program.chains] or [0], np.int64)
         self._readers = {
-            stream: (numbers, Reader(plan, trusted)) for stream, (numbers, plan) in program.streams.items()
+            stream: (numbers, DocumentReader(plan, trusted)) for stream, (numbers, plan) in program.streams.items()
         }
 
-    def read(self, bodies: pa.Array, streams: Sequence[str]) -> tuple[Bindings, tuple[BadRecord, ...]]:
+    def read(self, bodies: pa.Array, streams: Sequence[str]) -> tuple[ChainBindings, tuple[BadRecord, ...]]:
         """Return the chains found in a column of documents, each of a stream, and the documents that cannot be read."""
         parts, refused = [], []
         for stream, (numbers, reader) in self._readers.items():
@@ -37,7 +37,7 @@ class ChainReader:
             refused += [replace(one, row=int(own[one.row])) for one in findings.refused]
         return _together(parts), tuple(refused)
 
-    def _chains(self, findings: Findings, numbers: IntArray, documents: IntArray) -> Bindings:
+    def _chains(self, findings: Findings, numbers: IntArray, documents: IntArray) -> ChainBindings:
         """Return a row per last node of a chain, with its ancestors: in the findings, nodes follow their ancestors."""
         rows = findings.rows
         chains = numbers[rows[:, O_PATTERN]]
@@ -54,10 +54,10 @@ class ChainReader:
             deep = many > level
             nodes[begins[deep] + level] = rows[last[ends[deep]], O_ORDINAL]
         texts = findings.texts.take(ends).to_pylist()
-        return Bindings(documents[findings.document[ends]], chains[ends], texts, begins, nodes)
+        return ChainBindings(documents[findings.document[ends]], chains[ends], texts, begins, nodes)
 
 
-def _together(parts: Sequence[Bindings]) -> Bindings:
+def _together(parts: Sequence[ChainBindings]) -> ChainBindings:
     """Concatenate the bindings of several streams, ordered by document."""
     if len(parts) == 1:
         return parts[0]
@@ -69,4 +69,4 @@ def _together(parts: Sequence[Bindings]) -> Bindings:
     before = np.cumsum([0, *(len(part.nodes) for part in parts)])
     at = np.concatenate([nothing, *(part.at + more for part, more in zip(parts, before, strict=False))])
     order = np.argsort(documents, kind="stable")
-    return Bindings(documents[order], chains[order], [texts[i] for i in order.tolist()], at[order], nodes)
+    return ChainBindings(documents[order], chains[order], [texts[i] for i in order.tolist()], at[order], nodes)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from perseid.engines.joins.graph import Row, same_order
+from perseid.engines.joins.graph import TemplateRow, same_order
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.program import QueryPartition
 from perseid.engines.joins.subscription_groups import (
@@ -54,7 +54,7 @@ class IndexBuilder:
                     entries, prefixes = (np.stack(each, axis=1) for each in zip(*added, strict=True))
                     self.subscriptions.alternatives.add(entries, prefixes)
 
-    def _add(self, row: Row, given: TemplateGroup[T]) -> tuple[IntArray, IntArray]:
+    def _add(self, row: TemplateRow, given: TemplateGroup[T]) -> tuple[IntArray, IntArray]:
         """Add one row per subscription of a shape; return the new entries, and the prefix at which each ends."""
         index = self.subscriptions
         marks = marks_of(row)

@@ -18,7 +18,7 @@ from perseid.lang.subscriptions import Comparator, Subscription
 from perseid.semantics.documents import Element, Found, node_numbers
 from perseid.semantics.subscription_nodes import compare_numbers, holds, names_at, root_of, variables_in_runs
 from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, below, kept, normal_forms
-from perseid.semantics.trees import Place, Reading, known_prefixes
+from perseid.semantics.trees import DocumentEvaluation, TreeLocation, known_prefixes
 from perseid.semantics.writing import result_of
 
 Given: TypeAlias = Mapping[Node, AbstractSet[Found]]
@@ -136,7 +136,7 @@ class _Lying:
     def __init__(self, related: Related, side: int, root: Element, namespaces: Mapping[str, str]) -> None:
         self.block, self.side = related.blocks[side], side
         self.root = root_of(self.block)
-        self.reading = Reading(root, known_prefixes(self.block.tree, namespaces), self.block.tree)
+        self.reading = DocumentEvaluation(root, known_prefixes(self.block.tree, namespaces), self.block.tree)
         self.conditions: dict[Node, list[tuple[Comparator, tp.Constant]]] = {}
         for one in related.conditions:
             if one.side == side:
@@ -148,7 +148,7 @@ class _Lying:
         """By step: the nodes it can match under the restrictions; empty if the block has no such embedding."""
         self._given, self._known = given, {}
         found: dict[Node, dict[Found, tp.TreeNode]] = {}
-        waiting: list[tuple[Node, tp.TreeNode, Place]] = [((), self.root, Place((self.reading.root,)))]
+        waiting: list[tuple[Node, tp.TreeNode, TreeLocation]] = [((), self.root, TreeLocation((self.reading.root,)))]
         while waiting:
             node, step, place = waiting.pop()
             here = found.setdefault(node, {})
@@ -157,7 +157,7 @@ class _Lying:
                     continue
                 here[one] = step
                 if isinstance(one, Element):
-                    waiting += [(there, inner, Place.below(one)) for there, inner in below(node, step)]
+                    waiting += [(there, inner, TreeLocation.below(one)) for there, inner in below(node, step)]
         return found if found[()] else {}
 
     def variables(self, given: Given) -> dict[str, set[Found]]:
@@ -189,7 +189,7 @@ class _Lying:
         for number, predicate in enumerate(step.predicates):
             if (*node, number) not in branches and self.reading.predicate(predicate, step, one) is None:
                 return False
-        place = Place.below(one)
+        place = TreeLocation.below(one)
         if step.siblings is not None and self.reading.runs(step.siblings, place) is None:
             return False
         return all(

@@ -18,7 +18,7 @@ from perseid.engines.joins.construction import ConstructionIndex
 from perseid.engines.joins.documents import as_bindings, keys_of, known_only
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner
-from perseid.engines.joins.output import Told
+from perseid.engines.joins.output import NotificationWriter
 from perseid.engines.joins.plan import FOUND, JoinsPlan
 from perseid.engines.joins.program import Constructions, QueryPartition, cut_texts
 from perseid.engines.joins.register import IndexBuilder
@@ -95,7 +95,7 @@ def _own(parts: pa.ListArray, partition: QueryPartition) -> BoolArray:
     return own
 
 
-class Shard:
+class JoinShard:
     """The index of a query partition, with its joined and its buffered documents."""
 
     def __init__(self, held: Held, kept: RetainedDocuments) -> None:
@@ -126,7 +126,7 @@ class Shard:
         if self.plan.order == ARRIVAL:
             come = [*times[why == LateReason.NOT].tolist(), *([] if self.newest is None else [self.newest])]
             self.newest = max(come, default=None)
-        told = Told(self.plan, self.held.index, self.held.since, self.held.constructions)
+        told = NotificationWriter(self.plan, self.held.index, self.held.since, self.held.constructions)
         for part in self._ready(now, clock.ended):
             joined = self._join(part)
             told.add(joined, self.joined, self.base, self.joiner)
@@ -251,12 +251,12 @@ def _whole(column: pa.ListArray | pa.ChunkedArray) -> pa.ListArray:
     return found
 
 
-_SHARDS: OrderedDict[tuple[JoinsPlan, int], Shard] = OrderedDict()
+_SHARDS: OrderedDict[tuple[JoinsPlan, int], JoinShard] = OrderedDict()
 """LRU cache of this process's query partitions."""
 MOST = 16
 
 
-def shard_of(plan: JoinsPlan, number: int, state: bytes | None) -> Shard:
+def shard_of(plan: JoinsPlan, number: int, state: bytes | None) -> JoinShard:
     """Return the query partition for a state, from the cache if it is current; ``put_back`` returns it after the call."""
     kept = _SHARDS.pop((plan, number), None)
     if kept is not None and kept.written is not None and kept.written == state:
@@ -265,10 +265,10 @@ def shard_of(plan: JoinsPlan, number: int, state: bytes | None) -> Shard:
     held = None if kept is None else kept.held
     if held is None or tuple(held.files) != told.files[: len(held.files)]:
         held = Held(plan, QueryPartition(number, plan.shards))
-    return Shard(held, told)
+    return JoinShard(held, told)
 
 
-def put_back(plan: JoinsPlan, number: int, shard: Shard) -> None:
+def put_back(plan: JoinsPlan, number: int, shard: JoinShard) -> None:
     if shard.given_up:
         shard.written = None  # the joiner still lists dropped documents: rebuild it, but not the index
     _SHARDS[plan, number] = shard

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from perseid.engines.joins.graph import ENDLESS, Chain, Row, rows_of, same_order
+from perseid.engines.joins.graph import ENDLESS, NodeChain, TemplateRow, rows_of, same_order
 from perseid.lang.subscriptions import Subscription
 from perseid.lang.tree_patterns import Constant
 from perseid.lang.xscl import parse_subscription
@@ -35,7 +35,7 @@ class NormalForm:
     """A parsed subscription and its rows; in those of a shape, marks replace the constants."""
 
     subscription: Subscription
-    rows: tuple[Row, ...]
+    rows: tuple[TemplateRow, ...]
 
 
 @dataclass
@@ -121,7 +121,7 @@ def parse_normal_form(text: str) -> NormalForm:
     return NormalForm(read, tuple(row for related in normal_forms(read) for row in rows_of(related)))
 
 
-def parts_of(texts: Mapping[T, str]) -> tuple[dict[T, list[int]], tuple[Chain, ...]]:
+def parts_of(texts: Mapping[T, str]) -> tuple[dict[T, list[int]], tuple[NodeChain, ...]]:
     """Return the parts of each subscription's rows, and the chains of all subscriptions.
 
     A part is a hash that determines the query partition. Rows of one group have the same part, so that one query
@@ -139,7 +139,7 @@ def parts_of(texts: Mapping[T, str]) -> tuple[dict[T, list[int]], tuple[Chain, .
     return parts, chains_of_groups(found)
 
 
-def chains_of_groups(groups: SubscriptionGroups[T]) -> tuple[Chain, ...]:
+def chains_of_groups(groups: SubscriptionGroups[T]) -> tuple[NodeChain, ...]:
     """The chains that subscriptions need in documents."""
     forms = (*(form for _, form in groups.single), *(group.form for group in groups.alike))
     return tuple(
@@ -173,12 +173,12 @@ def single_parts(form: NormalForm) -> Iterator[int]:
     return (next(row_parts(form.rows[first[place]], [()])) for place in range(len(form.rows)))
 
 
-def marks_of(row: Row) -> dict[int, int]:
+def marks_of(row: TemplateRow) -> dict[int, int]:
     """By edge that has a mark for its constant: the number of the mark."""
     return {e: place for e, asked in enumerate(row.asked) if (place := place_of(asked.value)) is not None}
 
 
-def row_parts(row: Row, fillings: Iterable[Sequence[Constant]]) -> Iterator[int]:
+def row_parts(row: TemplateRow, fillings: Iterable[Sequence[Constant]]) -> Iterator[int]:
     """Yield the part of a row for each tuple of constants in place of its marks."""
     marks = marks_of(row)
     said = [repr(row.template)]

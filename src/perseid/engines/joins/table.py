@@ -17,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perseid.engines.joins.graph import Chain
+from perseid.engines.joins.graph import NodeChain
 from perseid.engines.joins.subscription_groups import parts_of
 from perseid.errors import EventDataError, UnsupportedError
 from perseid.lang.xscl_parts import Cutter
@@ -42,13 +42,13 @@ def listed(texts: Mapping[str, str | None]) -> pa.Table:
     return pa.table(columns, schema=SCHEMA.with_metadata({_SAID: json.dumps(told).encode()}))
 
 
-def chains_in(schema: pa.Schema, where: str) -> tuple[Chain, ...]:
+def chains_in(schema: pa.Schema, where: str) -> tuple[NodeChain, ...]:
     """Return the chains of a table's subscriptions, from its schema metadata."""
     try:
         told = json.loads((schema.metadata or {})[_SAID])
         if told["version"] != _VERSION or not schema.remove_metadata().equals(SCHEMA):
             raise ValueError(told["version"])
-        return tuple(Chain(str(stream), str(tree), int(height)) for stream, tree, height in told["chains"])
+        return tuple(NodeChain(str(stream), str(tree), int(height)) for stream, tree, height in told["chains"])
     except (KeyError, TypeError, ValueError):
         raise EventDataError(
             f"{where} is no table of subscriptions of this version.",
@@ -97,11 +97,11 @@ def files_in(folder: str) -> list[str]:
 
 
 @lru_cache(maxsize=1 << 12)
-def _chains_of(folder: str, name: str) -> tuple[Chain, ...]:
+def _chains_of(folder: str, name: str) -> tuple[NodeChain, ...]:
     return chains_in(_opened(folder, name).schema_arrow, name)
 
 
-def chains_of(folder: str) -> tuple[Chain, ...]:
+def chains_of(folder: str) -> tuple[NodeChain, ...]:
     """Return the distinct chains of all current files, read from their schemas alone."""
     return tuple(dict.fromkeys(chain for name in files_in(folder) for chain in _chains_of(folder, name)))
 

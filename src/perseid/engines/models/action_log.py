@@ -19,7 +19,7 @@ from perseid.runtime.arrays import MOMENT
 from perseid.semantics import values as v
 from perseid.semantics.graphs import Change
 from perseid.semantics.hashing import hash_values, hash_words, match_seeds
-from perseid.semantics.model_rules import Asked, Round
+from perseid.semantics.model_rules import RequestedChange, RuleIteration
 from perseid.semantics.values import Value
 
 BEFORE, AFTER = ("rule", "round", "place", "what"), ("name", "values", "match", "why", "id")
@@ -57,13 +57,13 @@ class ActionLog:
         self.element: type = str if pa.types.is_string(element) else int
         self.rows: list[tuple[object, ...]] = []
 
-    def add(self, key: Key, time: int, rounds: Iterable[Round]) -> None:
+    def add(self, key: Key, time: int, rounds: Iterable[RuleIteration]) -> None:
         """Add all iterations of one transaction of a model."""
         first = len(self.rows)
         for one in rounds:
             self._round(key, time, one, first)
 
-    def _round(self, key: Key, time: int, one: Round, first: int) -> None:
+    def _round(self, key: Key, time: int, one: RuleIteration, first: int) -> None:
         def row(model: Key, what: str, rule: str | None, change: Change | None = None, **rest: object) -> None:
             place = len(self.rows) - first
             said = (None,) * len(ROLES) if change is None else self._said(rule, change)
@@ -84,7 +84,7 @@ class ActionLog:
         for asked in one.elsewhere:
             row(self._model(asked), "asked", asked.rule, asked.change)
 
-    def _model(self, asked: Asked) -> Key:
+    def _model(self, asked: RequestedChange) -> Key:
         """Key of the target model, cast to the types of the key."""
         assert asked.model is not None
         model = tuple(v.conform(value, kind) for value, kind in zip(asked.model, self.key, strict=True))

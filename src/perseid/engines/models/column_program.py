@@ -35,7 +35,7 @@ class NotVectorizable(Exception):  # noqa: N818 - selects another evaluation, no
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FrameColumn:
     """A column of the frames that conditions read, with the family of its type."""
 
     name: str
@@ -50,14 +50,14 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class ProgramSlot:
     """Result of a step, by the number of the step."""
 
     number: int
     family: str
 
 
-Term: TypeAlias = "Constant | Slot"
+Term: TypeAlias = "Constant | ProgramSlot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class FrameColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FrameRange:
     """A range of consecutive frames, from ``start`` to before ``stop``."""
 
     frames: FrameColumns
@@ -81,7 +81,7 @@ class Block:
     stop: int
 
 
-Step: TypeAlias = "Callable[[Block, list[Vector]], Vector]"
+Step: TypeAlias = "Callable[[FrameRange, list[Vector]], Vector]"
 
 
 class ColumnProgram:
@@ -89,46 +89,46 @@ class ColumnProgram:
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
-        self.known: dict[object, Slot] = {}
-        self.columns: dict[str, Column] = {}
+        self.known: dict[object, ProgramSlot] = {}
+        self.columns: dict[str, FrameColumn] = {}
         """Columns of the frames that steps read."""
 
-    def add(self, key: object, family: str, step: Step) -> Slot:
+    def add(self, key: object, family: str, step: Step) -> ProgramSlot:
         if key not in self.known:
             self.steps.append(step)
-            self.known[key] = Slot(len(self.steps) - 1, family)
+            self.known[key] = ProgramSlot(len(self.steps) - 1, family)
         return self.known[key]
 
-    def run(self, block: Block) -> list[Vector]:
+    def run(self, block: FrameRange) -> list[Vector]:
         """Return the results of all steps for the rows of a block."""
         found: list[Vector] = []
         for step in self.steps:
             found.append(step(block, found))
         return found
 
-    def made(self, name: str, family: str, run: Callable[..., Vector], *inputs: Slot) -> Slot:
+    def made(self, name: str, family: str, run: Callable[..., Vector], *inputs: ProgramSlot) -> ProgramSlot:
         """Add a step that computes a value from the results of others."""
         numbers = tuple(slot.number for slot in inputs)
         return self.add((name, family, numbers), family, lambda block, found: run(*(found[n] for n in numbers)))
 
     # inputs
 
-    def column(self, column: Column) -> Slot:
+    def column(self, column: FrameColumn) -> ProgramSlot:
         self.columns[column.name] = column
 
-        def read(block: Block, found: list[Vector]) -> Vector:
+        def read(block: FrameRange, found: list[Vector]) -> Vector:
             whole = block.frames.columns[column.name]
             part = slice(block.start, block.stop)
             return Vector(whole.values[part], None if whole.missing is None else whole.missing[part])
 
         return self.add(("column", column.name), column.family, read)
 
-    def constant(self, value: Value) -> Slot:
+    def constant(self, value: Value) -> ProgramSlot:
         family = _family_of(value)
         made = x.constant(value)
         return self.add(("constant", family, repr(value)), family, lambda block, found: made)
 
-    def window(self, window: Moving, column: Column) -> Slot:
+    def window(self, window: Moving, column: FrameColumn) -> ProgramSlot:
         if column.family == BOOLEAN and window.function != "moving_count":
             raise NotVectorizable(f"{window.function} of truth values")
         self.columns[column.name] = column
@@ -144,7 +144,7 @@ class ColumnProgram:
             return Constant(now)
         micros = min(window.microseconds, LONGEST)
 
-        def since(block: Block, found: list[Vector]) -> Vector:
+        def since(block: FrameRange, found: list[Vector]) -> Vector:
             part = slice(block.start, block.stop)
             begin = block.frames.time[block.frames.first[part]]
             return Vector(begin > block.frames.time[part] - micros)
@@ -154,11 +154,11 @@ class ColumnProgram:
             return Constant(None)
         return self.made("if", _family_of(now), x.chosen, inside, self.constant(now), self.constant(later))
 
-    def changed(self, columns: Sequence[Column]) -> Slot:
+    def changed(self, columns: Sequence[FrameColumn]) -> ProgramSlot:
         """Add a boolean step: one of the columns differs from the previous frame."""
         self.columns.update((column.name, column) for column in columns)
 
-        def run(block: Block, found: list[Vector]) -> Vector:
+        def run(block: FrameRange, found: list[Vector]) -> Vector:
             different = np.zeros(block.stop - block.start, np.bool_)
             for column in columns:
                 different |= _differs(block.frames.columns[column.name], block.start, block.stop)
@@ -187,7 +187,7 @@ def _differs(column: Vector, start: int, stop: int) -> BoolArray:
 _TOTALS = {"moving_sum": SUM, "moving_avg": MEAN, "moving_count": COUNT}
 
 
-def _moving(block: Block, window: Moving, column: Column) -> Vector:
+def _moving(block: FrameRange, window: Moving, column: FrameColumn) -> Vector:
     frames, whole = block.frames, block.frames.columns[column.name]
     missing = read_only(np.zeros(0, np.bool_) if whole.missing is None else whole.missing)
     count, micros = window.values or 0, min(window.microseconds or 0, LONGEST)
@@ -230,7 +230,7 @@ class Formulas:
 
     program: ColumnProgram
     graph: Graph
-    columns: Mapping[tuple[Element, str], Column]
+    columns: Mapping[tuple[Element, str], FrameColumn]
     windows: Mapping[str, Moving]
 
     def term(self, expr: ex.Expr, env: Mapping[str, Term]) -> Term:
@@ -292,22 +292,22 @@ class Formulas:
                 return self._call(expr, env)
         raise NotVectorizable(print_expr(expr))
 
-    def _lifted(self, term: Term) -> Slot:
-        return term if isinstance(term, Slot) else self.program.constant(term.value)
+    def _lifted(self, term: Term) -> ProgramSlot:
+        return term if isinstance(term, ProgramSlot) else self.program.constant(term.value)
 
-    def _boolean(self, expr: ex.Expr, env: Mapping[str, Term]) -> Slot:
+    def _boolean(self, expr: ex.Expr, env: Mapping[str, Term]) -> ProgramSlot:
         found = self._lifted(self.term(expr, env))
         if found.family != BOOLEAN:
             raise NotVectorizable(f"{print_expr(expr)} as a truth value")
         return found
 
-    def _number(self, expr: ex.Expr, env: Mapping[str, Term]) -> Slot:
+    def _number(self, expr: ex.Expr, env: Mapping[str, Term]) -> ProgramSlot:
         found = self._lifted(self.term(expr, env))
         if found.family == BOOLEAN:
             raise NotVectorizable(f"{print_expr(expr)} as a number")
         return found
 
-    def _double(self, term: Term) -> Slot:
+    def _double(self, term: Term) -> ProgramSlot:
         if isinstance(term, Constant) and isinstance(term.value, Decimal | int) and not isinstance(term.value, bool):
             term = Constant(float(term.value))
         found = self._lifted(term)
@@ -317,10 +317,10 @@ class Formulas:
             raise NotVectorizable("a truth value as a number")
         return found
 
-    def _signed(self, found: Slot, negated: bool) -> Slot:
+    def _signed(self, found: ProgramSlot, negated: bool) -> ProgramSlot:
         return self.program.made("not", BOOLEAN, x.negation, found) if negated else found
 
-    def _is(self, expr: ex.Is, env: Mapping[str, Term]) -> Slot:
+    def _is(self, expr: ex.Is, env: Mapping[str, Term]) -> ProgramSlot:
         if expr.what == "null":
             return self.program.made("is null", BOOLEAN, x.is_null, self._lifted(self.term(expr.value, env)))
         run = x.is_true if expr.what == "true" else x.is_false
@@ -342,9 +342,9 @@ class Formulas:
         family = DOUBLE if op == "/" else INTEGER
         return made(op, family, lambda p, q: x.arithmetic_of_integers(op, p, q), a, b)
 
-    def _alike(self, left: Term, right: Term) -> tuple[Slot, Slot]:
+    def _alike(self, left: Term, right: Term) -> tuple[ProgramSlot, ProgramSlot]:
         """Return both sides in one family; if one is a double, the other is cast to double."""
-        families = {term.family for term in (left, right) if isinstance(term, Slot)}
+        families = {term.family for term in (left, right) if isinstance(term, ProgramSlot)}
         floats = any(isinstance(term, Constant) and isinstance(term.value, float) for term in (left, right))
         if DOUBLE in families or (floats and families):
             return self._double(left), self._double(right)
@@ -360,7 +360,7 @@ class Formulas:
             found = self._chosen(self._boolean(when, env), self.term(then, env), found)
         return found
 
-    def _chosen(self, condition: Slot, then: Term, otherwise: Term) -> Slot:
+    def _chosen(self, condition: ProgramSlot, then: Term, otherwise: Term) -> ProgramSlot:
         sides = [self._lifted(then), self._lifted(otherwise)]
         # A constant null is compatible with every family.
         kinds = [s.family for s, term in zip(sides, (then, otherwise), strict=True) if term != Constant(None)]
@@ -406,7 +406,7 @@ class Formulas:
 
     def _extreme(self, op: str, terms: list[Term]) -> Term:
         known = [term for term in terms if term != Constant(None)]
-        if any(isinstance(term, Slot) and term.family == DOUBLE for term in known):
+        if any(isinstance(term, ProgramSlot) and term.family == DOUBLE for term in known):
             slots = [self._double(term) for term in known]
         else:
             slots = [self._lifted(term) for term in known]

@@ -7,7 +7,7 @@ from perseid.engines.models.ranks import rank
 from perseid.semantics.values import Value
 
 
-class Components:
+class ConnectedComponents:
     """Rows (group, node, least node of its component); edges are rows (group, one end, other end).
 
     Insertions merge components, at the cost of updating the nodes with a new least node. After deletions only the

@@ -40,7 +40,7 @@ def merged(deltas: Iterable[Delta]) -> Delta:
     return total
 
 
-class Index:
+class KeyedRows:
     """Rows of a relation by key, updated by deltas."""
 
     __slots__ = ("key", "rows")

@@ -10,10 +10,10 @@ from perseid.engines.models.transactions import Key
 from perseid.engines.sequence.schema import arrow_of
 from perseid.errors import EventDataError
 from perseid.semantics import types as t
-from perseid.semantics.graphs import Done
-from perseid.semantics.model_changes import Told
+from perseid.semantics.graphs import AppliedChange
+from perseid.semantics.model_changes import TransactionEffects
 from perseid.semantics.model_queries import Queries
-from perseid.semantics.model_steps import CHANGE_COLUMNS, Watched, change_event, event_columns, query_event
+from perseid.semantics.model_steps import CHANGE_COLUMNS, EventStreamFilter, change_event, event_columns, query_event
 from perseid.semantics.values import Value
 
 TIME, TYPE, PLACE = "_time", "_type", "_place"
@@ -27,7 +27,7 @@ class EventRows:
     found matches, and last the ordinary events of its time.
     """
 
-    def __init__(self, queries: Queries, watched: Watched, key: Sequence[str]) -> None:
+    def __init__(self, queries: Queries, watched: EventStreamFilter, key: Sequence[str]) -> None:
         self.queries = queries
         self.watched = watched
         self.key = tuple(key)
@@ -37,7 +37,7 @@ class EventRows:
         self.at: tuple[Key, int] | None = None
         self.place = 0
 
-    def add(self, key: Key, time: int, told: Told) -> None:
+    def add(self, key: Key, time: int, told: TransactionEffects) -> None:
         """Add all events of one transaction of a model, or of one iteration of it."""
         if self.at != (key, time):
             self.at, self.place = (key, time), 0
@@ -67,19 +67,21 @@ class EventRows:
 
 
 def arrow_columns(
-    queries: Queries, watched: Watched, element: pa.DataType, key: Sequence[str]
+    queries: Queries, watched: EventStreamFilter, element: pa.DataType, key: Sequence[str]
 ) -> dict[str, pa.DataType]:
     """Return the Arrow types of the event columns except time, type and place."""
     found = event_columns(queries, watched, key)
     return {name: arrow_of_column(type_, element) for name, type_ in found.items()}
 
 
-def content_columns(queries: Queries, watched: Watched, key: Sequence[str]) -> list[str]:
+def content_columns(queries: Queries, watched: EventStreamFilter, key: Sequence[str]) -> list[str]:
     """Return the columns that, with the time, identify an event: type, model key, and all values."""
     return [TYPE, *key, *event_columns(queries, watched, key)]
 
 
-def event_values(queries: Queries, watched: Watched, told: Told) -> Iterator[tuple[str, Mapping[str, Value]]]:
+def event_values(
+    queries: Queries, watched: EventStreamFilter, told: TransactionEffects
+) -> Iterator[tuple[str, Mapping[str, Value]]]:
     """Yield the type and values of each event: changes as applied, then matches by query, then ordinary events."""
     if watched.changes:
         for done in told.done:
@@ -104,7 +106,7 @@ def _array(name: str, values: list[Value], kind: pa.DataType) -> pa.Array:
         ) from None
 
 
-def _of_change(done: Done) -> dict[str, Value]:
+def _of_change(done: AppliedChange) -> dict[str, Value]:
     values = (done.element, done.kind, done.attribute, done.old, done.new, done.target)
     return dict(zip(CHANGE_COLUMNS, values, strict=True))
 

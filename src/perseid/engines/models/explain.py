@@ -9,13 +9,13 @@ from perseid.engines.models.network import Network
 from perseid.engines.models.stream import Models
 from perseid.lang.printer import print_kind
 from perseid.runtime.explanation import Row, describe_budget, describe_max_ahead, section
-from perseid.semantics.model_steps import Group, Watched
+from perseid.semantics.model_steps import EventStreamFilter, EventStreamGroup
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def explain_models(groups: Sequence[Group], stream: Models, types: Mapping[str, pa.DataType] | None) -> str:
+def explain_models(groups: Sequence[EventStreamGroup], stream: Models, types: Mapping[str, pa.DataType] | None) -> str:
     """Describe the model and its events; for frames, also the reason if they are evaluated one by one.
 
     ``types`` are the column types of a DataFrame; None for local rows.
@@ -42,13 +42,13 @@ def explain_models(groups: Sequence[Group], stream: Models, types: Mapping[str, 
     return said if stream.max_ahead is None else f"{said}max_ahead: {describe_max_ahead(stream.max_ahead)}\n"
 
 
-def _events(watched: Watched) -> str:
+def _events(watched: EventStreamFilter) -> str:
     events = [f"{query} found, updated and lost" for query in watched.queries]
     beside = [f"ordinary events {', '.join(watched.happenings)}"] if watched.happenings else []
     return "; ".join([*events, *map(print_kind, watched.changes), *beside]) or "none"
 
 
-def _way(group: Group, why: str | None) -> Row:
+def _way(group: EventStreamGroup, why: str | None) -> Row:
     names = ", ".join(pattern.name for pattern in group.patterns)
     if why is None:
         return f"frames of {names}", "all at once: each match the structure allows is a condition over columns"

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.models.column_program import Block, FrameColumns, Slot
+from perseid.engines.models.column_program import FrameColumns, FrameRange, ProgramSlot
 from perseid.engines.models.events import PLACE, TIME, TYPE, arrow_of_column
 from perseid.engines.models.frames import FrameQueries
 from perseid.engines.models.vectors import Vector
 from perseid.runtime.arrays import BoolArray, IntArray
 from perseid.semantics.model_queries import Match, Queries
-from perseid.semantics.model_steps import Watched, event_columns, query_event
+from perseid.semantics.model_steps import EventStreamFilter, event_columns, query_event
 from perseid.semantics.values import Value
 
 BLOCK = 1 << 14
@@ -29,11 +29,11 @@ class Rank:
     query: str
     change: str
     match: Match
-    holds: Slot | None
-    changed: Slot | None
+    holds: ProgramSlot | None
+    changed: ProgramSlot | None
 
 
-def ranks_of(asked: FrameQueries, watched: Watched) -> list[Rank]:
+def ranks_of(asked: FrameQueries, watched: EventStreamFilter) -> list[Rank]:
     """Return all events that one frame can produce: by query, lost, updated and found matches."""
     found = []
     for query in asked.queries.queries:
@@ -70,11 +70,11 @@ def _block(
 ) -> tuple[IntArray, IntArray]:
     # The preceding row is computed too: events are differences from it.
     begin = max(start - 1, 0)
-    values = asked.program.run(Block(frames, begin, stop))
+    values = asked.program.run(FrameRange(frames, begin, stop))
     rows = stop - begin
     fresh = frames.first[begin:stop] == np.arange(begin, stop)
     told = np.empty((rows, len(ranks)), np.bool_)
-    edges: dict[Slot | None, tuple[BoolArray, BoolArray]] = {}
+    edges: dict[ProgramSlot | None, tuple[BoolArray, BoolArray]] = {}
     for place, rank in enumerate(ranks):
         if rank.holds not in edges:
             edges[rank.holds] = _now_and_before(values, rank.holds, rows, fresh)
@@ -93,7 +93,7 @@ def _block(
 
 
 def _now_and_before(
-    values: list[Vector], holds: Slot | None, rows: int, fresh: BoolArray
+    values: list[Vector], holds: ProgramSlot | None, rows: int, fresh: BoolArray
 ) -> tuple[BoolArray, BoolArray]:
     """Return masks of the rows where a match holds, and where it held in the previous frame of the same model."""
     now = np.ones(rows, np.bool_) if holds is None else np.broadcast_to(values[holds.number].values, rows)
@@ -106,7 +106,7 @@ def _now_and_before(
 
 def event_table(
     queries: Queries,
-    watched: Watched,
+    watched: EventStreamFilter,
     ranks: Sequence[Rank],
     events: tuple[IntArray, IntArray],
     time: IntArray,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.models.column_program import Column, NotVectorizable
+from perseid.engines.models.column_program import FrameColumn, NotVectorizable
 from perseid.engines.models.frames import FrameQueries
 from perseid.engines.models.vectors import BOOLEAN, DOUBLE, INTEGER, KINDS, Vector
 from perseid.runtime.arrays import IntArray
@@ -17,7 +17,7 @@ from perseid.runtime.key_encoding import one_chunk
 from perseid.semantics import types as t
 from perseid.semantics.graphs import Change, Element
 from perseid.semantics.model_queries import Queries
-from perseid.semantics.model_steps import Watched
+from perseid.semantics.model_steps import EventStreamFilter
 from perseid.semantics.values import Value
 
 _FAMILIES: dict[type, str] = {t.Boolean: BOOLEAN, t.Integer: INTEGER, t.Double: DOUBLE}
@@ -42,15 +42,15 @@ class FrameShape:
         each = [(c.action, c.element, c.kind, c.attribute, repr(c.value), c.target) for c in self.each]
         return (each, sorted(self.sets.items()))
 
-    def asked(self, queries: Queries, watched: Watched) -> FrameQueries:
+    def asked(self, queries: Queries, watched: EventStreamFilter) -> FrameQueries:
         """Compile the watched queries for arrays of frames."""
         if watched.changes:
             raise NotVectorizable("elementary changes, which patterns ask for")
         types = {change.element: str(change.kind) for change in self.each if change.action == "create"}
-        columns: dict[tuple[Element, str], Column] = {}
+        columns: dict[tuple[Element, str], FrameColumn] = {}
         for name, (element, attribute) in self.sets.items():
             type_ = queries.kinds.attribute_type(types[element], attribute)
-            columns[element, attribute] = Column(name, _FAMILIES.get(type(type_), str(type_)))
+            columns[element, attribute] = FrameColumn(name, _FAMILIES.get(type(type_), str(type_)))
         return FrameQueries(queries, self.each, columns, watched.queries)
 
     def changes(self, values: Mapping[str, Sequence[Value]], frame: int, begins: bool) -> list[Change]:
@@ -60,7 +60,9 @@ class FrameShape:
             found.append(Change("set", element, attribute=attribute, value=values[name][frame]))
         return found
 
-    def needed(self, queries: Queries, watched: Iterable[Watched], types: Mapping[str, pa.DataType]) -> tuple[str, ...]:
+    def needed(
+        self, queries: Queries, watched: Iterable[EventStreamFilter], types: Mapping[str, pa.DataType]
+    ) -> tuple[str, ...]:
         """Return the columns that affect events; all columns if a group is evaluated frame by frame."""
         found: dict[str, None] = {}
         try:
@@ -110,7 +112,7 @@ class ArrangedFrames:
             return self.first
         return np.searchsorted(self.starts, self.first[self.starts])
 
-    def vector(self, column: pa.Array | pa.ChunkedArray, named: Column) -> Vector:
+    def vector(self, column: pa.Array | pa.ChunkedArray, named: FrameColumn) -> Vector:
         """Convert a column of rows to a column of frames."""
         found = vector_of(column, named)
         if self.sorted and self.single:
@@ -128,7 +130,7 @@ class ArrangedFrames:
         return column if self.sorted and self.single else column.take(pa.array(self.order[self.last]))
 
 
-def require_fitting(column: Column, kind: pa.DataType) -> None:
+def require_fitting(column: FrameColumn, kind: pa.DataType) -> None:
     """Raise :class:`NotVectorizable` unless arrays can hold the values of a column as the model reads them."""
     is_ = pa.types
     fits = {
@@ -140,7 +142,7 @@ def require_fitting(column: Column, kind: pa.DataType) -> None:
         raise NotVectorizable(f"the column {column.name}, which has {kind} where the attribute is {column.family}")
 
 
-def vector_of(values: pa.Array | pa.ChunkedArray, column: Column) -> Vector:
+def vector_of(values: pa.Array | pa.ChunkedArray, column: FrameColumn) -> Vector:
     """Convert a column to an array with a mask of missing values."""
     found = one_chunk(values)
     kind = KINDS[column.family]

@@ -17,7 +17,7 @@ from perseid.engines.models.frame_events import event_table, happened, ranks_of
 from perseid.engines.models.frame_rows import ArrangedFrames, require_fitting
 from perseid.engines.models.frames import FrameQueries
 from perseid.engines.models.live import LiveModel
-from perseid.engines.models.plan import Asked, ModelsPlan
+from perseid.engines.models.plan import ModelsPlan, PatternGroup
 from perseid.engines.models.state import ModelsState, frame_schema
 from perseid.runtime.arrays import BoolArray, IntArray
 from perseid.runtime.event_batch import EventBatch
@@ -78,7 +78,7 @@ class _Work:
         self.seen = seen[self.rows.order][self.rows.last]
         self.models = len(self.rows.partitions)
 
-    def at_once(self, group: Asked, asked: FrameQueries) -> pa.Table:
+    def at_once(self, group: PatternGroup, asked: FrameQueries) -> pa.Table:
         """Return the events of all new frames, computed on arrays."""
         ranks = ranks_of(asked, group.watched)
         columns = {
@@ -92,7 +92,7 @@ class _Work:
         keys = {name: self.rows.key(column) for name, column in self.keys.items()}
         return event_table(self.plan.queries, group.watched, ranks, (rows, of), self.time, keys, self.plan.element)
 
-    def one_by_one(self, groups: list[Asked], kept: ModelsState, counted: Counter[str]) -> list[pa.Table]:
+    def one_by_one(self, groups: list[PatternGroup], kept: ModelsState, counted: Counter[str]) -> list[pa.Table]:
         """Return the events of new frames for queries without an array form: each frame is a transaction."""
         gathered = [EventRows(self.plan.queries, one.watched, self.plan.key) for one in groups]
         if not groups:
@@ -151,7 +151,7 @@ def _answered(plan: ModelsPlan) -> list[FrameQueries | None]:
     return _ANSWERED[known]
 
 
-def _ready(plan: ModelsPlan, group: Asked) -> FrameQueries | None:
+def _ready(plan: ModelsPlan, group: PatternGroup) -> FrameQueries | None:
     assert plan.frames is not None
     try:
         asked = plan.frames.asked(plan.queries, group.watched)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.models.column_program import Column, FrameColumns, NotVectorizable
+from perseid.engines.models.column_program import FrameColumn, FrameColumns, NotVectorizable
 from perseid.engines.models.frame_events import event_table, happened, ranks_of
 from perseid.engines.models.frame_rows import ArrangedFrames, FrameShape, require_fitting
 from perseid.engines.models.stream import Data_co, Models, bind_patterns, type_of, values_of
@@ -26,7 +26,7 @@ from perseid.runtime.arrays import IntArray
 from perseid.runtime.key_encoding import one_chunk
 from perseid.runtime.query import Query, TableSchema
 from perseid.semantics.graphs import Change, Element
-from perseid.semantics.model_steps import Group, Watched
+from perseid.semantics.model_steps import EventStreamFilter, EventStreamGroup
 from perseid.tables.columns import Table, read_table, time_column
 
 
@@ -45,7 +45,7 @@ class Frames(Models[Data_co]):
     def shape(self) -> FrameShape:
         return FrameShape(self.each, self.sets)
 
-    def bind(self, groups: Sequence[tuple[Group, Plan]], schemas: Sequence[TableSchema]) -> Query:
+    def bind(self, groups: Sequence[tuple[EventStreamGroup, Plan]], schemas: Sequence[TableSchema]) -> Query:
         """Return the query of patterns over tables with these schemas."""
         return bind_patterns(self, groups, schemas, self.shape)
 
@@ -64,7 +64,7 @@ class Frames(Models[Data_co]):
                 self.shape.changes(values, frame, first[frame] == frame),
             )
 
-    def event_tables(self, watched: Sequence[Watched]) -> tuple[list[pa.Table], list[str]]:
+    def event_tables(self, watched: Sequence[EventStreamFilter]) -> tuple[list[pa.Table], list[str]]:
         """Return tables of events and the reasons of rejected changes; all frames at once if possible."""
         found: list[pa.Table | None] = []
         for one in watched:
@@ -81,7 +81,7 @@ class Frames(Models[Data_co]):
         table = self._table(set())
         return self.shape.element, [type_of(table, name) for name in self.key]
 
-    def why_one_by_one(self, watched: Watched, types: Mapping[str, pa.DataType] | None = None) -> str | None:
+    def why_one_by_one(self, watched: EventStreamFilter, types: Mapping[str, pa.DataType] | None = None) -> str | None:
         """Return why frames are evaluated one by one; None if all at once. ``types`` are the Arrow types of columns."""
         try:
             asked = self.shape.asked(self.queries, watched)
@@ -95,7 +95,7 @@ class Frames(Models[Data_co]):
             return str(reason)
         return None
 
-    def _at_once(self, watched: Watched) -> pa.Table:
+    def _at_once(self, watched: EventStreamFilter) -> pa.Table:
         asked = self.shape.asked(self.queries, watched)
         ranks = ranks_of(asked, watched)
         table = self._table(set(asked.program.columns))
@@ -132,7 +132,7 @@ def _taken(values: list[object], rows: IntArray) -> list[object]:
     return [values[row] for row in rows.tolist()]
 
 
-def _fitting(table: Table, column: Column) -> pa.Array | pa.ChunkedArray:
+def _fitting(table: Table, column: FrameColumn) -> pa.Array | pa.ChunkedArray:
     """Return the values of a column; raise :class:`NotVectorizable` if arrays cannot hold them."""
     found = table.columns[column.name]
     if isinstance(found, list):

@@ -15,7 +15,15 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from perseid.engines.models.column_program import Column, ColumnProgram, Constant, Formulas, NotVectorizable, Slot, Term
+from perseid.engines.models.column_program import (
+    ColumnProgram,
+    Constant,
+    Formulas,
+    FrameColumn,
+    NotVectorizable,
+    ProgramSlot,
+    Term,
+)
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.vectors import BOOLEAN, INTEGER, Values, Vector
 from perseid.lang import expressions as ex
@@ -28,7 +36,7 @@ from perseid.semantics.values import Value
 MOST_MATCHES = 4_096
 """Limit of structural matches of one query: with more, most work would be for conditions that never hold."""
 
-Guard: TypeAlias = "tuple[Slot, ...]"
+Guard: TypeAlias = "tuple[ProgramSlot, ...]"
 """Conjunction of conditions; the empty guard is always true."""
 Row: TypeAlias = "tuple[dict[str, Term], Guard]"
 
@@ -38,8 +46,8 @@ class Standing:
     """A structural match, and the boolean step for the frames in which it holds; None if it always does."""
 
     match: Match
-    holds: Slot | None
-    changed: Slot | None
+    holds: ProgramSlot | None
+    changed: ProgramSlot | None
     """Step for the frames in which an attribute of one of its nodes changes; None if no column sets one."""
 
 
@@ -50,7 +58,7 @@ class FrameQueries:
         self,
         queries: Queries,
         snapshot: Sequence[Change],
-        columns: Mapping[tuple[Element, str], Column],
+        columns: Mapping[tuple[Element, str], FrameColumn],
         wanted: Iterable[str],
     ) -> None:
         self.queries = queries
@@ -71,7 +79,7 @@ class FrameQueries:
             for match in ordered(found)
         ]
 
-    def _changed(self, nodes: Sequence[Value]) -> Slot | None:
+    def _changed(self, nodes: Sequence[Value]) -> ProgramSlot | None:
         columns = [column for (element, _), column in self.columns.items() if element in nodes]
         for column in columns:
             if column.family not in (BOOLEAN, INTEGER, "double"):
@@ -94,14 +102,14 @@ class FrameQueries:
                 raise NotVectorizable(f"the {len(self.found[name]):,} matches that {name} could have")
         return self.found[name]
 
-    def _is_still(self, query: m.Query) -> bool:
+    def _is_still(self, query: m.QueryDefinition) -> bool:
         """Return whether no attribute that a frame sets affects the matches of the query."""
         asked = {ref.parts[1] for ref in _references(query) if len(ref.parts) > 1}
         if asked & (self.changing | set(self.queries.moving)):
             return False
         return all(self._is_still(self.queries.queries[other]) for other in m.called(query))
 
-    def _moving_matches(self, query: m.Query) -> dict[Match, list[Guard]]:
+    def _moving_matches(self, query: m.QueryDefinition) -> dict[Match, list[Guard]]:
         if isinstance(query.ways, m.Components):
             raise NotVectorizable(f"{query.name}, components of what changes")
         if query.top is not None:
@@ -113,8 +121,8 @@ class FrameQueries:
                 found.setdefault(match, []).append(guard)
         return found
 
-    def _fixed(self, query: m.Query, name: str, term: Term) -> Value:
-        if isinstance(term, Slot):
+    def _fixed(self, query: m.QueryDefinition, name: str, term: Term) -> Value:
+        if isinstance(term, ProgramSlot):
             raise NotVectorizable(f"{name} of {query.name}, a value that changes")
         return term.value
 
@@ -131,7 +139,7 @@ class FrameQueries:
         """Return the guard extended by a condition; None if the condition is never true."""
         for part in ex.conjuncts(condition):
             term = self.formulas.term(part, env)
-            if isinstance(term, Slot):
+            if isinstance(term, ProgramSlot):
                 if term.family != BOOLEAN:
                     return None
                 guard = guard if term in guard else (*guard, term)
@@ -157,7 +165,7 @@ class FrameQueries:
                 rows = [row for row in (self._without(row, no) for row in rows) if row is not None]
         return rows
 
-    def _join(self, rows: list[Row], constraint: m.IsNode | m.Walk | m.Call) -> list[Row]:
+    def _join(self, rows: list[Row], constraint: m.IsNode | m.Walk | m.QueryCall) -> list[Row]:
         variables, tuples = self._relation(constraint)
         known = tuple(name for name in dict.fromkeys(variables) if rows and name in rows[0][0])
         by_key: dict[Match, list[tuple[dict[str, Value], list[Guard]]]] = {}
@@ -174,7 +182,7 @@ class FrameQueries:
         return found
 
     def _bound(self, term: Term) -> Value:
-        if isinstance(term, Slot):
+        if isinstance(term, ProgramSlot):
             raise NotVectorizable("a call with a value that changes")
         return term.value
 
@@ -190,21 +198,23 @@ class FrameQueries:
         there = self._any(inside)
         return None if there is None else (env, (*guard, self.program.made("absent", BOOLEAN, _absent, there)))
 
-    def _relation(self, constraint: m.IsNode | m.Walk | m.Call) -> tuple[tuple[str, ...], dict[Match, list[Guard]]]:
+    def _relation(
+        self, constraint: m.IsNode | m.Walk | m.QueryCall
+    ) -> tuple[tuple[str, ...], dict[Match, list[Guard]]]:
         variables = m.variables_of(constraint)
-        if isinstance(constraint, m.Call):
+        if isinstance(constraint, m.QueryCall):
             if (constraint.low, constraint.high) == (1, 1):
                 return variables, self._matches(constraint.query)
             if not self._is_still(self.queries.queries[constraint.query]):
                 raise NotVectorizable(f"a closure of {constraint.query}, which changes")
         return variables, {match: [()] for match in self._standing_tuples(constraint)}
 
-    def _standing_tuples(self, constraint: m.IsNode | m.Walk | m.Call) -> Iterable[Match]:
+    def _standing_tuples(self, constraint: m.IsNode | m.Walk | m.QueryCall) -> Iterable[Match]:
         """Return the tuples that satisfy a constraint on the structure of the snapshot."""
         graph = self.model.graph
         if isinstance(constraint, m.IsNode):
             return [(node,) for node, kind in graph.nodes.items() if graph.kinds.is_a(kind, constraint.type)]
-        if isinstance(constraint, m.Call):
+        if isinstance(constraint, m.QueryCall):
             edges: Iterable[Match] = self.model.matches[constraint.query].standing
         else:
             edges = graph.edges(constraint.edge)
@@ -237,12 +247,12 @@ class FrameQueries:
         there = self._any(guards)
         return guard if there is None or there in guard else (*guard, there)
 
-    def _all_slot(self, guard: Guard) -> Slot:
+    def _all_slot(self, guard: Guard) -> ProgramSlot:
         if len(guard) == 1:
             return guard[0]
         return self.program.made("all", BOOLEAN, _all_of, *sorted(set(guard), key=lambda slot: slot.number))
 
-    def _any(self, guards: list[Guard]) -> Slot | None:
+    def _any(self, guards: list[Guard]) -> ProgramSlot | None:
         """Return the disjunction of guards; None if one of them is always true."""
         if () in guards:
             return None
@@ -290,7 +300,7 @@ def _count(always: int, parts: Sequence[Vector]) -> Vector:
     return Vector(total)
 
 
-def _references(query: m.Query) -> Iterator[ex.Ref]:
+def _references(query: m.QueryDefinition) -> Iterator[ex.Ref]:
     """Yield every name that an expression of a query reads."""
     if isinstance(query.ways, m.Components):
         return

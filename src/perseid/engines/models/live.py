@@ -10,7 +10,7 @@ from perseid.engines.models.ranks import in_order
 from perseid.engines.models.sources import MovingWindows
 from perseid.semantics.graphs import Change, Element, Graph, Happening
 from perseid.semantics.metamodels import unknown as unknown_name
-from perseid.semantics.model_changes import QueryChange, Told, applied, told_apart, touched
+from perseid.semantics.model_changes import QueryChange, TransactionEffects, applied, told_apart, touched
 from perseid.semantics.model_queries import Match, Queries
 from perseid.semantics.values import Value
 
@@ -31,11 +31,11 @@ class LiveModel:
             raise unknown_name("query", unknown[0], list(queries.queries))
         self.matches = {name: _Matches(queries.node_parameters(name)) for name in queries.queries if name in told}
 
-    def transact(self, time: int, changes: Iterable[Change | Happening]) -> Told:
+    def transact(self, time: int, changes: Iterable[Change | Happening]) -> TransactionEffects:
         """Apply all changes of one time, in order."""
         asked, happened = told_apart(changes)
         if happened and not asked:
-            return Told([], [], [], happened)
+            return TransactionEffects([], [], [], happened)
         done, refused = applied(self.graph, asked)
         deltas = self.network.propagate(time, done)
         # Without matches none can be updated. This saves work in the initial load, the largest transaction of all.
@@ -43,7 +43,7 @@ class LiveModel:
         told: list[QueryChange] = []
         for name, matches in self.matches.items():
             told.extend(matches.changed(name, deltas.get(self.network.outputs[name], _NOTHING), changed))
-        return Told(done, told, refused, happened)
+        return TransactionEffects(done, told, refused, happened)
 
     def restore(self, changes: Iterable[Change], past: Mapping[str, Mapping[Element, list[tuple[int, Value]]]]) -> None:
         """Restore a model without reporting matches. ``past`` has the values in each moving window, by node."""

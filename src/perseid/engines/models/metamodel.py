@@ -31,7 +31,7 @@ class Metamodel:
         return self._file.metamodel.name
 
     @property
-    def patterns(self) -> tuple[ast.Pattern, ...]:
+    def patterns(self) -> tuple[ast.PatternDefinition, ...]:
         """The patterns of the text; :func:`perseid.patterns` compiles them to a set."""
         return self._file.patterns
 

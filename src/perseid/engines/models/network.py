@@ -8,16 +8,16 @@ from typing import Any
 
 from perseid.engines.models.aggregates import Aggregates, accumulator
 from perseid.engines.models.closure import Closure
-from perseid.engines.models.components import Components
+from perseid.engines.models.components import ConnectedComponents
 from perseid.engines.models.deltas import Changed, Delta, columns, row_of
 from perseid.engines.models.expressions import condition, value
 from perseid.engines.models.operators import AntiJoin, Distinct, Filter, Join, Lookup, Operator, Product, Project, Union
 from perseid.engines.models.ranks import downwards, rank
-from perseid.engines.models.sources import Attributes, ChangeSource, Edges, MovingWindows, Nodes, Place, place_of
-from perseid.engines.models.top import Top
+from perseid.engines.models.sources import Attributes, ChangeSource, EdgeRows, MovingWindows, Nodes, Place, place_of
+from perseid.engines.models.top import TopRows
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
-from perseid.semantics.graphs import Done, same
+from perseid.semantics.graphs import AppliedChange, same
 from perseid.semantics.model_queries import Moving, Queries
 
 Name = tuple[str, ...]
@@ -47,10 +47,14 @@ class Network:
             if isinstance(operator, MovingWindows):
                 self.clocks.append(number)
 
-    def propagate(self, time: int, done: list[Done], known: Mapping[int, Changed] | None = None) -> dict[int, Any]:
+    def propagate(
+        self, time: int, done: list[AppliedChange], known: Mapping[int, Changed] | None = None
+    ) -> dict[int, Any]:
         """Return the deltas by operator; operators without changed input, and those in ``known``, do not run."""
         known = known or {}
-        heard: dict[int, list[Done]] = {number: [] for number in self.clocks if self.operators[number].wakes(time)}
+        heard: dict[int, list[AppliedChange]] = {
+            number: [] for number in self.clocks if self.operators[number].wakes(time)
+        }
         for one in done:
             for number in self.listeners.get(place_of(one), ()):
                 heard.setdefault(number, []).append(one)
@@ -92,7 +96,7 @@ class Network:
         return self.source(("nodes", type_), lambda: Nodes(self.queries.kinds, type_))
 
     def edges(self, edge: str) -> int:
-        return self.source(("edges", edge), lambda: Edges(edge))
+        return self.source(("edges", edge), lambda: EdgeRows(edge))
 
     def values(self, attribute: str) -> int:
         window = self.queries.moving.get(attribute)
@@ -143,7 +147,7 @@ class _Relation:
 class _Compiled:
     """Compiles one query into the network."""
 
-    def __init__(self, network: Network, query: m.Query) -> None:
+    def __init__(self, network: Network, query: m.QueryDefinition) -> None:
         self.network = network
         self.query = query
 
@@ -151,7 +155,7 @@ class _Compiled:
         ways = self.query.ways
         if isinstance(ways, m.Components):
             nodes = None if ways.nodes is None else self.network.outputs[ways.nodes]
-            return self.network.add(Components(self.network.outputs[ways.edges], nodes))
+            return self.network.add(ConnectedComponents(self.network.outputs[ways.edges], nodes))
         found = tuple(self._way(way) for way in ways)
         union = found[0] if len(found) == 1 else self.network.add(Union(found))
         widened = self.network.queries.widened(self.query.name)
@@ -202,7 +206,7 @@ class _Compiled:
         assert not pending
         return relation
 
-    def _implied(self, constraint: m.Constraint, others: list[m.IsNode | m.Walk | m.Call]) -> bool:
+    def _implied(self, constraint: m.Constraint, others: list[m.IsNode | m.Walk | m.QueryCall]) -> bool:
         """Return whether the node type is implied by an edge that requires it at this end."""
         if not isinstance(constraint, m.IsNode):
             return False
@@ -216,27 +220,27 @@ class _Compiled:
         return False
 
     def _next(
-        self, waiting: list[m.IsNode | m.Walk | m.Call], relation: _Relation | None
-    ) -> m.IsNode | m.Walk | m.Call:
+        self, waiting: list[m.IsNode | m.Walk | m.QueryCall], relation: _Relation | None
+    ) -> m.IsNode | m.Walk | m.QueryCall:
         """Return the constraint to join next: one that shares a variable, with the fewest unknown variables."""
         if relation is None:
             return waiting[0]
         known = {name[0] for name in relation.names}
 
-        def unknown(constraint: m.IsNode | m.Walk | m.Call) -> tuple[bool, int]:
+        def unknown(constraint: m.IsNode | m.Walk | m.QueryCall) -> tuple[bool, int]:
             variables = set(m.variables_of(constraint))
             return not variables & known, len(variables - known)
 
         return min(waiting, key=unknown)
 
-    def _constraint(self, constraint: m.IsNode | m.Walk | m.Call) -> _Relation:
+    def _constraint(self, constraint: m.IsNode | m.Walk | m.QueryCall) -> _Relation:
         network = self.network
         match constraint:
             case m.IsNode():
                 number = network.nodes(constraint.type)
             case m.Walk():
                 number = network.walks(network.edges(constraint.edge), constraint.low, constraint.high)
-            case m.Call():
+            case m.QueryCall():
                 number = network.walks(network.outputs[constraint.query], constraint.low, constraint.high)
         return self._without_repeats(number, m.variables_of(constraint))
 
@@ -328,7 +332,7 @@ class _Compiled:
         places = relation.places()
         keys = [(value(order.value, places), rank if order.ascending else downwards) for order in top.by]
         group = columns(tuple(places[name,] for name in top.per))
-        made = Top(
+        made = TopRows(
             relation.number,
             top.count,
             group,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from perseid.engines.models.deltas import Changed, Delta, Index, Key, Row, add, columns, merged, row_of
+from perseid.engines.models.deltas import Changed, Delta, Key, KeyedRows, Row, add, columns, merged, row_of
 from perseid.semantics.values import Value
 
 
@@ -62,8 +62,8 @@ class Join:
 
     def __init__(self, left: int, right: int, left_key: Key, right_key: Key, adds: tuple[int, ...]) -> None:
         self.inputs = (left, right)
-        self.left = Index(left_key)
-        self.right = Index(right_key)
+        self.left = KeyedRows(left_key)
+        self.right = KeyedRows(right_key)
         self.adds = row_of(adds)
 
     def step(self, left: Delta, right: Delta) -> Delta:
@@ -91,7 +91,7 @@ class AntiJoin:
 
     def __init__(self, left: int, right: int, left_key: Key, right_key: Key) -> None:
         self.inputs = (left, right)
-        self.left = Index(left_key)
+        self.left = KeyedRows(left_key)
         self.right_key = right_key
         self.against: dict[object, int] = {}
 
@@ -160,7 +160,7 @@ class Lookup:
 
     def __init__(self, left: int, values: int, key: Key, held: dict[object, Value], default: Value) -> None:
         self.inputs = (left, values)
-        self.left = Index(key)
+        self.left = KeyedRows(key)
         self.held = held
         self.default = default
 

@@ -20,16 +20,18 @@ from perseid.semantics.contexts import END_OF_TIME
 from perseid.semantics.detection import Match, RawMatch, check_relations, placed_match
 from perseid.semantics.events import Event
 from perseid.semantics.hashing import identity_of
-from perseid.semantics.model_changes import Told
+from perseid.semantics.model_changes import TransactionEffects
 from perseid.semantics.model_queries import Queries
-from perseid.semantics.model_steps import Beside, Watched, event_columns, grouped
+from perseid.semantics.model_steps import Beside, EventStreamFilter, event_columns, grouped
 from perseid.semantics.resolve import resolve
 from perseid.semantics.rules import Rules
 from perseid.semantics.scope import attribute_path
 from perseid.semantics.values import Value
 
 
-def plan_triggers(rules: Rules, key: Sequence[str], beside: Beside | None = None) -> list[tuple[Plan, Watched]]:
+def plan_triggers(
+    rules: Rules, key: Sequence[str], beside: Beside | None = None
+) -> list[tuple[Plan, EventStreamFilter]]:
     """Compile the patterns that trigger rules, grouped by the events that they read."""
     found = []
     for group in grouped(rules.patterns, rules.queries, tuple(key), beside=beside):
@@ -54,7 +56,9 @@ class PatternTrigger:
     :class:`SearchBudgetError`.
     """
 
-    def __init__(self, queries: Queries, plans: Iterable[tuple[Plan, Watched]], key: Mapping[str, Value]) -> None:
+    def __init__(
+        self, queries: Queries, plans: Iterable[tuple[Plan, EventStreamFilter]], key: Mapping[str, Value]
+    ) -> None:
         self.streams = [ModelEvents(queries, plan, watched, key) for plan, watched in plans]
 
     def renew_budget(self, budget: SearchBudget) -> None:
@@ -62,7 +66,7 @@ class PatternTrigger:
         for one in self._patterns():
             one.renew_budget(budget)
 
-    def take(self, time: int, told: Told) -> list[Match]:
+    def take(self, time: int, told: TransactionEffects) -> list[Match]:
         return [match for stream in self.streams for match in stream.take(time, told)]
 
     def pass_to(self, time: int) -> list[Match]:
@@ -87,7 +91,7 @@ class PatternTrigger:
 class ModelEvents:
     """The events of a model that some patterns read, numbered as in a table of events."""
 
-    def __init__(self, queries: Queries, plan: Plan, watched: Watched, key: Mapping[str, Value]) -> None:
+    def __init__(self, queries: Queries, plan: Plan, watched: EventStreamFilter, key: Mapping[str, Value]) -> None:
         self.queries = queries
         self.watched = watched
         self.types = event_columns(queries, watched, tuple(key))
@@ -97,7 +101,7 @@ class ModelEvents:
         self.place = 0
         self.occurrences: dict[str, int] = {}
 
-    def take(self, time: int, told: Told) -> Iterator[Match]:
+    def take(self, time: int, told: TransactionEffects) -> Iterator[Match]:
         if time != self.time:
             self.time, self.place, self.occurrences = time, 0, {}
         for type_, values in event_values(self.queries, self.watched, told):

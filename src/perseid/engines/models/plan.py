@@ -21,17 +21,17 @@ from perseid.lang.model_printer import print_models
 from perseid.lang.models import ModelFile
 from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
 from perseid.semantics.model_queries import Queries
-from perseid.semantics.model_steps import Watched
+from perseid.semantics.model_steps import EventStreamFilter
 
 ROLES = ("change", "element", "kind", "attribute", "value", "target")
 """Roles of the columns of a change: the action, its element, and its arguments."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class PatternGroup:
     """Patterns that read the same events of a model."""
 
-    watched: Watched
+    watched: EventStreamFilter
     sequence: SequencePlan
 
 
@@ -46,7 +46,7 @@ class ModelsPlan:
     """Columns that order changes of one time."""
     types: Mapping[str, pa.DataType]
     """Arrow types of the input columns: the roles of a change or the attributes of a frame, and the key."""
-    asked: tuple[Asked, ...]
+    asked: tuple[PatternGroup, ...]
     schema: pa.Schema
     """The Arrow schema of the output rows."""
     beside: Mapping[str, str] = field(default_factory=dict)
@@ -84,13 +84,13 @@ class ModelsPlan:
         """The input columns of frames, without those that affect no event."""
         return () if self.frames is None else tuple(name for name in self.frames.sets if name in self.types)
 
-    def over(self, asked: Asked) -> SequencePlan:
+    def over(self, asked: PatternGroup) -> SequencePlan:
         """Return the plan of a group with the options of the stream."""
         return replace(asked.sequence, shards=self.shards, max_state=self.max_state, budget=self.budget)
 
 
 def make_plan(
-    groups: Sequence[tuple[Watched, Plan]],
+    groups: Sequence[tuple[EventStreamFilter, Plan]],
     queries: Queries,
     types: Mapping[str, pa.DataType],
     *,
@@ -111,7 +111,7 @@ def make_plan(
         arrow = arrow_columns(queries, watched, element, key) | {name: types[name] for name in key}
         known = {name: arrow_type(kind) for name, kind in arrow.items()}
         sequence = make_linked_plan(plan, known, arrow=arrow)
-        asked.append(Asked(watched, sequence))
+        asked.append(PatternGroup(watched, sequence))
         schema = sequence.schema if schema is None else join_schemas(schema, sequence.schema)
     whole = schema or pa.schema([])
     return ModelsPlan(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import overload
 
 from perseid.engines.models.reactions import Reaction
-from perseid.engines.models.repair import STRATEGIES, Found, search
+from perseid.engines.models.repair import STRATEGIES, RepairSearchResult, search
 from perseid.engines.models.stream import Models, change_row
 from perseid.errors import EventDataError
 from perseid.semantics.graphs import Graph
@@ -41,7 +41,7 @@ class QuickFix:
 class QuickFixes(Sequence[QuickFix]):
     """Quick fixes, best first: by cost, soft objectives, then steps. Create them with :func:`perseid.repairs`."""
 
-    def __init__(self, found: Found, models: Models, key: tuple[object, ...], most: int) -> None:
+    def __init__(self, found: RepairSearchResult, models: Models, key: tuple[object, ...], most: int) -> None:
         self._fixes = [QuickFix(fix, models, key) for fix in found.fixes[:most]]
         self.found = len(found.fixes)
         """Number of fixes, including those not shown."""

@@ -17,8 +17,8 @@ from perseid.lang import rules as r
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match
 from perseid.semantics.model_queries import Match as QueryMatch
-from perseid.semantics.model_rules import Asked, Life, Reacting, Round
-from perseid.semantics.model_steps import Watched
+from perseid.semantics.model_rules import Life, Reacting, RequestedChange, RuleIteration
+from perseid.semantics.model_steps import EventStreamFilter
 from perseid.semantics.rules import Rules, column_name
 
 Key = tuple[object, ...]
@@ -33,7 +33,7 @@ class Reaction:
         self,
         models: Models,
         rules: Rules,
-        rounds: Sequence[tuple[Key, int, Round]],
+        rounds: Sequence[tuple[Key, int, RuleIteration]],
         late: Sequence[Match],
         capped: int,
         live: dict[Key, LiveModel],
@@ -61,7 +61,7 @@ class Reaction:
         for key, time, one in self._rounds:
             self._add(self._place(key, time), one)
 
-    def _add(self, place: Row, one: Round) -> None:
+    def _add(self, place: Row, one: RuleIteration) -> None:
         reasons = {id(change): why for change, why in one.told.refused}
         for asked in one.asked:
             row = {**change_row(self.models, place, asked.change), "rule": asked.rule, "round": one.number}
@@ -77,7 +77,7 @@ class Reaction:
     def _place(self, key: Key, time: int) -> Row:
         return {self.models.time: v.moment(time), **dict(zip(self.models.key, key, strict=True))}
 
-    def _other(self, place: Row, asked: Asked) -> Row:
+    def _other(self, place: Row, asked: RequestedChange) -> Row:
         assert asked.model is not None
         return {**place, **dict(zip(self.models.key, asked.model, strict=True))}
 
@@ -95,7 +95,7 @@ class Reaction:
 
     def events(self, *queries: str) -> pa.Table:
         """Return found, updated and lost matches of the named queries, or of all, iteration by iteration."""
-        watched = Watched(queries or tuple(self.models.queries.queries), ())
+        watched = EventStreamFilter(queries or tuple(self.models.queries.queries), ())
         rows = EventRows(self.models.queries, watched, self.models.key)
         for key, time, one in self._rounds:
             rows.add(key, time, one.told)
@@ -123,9 +123,9 @@ def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, 
     running: dict[Key, Reacting] = {}
     live: dict[Key, LiveModel] = {}
     triggers: dict[Key, PatternTrigger] = {}
-    found: list[tuple[Key, int, Round]] = []
+    found: list[tuple[Key, int, RuleIteration]] = []
 
-    def noted(key: Key, moments: Iterable[tuple[int, list[Round]]]) -> None:
+    def noted(key: Key, moments: Iterable[tuple[int, list[RuleIteration]]]) -> None:
         found.extend((key, time, one) for time, told in moments for one in told)
 
     for key, time, asked in models.transactions():

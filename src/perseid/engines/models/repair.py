@@ -20,9 +20,9 @@ from perseid.lang import expressions as ex
 from perseid.lang import models as m
 from perseid.lang import rules as r
 from perseid.semantics import types as t
-from perseid.semantics.graphs import RANK, Change, Done, Element, Graph
+from perseid.semantics.graphs import RANK, AppliedChange, Change, Element, Graph
 from perseid.semantics.model_queries import Queries
-from perseid.semantics.model_repair import Aims, Fact, Fix, Step, asked_by, facts, said
+from perseid.semantics.model_repair import Aims, Fact, Fix, RepairStep, asked_by, facts, said
 from perseid.semantics.model_values import ordered
 
 State: TypeAlias = "frozenset[Fact]"
@@ -31,7 +31,7 @@ STRATEGIES = ("best first", "breadth first", "depth first", "hill climbing")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RepairSearchResult:
     """Result of a search: fixes, best first; whether the search was complete; the number of known states."""
 
     fixes: list[Fix]
@@ -44,21 +44,21 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class _Way:
     state: State
-    steps: tuple[Step, ...]
+    steps: tuple[RepairStep, ...]
     cost: Decimal
 
 
 def search(
     queries: Queries, repairs: Sequence[r.Repair], graph: Graph, aims: Aims, strategy: str, states: int
-) -> Found:
+) -> RepairSearchResult:
     """Search for fixes of a model with one of :data:`STRATEGIES`, over at most ``states`` states."""
     _refuse_lists(queries)
     space = _Space(queries, repairs, graph, aims, states)
     if not space.worth[START][0]:
-        return Found([], True, 1, True)
+        return RepairSearchResult([], True, 1, True)
     fixes = _climb(space) if strategy == "hill climbing" else _explore(space, strategy)
     complete = not space.full and strategy != "hill climbing"
-    return Found(sorted(fixes, key=Fix.rank), complete, len(space.worth), False)
+    return RepairSearchResult(sorted(fixes, key=Fix.rank), complete, len(space.worth), False)
 
 
 def _explore(space: _Space, strategy: str) -> list[Fix]:
@@ -153,16 +153,16 @@ class _Space:
         self.at = START
         self.worth: dict[State, tuple[int, int]] = {START: self._worth()}
         """Number of matches of hard and of soft objectives, by state."""
-        self.following: dict[State, list[tuple[Step, State]]] = {}
+        self.following: dict[State, list[tuple[RepairStep, State]]] = {}
 
-    def steps(self, state: State) -> list[tuple[Step, State]]:
+    def steps(self, state: State) -> list[tuple[RepairStep, State]]:
         """Return the possible steps from a state, with the states they lead to."""
         if state not in self.following:
             self._go(state)
             self.following[state] = list(self._try_all(state))
         return self.following[state]
 
-    def _try_all(self, state: State) -> Iterator[tuple[Step, State]]:
+    def _try_all(self, state: State) -> Iterator[tuple[RepairStep, State]]:
         graph = self.live.graph
         todo = [
             (repair, match, asked_by(repair, match, graph))
@@ -179,14 +179,14 @@ class _Space:
                     self.full = True
                     continue
                 self.worth[self.at] = self._worth()
-            yield Step(repair.name, match, changes, repair.cost, said(repair, match, done)), self.at
+            yield RepairStep(repair.name, match, changes, repair.cost, said(repair, match, done)), self.at
 
     def _worth(self) -> tuple[int, int]:
         matches = self.live.matches
         hard = sum(len(matches[name].standing) for name in self.aims.hard)
         return hard, sum(len(matches[name].standing) for name in self.aims.soft)
 
-    def _change(self, changes: Iterable[Change]) -> tuple[list[Done], bool]:
+    def _change(self, changes: Iterable[Change]) -> tuple[list[AppliedChange], bool]:
         changes = list(changes)
         touched = {end for change in changes for end in (change.element, change.target) if end is not None}
         graph = self.live.graph

@@ -31,7 +31,7 @@ from perseid.runtime.watermark import Watermark
 from perseid.semantics import types as t
 from perseid.semantics.model_queries import ANode
 from perseid.semantics.model_rules import CHANGES, ROUNDS, Reacting
-from perseid.semantics.model_steps import Watched
+from perseid.semantics.model_steps import EventStreamFilter
 from perseid.semantics.rules import Rules, emitted_sorts
 
 
@@ -40,7 +40,7 @@ class ReactingPlan(ModelsPlan):
     """Rules over models, and the patterns that trigger them."""
 
     rules: Rules
-    patterns: tuple[tuple[Plan, Watched], ...]
+    patterns: tuple[tuple[Plan, EventStreamFilter], ...]
     """The trigger patterns, compiled for event-by-event evaluation."""
     until: int | None = None
     rounds: int = ROUNDS

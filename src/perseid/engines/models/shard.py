@@ -16,10 +16,10 @@ import pyarrow as pa
 from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows, content_columns
 from perseid.engines.models.frame_shard import brought_by_frames
 from perseid.engines.models.live import LiveModel
-from perseid.engines.models.plan import ROLES, Asked, ModelsPlan
+from perseid.engines.models.plan import ROLES, ModelsPlan, PatternGroup
 from perseid.engines.models.state import ModelsState, read_state, write_state
-from perseid.engines.models.transactions import Key, Waiting, transactions
-from perseid.engines.sequence.shard import Shard, run
+from perseid.engines.models.transactions import BufferedChange, Key, transactions
+from perseid.engines.sequence.shard import SequenceShard, run
 from perseid.errors import LimitError
 from perseid.runtime.arrays import Int8Array, IntArray
 from perseid.runtime.contract import StepResult
@@ -94,7 +94,7 @@ def accept(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: ModelsSta
             waits = Happening(rows.type_names[kinds[row]], values)
         else:
             waits = Change(*(column[row] for column in columns))
-        kept.waiting.append(Waiting(key, int(times[row]), rank, waits))
+        kept.waiting.append(BufferedChange(key, int(times[row]), rank, waits))
 
 
 def ready(kept: ModelsState, watermark: Watermark) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
@@ -141,14 +141,14 @@ def _searched(
     return tables, wakes
 
 
-class _Punctual(Shard):
+class _Punctual(SequenceShard):
     """A shard over events that are created once the watermark reaches their time: none of them is late."""
 
     def _behind(self, rows: EventBatch) -> Int8Array:
         return np.zeros(len(rows), np.int8)
 
 
-def _rows(plan: ModelsPlan, asked: Asked, events: pa.Table, given: EventBatch) -> EventBatch:
+def _rows(plan: ModelsPlan, asked: PatternGroup, events: pa.Table, given: EventBatch) -> EventBatch:
     """Convert events to an input batch of the sequence engine."""
     content = {name: one_chunk(events[name]) for name in events.column_names if name not in (TIME, PLACE)}
     columns = {name: column for name, column in content.items() if name != TYPE}

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from typing import Protocol, TypeAlias
 
 from perseid.engines.models.deltas import Changed, Delta, add
-from perseid.semantics.graphs import Done, Element
+from perseid.semantics.graphs import AppliedChange, Element
 from perseid.semantics.metamodels import Kinds
 from perseid.semantics.model_queries import Moving
 from perseid.semantics.model_values import moving_value
@@ -18,7 +18,7 @@ Place: TypeAlias = "tuple[str, str | None]"
 """An action with its type of node or edge, or its attribute: the routing key from changes to sources."""
 
 
-def place_of(one: Done) -> Place:
+def place_of(one: AppliedChange) -> Place:
     return one.action, one.attribute if one.action == "set" else one.kind
 
 
@@ -37,7 +37,7 @@ class ChangeSource(Protocol):
 
     def listens(self) -> Iterator[Place]: ...
 
-    def read(self, time: int, done: list[Done]) -> Delta | Changed: ...
+    def read(self, time: int, done: list[AppliedChange]) -> Delta | Changed: ...
 
 
 class Nodes:
@@ -53,14 +53,14 @@ class Nodes:
             yield "create", kind
             yield "delete", kind
 
-    def read(self, time: int, done: list[Done]) -> Delta:
+    def read(self, time: int, done: list[AppliedChange]) -> Delta:
         out: Delta = {}
         for one in done:
             add(out, (one.element,), 1 if one.action == "create" else -1)
         return out
 
 
-class Edges:
+class EdgeRows:
     """The edges of a type, as rows of source and target."""
 
     inputs: tuple[int, ...] = ()
@@ -72,7 +72,7 @@ class Edges:
         yield "link", self.edge
         yield "unlink", self.edge
 
-    def read(self, time: int, done: list[Done]) -> Delta:
+    def read(self, time: int, done: list[AppliedChange]) -> Delta:
         out: Delta = {}
         for one in done:
             add(out, (one.element, one.target), 1 if one.action == "link" else -1)
@@ -93,7 +93,7 @@ class Attributes:
     def listens(self) -> Iterator[Place]:
         return _of_attribute(self.kinds, self.attribute)
 
-    def read(self, time: int, done: list[Done]) -> Changed:
+    def read(self, time: int, done: list[AppliedChange]) -> Changed:
         before: dict[Element, Value] = {}
         held = self.held
         for one in done:
@@ -132,7 +132,7 @@ class MovingWindows:
         """Return whether a value leaves a window at or before this time."""
         return bool(self.due) and self.due[0][0] <= time
 
-    def read(self, time: int, done: list[Done]) -> Changed:
+    def read(self, time: int, done: list[AppliedChange]) -> Changed:
         touched: dict[Element, None] = {}
         for one in done:
             if one.action == "set":

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES, ModelsPlan
 from perseid.engines.models.sources import MovingWindows
-from perseid.engines.models.transactions import Key, Waiting
+from perseid.engines.models.transactions import BufferedChange, Key
 from perseid.engines.sequence.schema import arrow_of
 from perseid.errors import StateError
 from perseid.runtime.contract import StateReport
@@ -89,7 +89,7 @@ class ModelsState:
     """The state of a shard between calls."""
 
     models: dict[Key, LiveModel] = field(default_factory=dict)
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[BufferedChange] = field(default_factory=list)
     done: int | None = None
     """Time up to which everything was emitted."""
     sequences: list[bytes | None] = field(default_factory=list)
@@ -153,7 +153,7 @@ def write_state(plan: ModelsPlan, kept: ModelsState) -> bytes:
     return encode(LAYOUT, facts, tables)
 
 
-def _waiting(plan: ModelsPlan, waiting: list[Waiting], types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
+def _waiting(plan: ModelsPlan, waiting: list[BufferedChange], types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
     columns: dict[str, Sequence[object]] = {
         f"rank {i}": [one.rank[i] for one in waiting] for i in range(len(plan.order_by))
     }
@@ -261,7 +261,7 @@ def _read(plan: ModelsPlan, content: StateContent) -> ModelsState:
     return state
 
 
-def _read_waiting(plan: ModelsPlan, table: pa.RecordBatch) -> list[Waiting]:
+def _read_waiting(plan: ModelsPlan, table: pa.RecordBatch) -> list[BufferedChange]:
     changes: list[Change | Happening] = [Change(*change) for change in _rows(table, ROLES)]
     if plan.beside:
         values = _columns(table, "event", len(plan.beside))
@@ -270,7 +270,7 @@ def _read_waiting(plan: ModelsPlan, table: pa.RecordBatch) -> list[Waiting]:
                 changes[i] = Happening(type_, tuple(zip(plan.beside, row, strict=True)))
     keys, ranks = _columns(table, "key", len(plan.key)), _columns(table, "rank", len(plan.order_by))
     times = table.column("time").to_pylist()
-    return [Waiting(*one) for one in zip(keys, times, ranks, changes, strict=True)]
+    return [BufferedChange(*one) for one in zip(keys, times, ranks, changes, strict=True)]
 
 
 def _columns(table: pa.RecordBatch, family: str, count: int) -> list[tuple[Any, ...]]:

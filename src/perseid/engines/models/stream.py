@@ -16,7 +16,7 @@ from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows, content_
 from perseid.engines.models.frame_rows import FrameShape
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
-from perseid.engines.models.transactions import Key, Waiting, transactions
+from perseid.engines.models.transactions import BufferedChange, Key, transactions
 from perseid.engines.sequence.narrowing import column_types
 from perseid.engines.sequence.results import Matches
 from perseid.engines.sequence.schema import common_type
@@ -36,9 +36,9 @@ from perseid.runtime.query import (
 from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
 from perseid.semantics import types as t
 from perseid.semantics.graphs import Change, Happening
-from perseid.semantics.model_changes import Told
+from perseid.semantics.model_changes import TransactionEffects
 from perseid.semantics.model_queries import Match, Queries
-from perseid.semantics.model_steps import Beside, Group, Watched
+from perseid.semantics.model_steps import Beside, EventStreamFilter, EventStreamGroup
 from perseid.semantics.model_values import ordered
 from perseid.semantics.rules import Rules
 from perseid.tables.columns import Table, read_table, time_column
@@ -89,7 +89,7 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
     has_frames: ClassVar[bool] = False
     """True if rows are frames, which queries may evaluate all at once."""
 
-    def why_one_by_one(self, watched: Watched, types: Mapping[str, pa.DataType] | None = None) -> str | None:
+    def why_one_by_one(self, watched: EventStreamFilter, types: Mapping[str, pa.DataType] | None = None) -> str | None:
         """Return why queries evaluate the rows one by one; None if they evaluate all at once."""
         return "rows are changes"
 
@@ -105,8 +105,8 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
         changes = changes_of(self.columns, table)
         keys = list(zip(*(values_of(table, name) for name in self.key), strict=True)) if self.key else [()] * table.rows
         ranks = [values_of(table, name) for name in self.order_by]
-        waiting: Iterable[Waiting] = (
-            Waiting(keys[row], int(times[row]), tuple(column[row] for column in ranks), changes[row])
+        waiting: Iterable[BufferedChange] = (
+            BufferedChange(keys[row], int(times[row]), tuple(column[row] for column in ranks), changes[row])
             for row in range(table.rows)
         )
         yield from transactions(chain(waiting, self._happenings()))
@@ -116,7 +116,7 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
         changes = Events({CHANGES: self.data}, time=self.time, key=self.key, order_by=self.order_by)
         return [*changes.tables(), *([] if self.beside is None else self.beside.tables())]
 
-    def tables_of(self, watched: Sequence[Watched]) -> list[DeclaredTable]:
+    def tables_of(self, watched: Sequence[EventStreamFilter]) -> list[DeclaredTable]:
         """Return the tables that patterns need: the changes, and those of ordinary events that a step names."""
         named = event_types(watched)
         changes, *others = self.tables()
@@ -131,7 +131,7 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
                 hint="Give DataFrames of Spark's for both, or for none.",
             )
 
-    def bind(self, groups: Sequence[tuple[Group, Plan]], schemas: Sequence[TableSchema]) -> Query:
+    def bind(self, groups: Sequence[tuple[EventStreamGroup, Plan]], schemas: Sequence[TableSchema]) -> Query:
         """Return the query of patterns over tables with these schemas."""
         return bind_patterns(self, groups, schemas, None)
 
@@ -141,7 +141,7 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
             return None
         return beside_of(self.beside, column_types(self.beside))
 
-    def _happenings(self) -> Iterator[Waiting]:
+    def _happenings(self) -> Iterator[BufferedChange]:
         shape = self.shape_of_beside()
         if self.beside is None or shape is None:
             return
@@ -155,9 +155,9 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
             key, rank = (tuple(event.attributes.get(name) for name in own) for own in (self.key, self.order_by))
             values = tuple((name, event.attributes.get(name)) for name in names)
             if event.type is not None:  # no step accepts an event without a type
-                yield Waiting(key, event.time, rank, Happening(event.type, values))
+                yield BufferedChange(key, event.time, rank, Happening(event.type, values))
 
-    def told(self, queries: Iterable[str] | None = None) -> Iterator[tuple[Key, int, Told]]:
+    def told(self, queries: Iterable[str] | None = None) -> Iterator[tuple[Key, int, TransactionEffects]]:
         """Yield the result of every transaction, for all queries or for some."""
         live: dict[Key, LiveModel] = {}
         for key, time, changes in self.transactions():
@@ -168,12 +168,12 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
     def events(self, *queries: str) -> pa.Table:
         """Return a row for each found, updated or lost match of the named queries, or of all: by model, then time."""
         self._require_local("events")
-        watched = Watched(queries or tuple(self.queries.queries), ())
+        watched = EventStreamFilter(queries or tuple(self.queries.queries), ())
         tables, rejected = self.event_tables([watched])
         warn_of_rejected(rejected)
         return tables[0]
 
-    def event_tables(self, watched: Sequence[Watched]) -> tuple[list[pa.Table], list[str]]:
+    def event_tables(self, watched: Sequence[EventStreamFilter]) -> tuple[list[pa.Table], list[str]]:
         """Return a table of events for each watcher, and the reason for each rejected change; reads changes once."""
         rows = [EventRows(self.queries, one, self.key) for one in watched]
         rejected: list[str] = []
@@ -233,7 +233,7 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
         return f"<model {self.queries.kinds.metamodel.name}: changes by {', '.join(self.key) or 'one model'}>"
 
 
-def events_here(models: Models, watched: Sequence[Watched]) -> tuple[list[Events], list[str]]:
+def events_here(models: Models, watched: Sequence[EventStreamFilter]) -> tuple[list[Events], list[str]]:
     """Return the events of local models for each watcher, and the reasons of rejected changes; warn of these."""
     tables, rejected = models.event_tables(watched)
     warn_of_rejected(rejected)
@@ -269,7 +269,7 @@ def standing_matches(live: Mapping[Key, LiveModel]) -> dict[Key, dict[str, list[
     return {key: {name: ordered(held.standing) for name, held in one.matches.items()} for key, one in live.items()}
 
 
-def event_stream(data: pa.Table, models: Models, watched: Watched) -> Events:
+def event_stream(data: pa.Table, models: Models, watched: EventStreamFilter) -> Events:
     """Declare a table of events as the input stream of patterns."""
     content = content_columns(models.queries, watched, models.key)
     return Events(
@@ -310,7 +310,10 @@ def type_of(table: Table, name: str) -> pa.DataType:
 
 
 def bind_patterns(
-    stream: Models, groups: Sequence[tuple[Group, Plan]], schemas: Sequence[TableSchema], frames: FrameShape | None
+    stream: Models,
+    groups: Sequence[tuple[EventStreamGroup, Plan]],
+    schemas: Sequence[TableSchema],
+    frames: FrameShape | None,
 ) -> Query:
     """Return the query of compiled patterns over tables with these schemas, in the order of :meth:`Models.tables`."""
     watched = [group.watched for group, _ in groups]
@@ -344,7 +347,7 @@ def bind_rules(
     return _query("rules", ", ".join(rule.name for rule in rules.rules), stream, plan, types, schemas, [])
 
 
-def event_types(watched: Sequence[Watched]) -> tuple[str, ...]:
+def event_types(watched: Sequence[EventStreamFilter]) -> tuple[str, ...]:
     """Return the types of ordinary events that patterns name."""
     return tuple(dict.fromkeys(name for one in watched for name in one.happenings))
 
@@ -356,7 +359,7 @@ def _query(
     plan: ModelsPlan,
     types: Mapping[str, pa.DataType],
     schemas: Sequence[TableSchema],
-    watched: Sequence[Watched],
+    watched: Sequence[EventStreamFilter],
 ) -> Query:
     plan = replace(plan, shards=stream.shards, max_state=stream.max_state, budget=stream.budget)
     changes, *others = schemas
@@ -408,7 +411,7 @@ def _route(stream: Models) -> tuple[RouteColumn, ...]:
 
 
 def _frame_columns(
-    stream: Models, frames: FrameShape, schema: TableSchema, watched: Sequence[Watched]
+    stream: Models, frames: FrameShape, schema: TableSchema, watched: Sequence[EventStreamFilter]
 ) -> dict[str, pa.DataType]:
     """Return the frame columns sent to Python: the key, and the attributes that some pattern needs."""
     for name in frames.sets:
@@ -435,7 +438,7 @@ def _change_columns(stream: Models, schema: TableSchema) -> dict[str, pa.DataTyp
     return types | {name: _crossing(name, schema.columns[name]) for name in (*stream.key, *stream.order_by)}
 
 
-def _event_columns(watched: Sequence[Watched], schemas: Sequence[TableSchema]) -> dict[str, pa.DataType]:
+def _event_columns(watched: Sequence[EventStreamFilter], schemas: Sequence[TableSchema]) -> dict[str, pa.DataType]:
     """Return the columns of ordinary events that patterns name, with the common type of all tables."""
     if not schemas:
         return {}

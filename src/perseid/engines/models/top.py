@@ -9,7 +9,7 @@ from perseid.engines.models.deltas import Delta, Key, Row, add
 from perseid.engines.models.ranks import Sortable
 
 
-class Top:
+class TopRows:
     """The first ``count`` rows by rank in each group, including ties with the last.
 
     Ranks are in a heap: a change below the last row of the result is cheap, whatever the size of the group.

@@ -13,7 +13,7 @@ Key: TypeAlias = "tuple[Value, ...]"
 
 
 @dataclass(slots=True)
-class Waiting:
+class BufferedChange:
     """A buffered change of a model, or an event next to it; ``rank`` orders those of one time."""
 
     key: Key
@@ -22,9 +22,9 @@ class Waiting:
     change: Change | Happening
 
 
-def transactions(waiting: Iterable[Waiting]) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
+def transactions(waiting: Iterable[BufferedChange]) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
     """Group the changes of one model and time: models in order of first occurrence, each in time order."""
-    models: dict[Key, list[Waiting]] = {}
+    models: dict[Key, list[BufferedChange]] = {}
     for one in waiting:
         models.setdefault(one.key, []).append(one)
     for key, own in models.items():
@@ -36,7 +36,7 @@ def transactions(waiting: Iterable[Waiting]) -> Iterator[tuple[Key, int, list[Ch
                 start = end
 
 
-def _mark_ties(own: list[Waiting]) -> list[Change | Happening]:
+def _mark_ties(own: list[BufferedChange]) -> list[Change | Happening]:
     """Return the changes of one transaction in order; assignments that their ranks do not order are marked as tied."""
     found: list[Change | Happening] = []
     for number, one in enumerate(own):

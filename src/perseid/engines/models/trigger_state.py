@@ -26,7 +26,7 @@ from perseid.engines.models.transactions import Key
 from perseid.runtime.state_layout import StateColumn, StateLayout, StateTable, decode, encode, malformed
 from perseid.semantics.events import Event
 from perseid.semantics.model_queries import Queries
-from perseid.semantics.model_steps import Watched
+from perseid.semantics.model_steps import EventStreamFilter
 
 _EVENTS = (
     StateColumn("time", pa.int64(), low=-MAX_NUMBER, high=MAX_NUMBER - 1),
@@ -37,7 +37,7 @@ _EVENTS = (
 )
 _MACHINES = (StateColumn("model", pa.int32(), low=0), StateColumn("machine", pa.large_string()))
 LAYOUT = StateLayout("rules", 1, (), (StateTable("events", _EVENTS), StateTable("machines", _MACHINES)))
-Patterns: TypeAlias = Sequence[tuple[Plan, Watched]]
+Patterns: TypeAlias = Sequence[tuple[Plan, EventStreamFilter]]
 
 
 def encode_triggers(

@@ -14,7 +14,7 @@ import numpy as np
 from perseid.compile import program as p
 from perseid.compile.plan import PatternPlan, Plan, forgetful
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.expression_compiler import Column, ExpressionCompiler, NotCompilable
+from perseid.engines.sequence.expression_compiler import ExpressionCompiler, LoadedColumn, NotCompilable
 from perseid.errors import LimitError
 from perseid.lang import ast
 from perseid.lang.ast import Contiguity, Selection
@@ -74,7 +74,7 @@ class CompiledPattern:
     pattern: PatternPlan
     tables: IntArray
     constants: FloatArray
-    columns: tuple[Column, ...]
+    columns: tuple[LoadedColumn, ...]
     texts: Mapping[int, str]
     sorted_texts: bool
     bits: tuple[Bit, ...]

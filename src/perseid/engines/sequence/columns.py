@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.bytecode import CompiledPattern, Posting
 from perseid.engines.sequence.conditions import evaluate as evaluate_bytecode
-from perseid.engines.sequence.expression_compiler import Column
+from perseid.engines.sequence.expression_compiler import LoadedColumn
 from perseid.engines.sequence.layout import Arrays, Codes, Ints
 from perseid.engines.sequence.skip_index import index_blocks
 from perseid.lang import expressions as ex
@@ -47,7 +47,7 @@ class Loaded:
 
 
 @dataclass
-class Batch:
+class OrderedEvents:
     """Events in order: times and types are sorted, columns are not; ``order`` maps positions to rows."""
 
     time: IntArray
@@ -89,9 +89,9 @@ class Batch:
         return values if self.order is None else values[self.order]
 
 
-def batch_in(rows: EventBatch, order: IntArray) -> Batch:
+def batch_in(rows: EventBatch, order: IntArray) -> OrderedEvents:
     """Rows as events in an order; their columns are not copied."""
-    return Batch(
+    return OrderedEvents(
         time=rows.time[order],
         kinds=rows.type_codes[order],
         kind_names=rows.type_names,
@@ -111,7 +111,9 @@ def value_at(column: AnyColumn, row: int) -> v.Value:
     return v.plain(dict(found.as_py()) if pa.types.is_map(column.type) and found.is_valid else found.as_py())
 
 
-def unified_values(pattern: CorePattern, columns: Sequence[Column], batch: Batch, pairs: IntArray) -> dict[str, object]:
+def unified_values(
+    pattern: CorePattern, columns: Sequence[LoadedColumn], batch: OrderedEvents, pairs: IntArray
+) -> dict[str, object]:
     """The values of unified names, from the (position, column) that bound each; position -1 is unbound."""
     out: dict[str, object] = {}
     for n, name in enumerate(sorted(pattern.unified)):
@@ -145,7 +147,7 @@ def arrow_type(type_: pa.DataType) -> t.Type:
     if pa.types.is_string(type_) or pa.types.is_large_string(type_) or type_ == pa.string_view():
         return t.String()
     if pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
-        return t.Binary()
+        return t.BinaryType()
     if pa.types.is_decimal(type_):
         return t.Decimal(type_.precision, type_.scale) if type_.precision <= 38 else t.Unknown()
     if pa.types.is_struct(type_):
@@ -158,7 +160,7 @@ def arrow_type(type_: pa.DataType) -> t.Type:
 
 
 def kernel_arrays(
-    bytecode: CompiledPattern, batch: Batch, space: IntArray, reals: FloatArray, *, posted: bool = False
+    bytecode: CompiledPattern, batch: OrderedEvents, space: IntArray, reals: FloatArray, *, posted: bool = False
 ) -> Arrays:
     """Build the kernel's arrays from a batch; codes of string constants are filled into a copy of the tables.
 
@@ -242,7 +244,7 @@ def _missing(events: IntArray, columns: Sequence[int]) -> IntArray:
     return (events[y.E_NULLS] & bits != 0).astype(np.int64)
 
 
-def _load(column: Column, batch: Batch, opaque: dict[object, int]) -> Loaded:
+def _load(column: LoadedColumn, batch: OrderedEvents, opaque: dict[object, int]) -> Loaded:
     if column.family == y.OPAQUE:
         return _arrange(_opaque(column, batch, opaque), batch)  # codes differ by pattern
     key = print_expr(column.expr), column.family
@@ -251,7 +253,7 @@ def _load(column: Column, batch: Batch, opaque: dict[object, int]) -> Loaded:
     return batch.loaded[key]
 
 
-def _arrange(array: pa.Array, batch: Batch) -> Loaded:
+def _arrange(array: pa.Array, batch: OrderedEvents) -> Loaded:
     missing = batch.arranged(np.asarray(array.is_null())) if array.null_count else None
     texts = None
     if not pa.types.is_integer(array.type) and not pa.types.is_floating(array.type):
@@ -261,7 +263,7 @@ def _arrange(array: pa.Array, batch: Batch) -> Loaded:
     return Loaded(batch.arranged(np.asarray(filled)), missing, texts)
 
 
-def read_column(column: Column, batch: Batch) -> pa.Array:
+def read_column(column: LoadedColumn, batch: OrderedEvents) -> pa.Array:
     """A column by row, in the Arrow type of its family: int64, double, or string."""
     expr = column.expr
     if batch.made:
@@ -277,7 +279,7 @@ def read_column(column: Column, batch: Batch) -> pa.Array:
     return _evaluated(column, batch)
 
 
-def _opaque(column: Column, batch: Batch, known: dict[object, int]) -> pa.Array:
+def _opaque(column: LoadedColumn, batch: OrderedEvents, known: dict[object, int]) -> pa.Array:
     """A code for each distinct value, equal for values that unify; null stays null and unifies with nothing."""
     assert isinstance(column.expr, ex.Ref)
     found = batch.columns.get(column.expr.parts[0])
@@ -318,7 +320,7 @@ def _plain_array(found: ArrowColumn, family: int) -> pa.Array:
     return found.cast(pa.int64())
 
 
-def _evaluated(column: Column, batch: Batch) -> pa.Array:
+def _evaluated(column: LoadedColumn, batch: OrderedEvents) -> pa.Array:
     """Compute a column by the reference evaluator, once per distinct value if it reads a single column."""
     refs = {e.parts for e in ex.walk(column.expr) if isinstance(e, ex.Ref)}
     calls = any(isinstance(e, ex.Call) and e.name in ("time", "type") for e in ex.walk(column.expr))
@@ -338,7 +340,7 @@ def _evaluated(column: Column, batch: Batch) -> pa.Array:
     return _array([_answer(column, event, batch) for event in _every_event(batch)], column.family)
 
 
-def _every_event(batch: Batch) -> Iterator[Event]:
+def _every_event(batch: OrderedEvents) -> Iterator[Event]:
     """Yield every row as an event; a row that is not in the batch is an empty event."""
     rows = max((len(column) for column in batch.columns.values()), default=len(batch))
     places = np.full(rows, -1, np.int64)
@@ -348,7 +350,7 @@ def _every_event(batch: Batch) -> Iterator[Event]:
         yield batch.event(place) if place >= 0 else nothing
 
 
-def _answer(column: Column, event: Event, batch: Batch) -> int | float | str | None:
+def _answer(column: LoadedColumn, event: Event, batch: OrderedEvents) -> int | float | str | None:
     scope = MatchScope(frozenset(), Bindings(), event, batch.relations)
     return number_of(evaluate(column.expr, scope), column.family)
 
@@ -376,7 +378,9 @@ def _array(values: Sequence[int | float | str | None], family: int) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _encode_texts(bytecode: CompiledPattern, texts: Mapping[int, Loaded], events: IntArray, batch: Batch) -> IntArray:
+def _encode_texts(
+    bytecode: CompiledPattern, texts: Mapping[int, Loaded], events: IntArray, batch: OrderedEvents
+) -> IntArray:
     """Encode strings with one dictionary for all columns, sorted if conditions compare by order; return the tables."""
     if not texts and not bytecode.texts:
         return bytecode.tables
@@ -432,7 +436,7 @@ def mark_bit(M: Arrays, kinds: Codes, kind: int, formulas: Ints, bit: int, row: 
             e[row, i] |= 1 << bit
 
 
-def _mark(bytecode: CompiledPattern, batch: Batch, arrays: Arrays) -> None:
+def _mark(bytecode: CompiledPattern, batch: OrderedEvents, arrays: Arrays) -> None:
     mask, must = arrays.events[y.E_MASK], arrays.events[y.E_MUST]
     kinds = np.ascontiguousarray(batch.kinds, np.int32)
     codes = {name: i for i, name in enumerate(batch.kind_names)}

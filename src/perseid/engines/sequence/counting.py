@@ -26,7 +26,7 @@ OVERFLOW = -1
 
 
 @dataclass(frozen=True)
-class Chain:
+class CountablePattern:
     """A pattern that can be counted without enumerating: its steps, and which of them repeat."""
 
     steps: tuple[int, ...]
@@ -36,7 +36,7 @@ class Chain:
     """The column by which all steps are unified, or None; each of its values is counted separately."""
 
 
-def chain_of(bytecode: CompiledPattern) -> Chain | str:
+def chain_of(bytecode: CompiledPattern) -> CountablePattern | str:
     """The chain of a pattern, or the reason why its matches have to be enumerated."""
     core, programs = bytecode.pattern.pattern, bytecode.pattern.programs
     head = bytecode.tables
@@ -94,7 +94,7 @@ def chain_of(bytecode: CompiledPattern) -> Chain | str:
     if isinstance(variable, str):
         return variable
     micros = int(head[y.S_WITHIN])
-    return Chain(tuple(steps), tuple(repeated), None if micros < 0 else micros, variable)
+    return CountablePattern(tuple(steps), tuple(repeated), None if micros < 0 else micros, variable)
 
 
 def _variable(bytecode: CompiledPattern, steps: list[int]) -> int | str | None:
@@ -203,7 +203,7 @@ def count_chains(
     return 0
 
 
-def count_exactly(time: IntArray, fits: IntArray, chain: Chain, offsets: IntArray) -> list[int]:
+def count_exactly(time: IntArray, fits: IntArray, chain: CountablePattern, offsets: IntArray) -> list[int]:
     """Count with integers of any size, for counts that exceed 64 bits; each event visits every open start."""
     steps, window = len(chain.steps), chain.window
     out = []
@@ -233,7 +233,7 @@ def count_exactly(time: IntArray, fits: IntArray, chain: Chain, offsets: IntArra
     return out
 
 
-def count_matches(chain: Chain, arrays: y.Arrays, offsets: IntArray, tables: IntArray) -> list[int]:
+def count_matches(chain: CountablePattern, arrays: y.Arrays, offsets: IntArray, tables: IntArray) -> list[int]:
     """The number of matches of each partition."""
     mask = arrays.events[y.E_MASK]
     fits = np.zeros(len(mask), np.int64)

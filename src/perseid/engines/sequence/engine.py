@@ -51,13 +51,13 @@ def find_all(
     compiled: bool = True,
 ) -> list[PatternMatches]:
     """Find the encoded matches of every pattern, with the data needed to materialize them."""
-    from perseid.engines.sequence.columns import Batch, batch_in
+    from perseid.engines.sequence.columns import OrderedEvents, batch_in
     from perseid.engines.sequence.output import PatternMatches
     from perseid.engines.sequence.run import find
 
     wanted = wanted_rows(plan, rows)
     chosen = None if wanted is None else np.flatnonzero(wanted)
-    places: dict[int, tuple[Batch, IntArray, IntArray | None, int]] = {}
+    places: dict[int, tuple[OrderedEvents, IntArray, IntArray | None, int]] = {}
     out = []
     for bytecode in plan.patterns:
         route = bytecode.pattern.route

@@ -47,7 +47,7 @@ class NotCompilable(Exception):  # noqa: N818 - control flow, not an error
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class LoadedColumn:
     """A value of one event that formulas load: a column of the data, or an expression over columns."""
 
     expr: ex.Expr
@@ -64,7 +64,7 @@ class ExpressionCompiler:
     types: Mapping[str, t.Type]
     tables: list[int]
     """The pattern's tables: formulas and integer constants are appended and addressed by their offset."""
-    columns: list[Column] = field(default_factory=list)
+    columns: list[LoadedColumn] = field(default_factory=list)
     code: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
     """String constants by the offset in the tables of their code, which is filled in with the data."""
@@ -127,7 +127,7 @@ class ExpressionCompiler:
         if len(self.columns) >= MAX_COLUMNS:
             raise NotCompilable("too many columns")
         self._known[key] = len(self.columns)
-        self.columns.append(Column(expr, family, formula))
+        self.columns.append(LoadedColumn(expr, family, formula))
         return self._known[key]
 
     def _mixes(self, expr: ex.Expr) -> bool:
@@ -153,7 +153,7 @@ class ExpressionCompiler:
         key = f"opaque {print_expr(path)}"
         if key not in self._known:
             self._known[key] = len(self.columns)
-            self.columns.append(Column(path, y.OPAQUE))
+            self.columns.append(LoadedColumn(path, y.OPAQUE))
         return self._known[key]
 
     def _add(self, code: list[tuple[int, int, int]]) -> int:

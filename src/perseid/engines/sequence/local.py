@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.sequence.columns import Batch, column_type
+from perseid.engines.sequence.columns import OrderedEvents, column_type
 from perseid.engines.sequence.engine import find_all
 from perseid.engines.sequence.input_notes import notes, warn_of_keys
 from perseid.engines.sequence.local_rows import row_pieces
@@ -144,7 +144,7 @@ def _compact(gathered: Gathered) -> Gathered:
     at = used if batch.order is None else batch.order[used]
     unified = raw.unified.copy()
     unified[:, ::2] = np.where(unified[:, ::2] < 0, -1, np.searchsorted(used, unified[:, ::2]))
-    small = Batch(
+    small = OrderedEvents(
         time=batch.time[used],
         kinds=batch.kinds[used],
         kind_names=batch.kind_names,

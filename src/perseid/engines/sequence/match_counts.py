@@ -10,8 +10,8 @@ import numpy as np
 
 from perseid.compile.plan import Plan
 from perseid.engines.sequence.bytecode import MATCH_CAP, CompiledPattern
-from perseid.engines.sequence.columns import Batch, column_type, kernel_arrays, value_at
-from perseid.engines.sequence.counting import Chain, chain_of, count_matches
+from perseid.engines.sequence.columns import OrderedEvents, column_type, kernel_arrays, value_at
+from perseid.engines.sequence.counting import CountablePattern, chain_of, count_matches
 from perseid.engines.sequence.engine import find_all
 from perseid.engines.sequence.local_rows import row_pieces
 from perseid.engines.sequence.output import PatternMatches
@@ -58,7 +58,9 @@ def count_here(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[ob
             chain = chains[one.pattern.name]
             why[one.pattern.name] = chain if isinstance(chain, str) else None
             found = (
-                _counted(one, chain, rows) if isinstance(chain, Chain) else _enumerated(made[one.pattern.name], chain)
+                _counted(one, chain, rows)
+                if isinstance(chain, CountablePattern)
+                else _enumerated(made[one.pattern.name], chain)
             )
             keys = list(rows.keys[one.pattern.route].values())
             for row, count in found:
@@ -85,7 +87,7 @@ def _shown(value: object) -> object:
     return value if not isinstance(value, (list, dict)) else repr(value)
 
 
-def _counted(one: CompiledPattern, chain: Chain, rows: EventBatch) -> Iterator[tuple[int, int]]:
+def _counted(one: CompiledPattern, chain: CountablePattern, rows: EventBatch) -> Iterator[tuple[int, int]]:
     """Yield a row of each partition, and the number of its matches."""
     route, chosen = one.pattern.route, None
     if chain.variable is not None:
@@ -97,7 +99,7 @@ def _counted(one: CompiledPattern, chain: Chain, rows: EventBatch) -> Iterator[t
         # Partition by the unified column too, because each of its values is counted separately.
         rows = replace(rows, keys={route: {**rows.keys[route], "\0value": column}})
     order, offsets, _, _ = arranged(rows, route, chosen)
-    batch = Batch(
+    batch = OrderedEvents(
         rows.time[order],
         rows.type_codes[order],
         rows.type_names,

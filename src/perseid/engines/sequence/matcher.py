@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from perseid.compile.plan import Plan
 from perseid.engines.sequence.bytecode import compile_pattern
-from perseid.engines.sequence.columns import AnyColumn, Batch, unified_values
+from perseid.engines.sequence.columns import AnyColumn, OrderedEvents, unified_values
 from perseid.engines.sequence.run import find
 from perseid.runtime.arrays import MOMENT
 from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
@@ -62,13 +62,13 @@ def kernel_matcher(plan: Plan, *, compiled: bool = True, budget: SearchBudget = 
     return run
 
 
-def batch_of(events: Sequence[Event], relations: Mapping[str, Relation]) -> Batch:
+def batch_of(events: Sequence[Event], relations: Mapping[str, Relation]) -> OrderedEvents:
     """Convert events to columns; a column with values of mixed types stays a list."""
     names = list(dict.fromkeys(name for event in events for name in event.attributes))
     kinds = list(dict.fromkeys(event.type for event in events if event.type is not None))
     code = {kind: i for i, kind in enumerate(kinds)}
     columns = {name: column_of([event.attributes.get(name) for event in events]) for name in names}
-    return Batch(
+    return OrderedEvents(
         time=np.array([event.time for event in events], np.int64),
         kinds=np.array([-1 if event.type is None else code[event.type] for event in events], np.int32),
         kind_names=kinds,

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.bytecode import CompiledPattern
-from perseid.engines.sequence.columns import AnyColumn, Batch, Loose, unified_values, value_at
+from perseid.engines.sequence.columns import AnyColumn, Loose, OrderedEvents, unified_values, value_at
 from perseid.engines.sequence.match_buffer import MatchBuffer
 from perseid.engines.sequence.measures import last_of_step, measure
 from perseid.engines.sequence.run import make_space
@@ -39,7 +39,7 @@ class PatternMatches:
 
     bytecode: CompiledPattern
     raw: MatchBuffer
-    batch: Batch
+    batch: OrderedEvents
     offsets: IntArray
     occurrence: IntArray | None
     arrays: y.Arrays | None
@@ -220,7 +220,7 @@ def _constant(text: str, count: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text])).dictionary_decode()
 
 
-def _rows_at(batch: Batch, positions: IntArray) -> IntArray:
+def _rows_at(batch: OrderedEvents, positions: IntArray) -> IntArray:
     return positions if batch.order is None else batch.order[positions]
 
 

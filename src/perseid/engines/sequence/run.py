@@ -16,7 +16,7 @@ import numpy as np
 from perseid.engines.sequence import kernel
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.bytecode import CompiledPattern
-from perseid.engines.sequence.columns import Batch, kernel_arrays, unified_values
+from perseid.engines.sequence.columns import OrderedEvents, kernel_arrays, unified_values
 from perseid.engines.sequence.match_buffer import MatchBuffer
 from perseid.engines.sequence.partials import unpack_runs
 from perseid.errors import SearchBudgetError
@@ -109,7 +109,7 @@ def make_space(
 
 def find(
     bytecode: CompiledPattern,
-    batch: Batch,
+    batch: OrderedEvents,
     offsets: IntArray,
     *,
     horizon: int | IntArray | None = None,
@@ -222,7 +222,7 @@ class PartitionSearch:
     def __init__(
         self,
         bytecode: CompiledPattern,
-        batch: Batch,
+        batch: OrderedEvents,
         arrays: y.Arrays,
         offsets: IntArray,
         ends: IntArray,
@@ -426,7 +426,7 @@ def plain(*more: ModuleType) -> Mapping[str, Any]:
     return names
 
 
-def evaluator(bytecode: CompiledPattern, batch: Batch, arrays: y.Arrays) -> Callable[[int, int, int], int]:
+def evaluator(bytecode: CompiledPattern, batch: OrderedEvents, arrays: y.Arrays) -> Callable[[int, int, int], int]:
     """A function that evaluates conditions without an opcode on a frame's bindings, by the reference evaluator."""
     pattern: c.CorePattern = bytecode.pattern.pattern
     names = frozenset(s.name for s in pattern.steps if s.name is not None)

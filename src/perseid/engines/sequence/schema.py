@@ -54,7 +54,7 @@ def arrow_of(type_: t.Type) -> pa.DataType | None:
             return pa.date32()
         case t.Duration():
             return pa.duration("us")
-        case t.Binary():
+        case t.BinaryType():
             return pa.binary()
         case t.Decimal():
             return pa.decimal128(type_.precision, type_.scale)

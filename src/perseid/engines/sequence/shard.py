@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from perseid.compile import program as p
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.bytecode import CompiledPattern
-from perseid.engines.sequence.columns import Batch, batch_in
+from perseid.engines.sequence.columns import OrderedEvents, batch_in
 from perseid.engines.sequence.match_buffer import MatchBuffer, waiting, with_waiting
 from perseid.engines.sequence.output import PatternMatches, joined, match_tables
 from perseid.engines.sequence.partials import (
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _BEFORE_ALL = y.NONE
 Given: TypeAlias = "tuple[SequencePlan, SequenceState, EventBatch, Watermark, EventBatch | None]"
-"""The arguments of a :class:`Shard`."""
+"""The arguments of a :class:`SequenceShard`."""
 
 
 def advance(plan: SequencePlan, rows: EventBatch, state: bytes | None, clock: Watermark) -> StepResult:
@@ -83,7 +83,7 @@ def run(
     newest: int | None,
     fed: EventBatch | None = None,
     fresh: bool = False,
-    make: Callable[..., Shard] | None = None,
+    make: Callable[..., SequenceShard] | None = None,
     writes: bool = True,
 ) -> ShardResult:
     """Run one call. ``fed`` are matches of other patterns, never late; ``fresh`` patterns are new to the state.
@@ -102,7 +102,7 @@ def run(
             )
     if kept.horizon is not None and not clock.ended and (clock.current is None or clock.current < kept.horizon):
         clock = replace(clock, current=kept.horizon)  # the horizon never moves back
-    shard = (make or Shard)(plan, kept, rows, clock, fed)
+    shard = (make or SequenceShard)(plan, kept, rows, clock, fed)
     found = list(shard.search())
     told: dict[str, dict[tuple[int, int], int]] = {}
     for one in found:
@@ -180,7 +180,7 @@ def _live(left: SequenceState | None) -> int:
 class PartitionView:
     """Rows that can be searched, sorted by one partitioning."""
 
-    batch: Batch
+    batch: OrderedEvents
     order: IntArray
     offsets: IntArray
     occurrence: IntArray
@@ -196,7 +196,7 @@ class PartitionView:
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
-class Shard:
+class SequenceShard:
     """One call of a shard. Disorder strategies override which rows are searched, and which are late."""
 
     def __init__(

@@ -23,7 +23,7 @@ from perseid.runtime.document_columns import BODY, PLACE, STREAM, TYPE
 
 if TYPE_CHECKING:
     from perseid.engines.trees.plan import TreePlan
-    from perseid.engines.trees.reader import Findings, Reader
+    from perseid.engines.trees.reader import DocumentReader, Findings
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ class TreesPlan:
 
 
 @lru_cache(maxsize=4)
-def reader_of(trees: Trees) -> Reader:
+def reader_of(trees: Trees) -> DocumentReader:
     """Return the reader of this process for a program; it retains the names of earlier documents."""
-    from perseid.engines.trees.reader import Reader
+    from perseid.engines.trees.reader import DocumentReader
 
-    return Reader(trees.program, trees.trusted)
+    return DocumentReader(trees.program, trees.trusted)
 
 
-def readings(trees: Trees, bodies: pa.Array, is_path: bool) -> Iterator[tuple[int, Reader, Findings]]:
+def readings(trees: Trees, bodies: pa.Array, is_path: bool) -> Iterator[tuple[int, DocumentReader, Findings]]:
     """Match a column of documents in pieces; yield results with the number that their document numbers start from."""
     reader = reader_of(trees)
     if is_path:
@@ -129,7 +129,7 @@ def _prepare_results(plan: TreesPlan, names: Sequence[str], bodies: pa.Array) ->
 
 
 def _events(
-    plan: TreesPlan, reader: Reader, findings: Findings, streams: Sequence[str | None] | None
+    plan: TreesPlan, reader: DocumentReader, findings: Findings, streams: Sequence[str | None] | None
 ) -> tuple[IntArray, dict[str, pa.Array]]:
     """Return results as events: the numbers of their documents, and the columns that documents do not have."""
     from perseid.engines.trees.match_layout import O_ORDINAL, O_PATTERN

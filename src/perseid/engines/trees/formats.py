@@ -27,7 +27,7 @@ _ROWS = 1 << 13
 
 
 @dataclass(frozen=True)
-class Lot:
+class DocumentChunk:
     """A chunk of a column of documents, as XML."""
 
     first: int
@@ -48,7 +48,7 @@ class Lot:
         return replace(found, refused=self.explained(found.refused))
 
 
-def lots(bodies: pa.Array, format: str) -> Iterator[Lot]:
+def lots(bodies: pa.Array, format: str) -> Iterator[DocumentChunk]:
     """Yield documents as XML in chunks, so that any number of them, of any size, can be read."""
     if format == JSON:
         yield from _json_lots(bodies)
@@ -60,7 +60,7 @@ def lots(bodies: pa.Array, format: str) -> Iterator[Lot]:
         yield from _xml_lots(bodies)
 
 
-def together(columns: Iterable[pa.Array], format: str) -> Lot:
+def together(columns: Iterable[pa.Array], format: str) -> DocumentChunk:
     """Return all documents of some columns in one chunk."""
     columns = list(columns)
     # Texts remain texts: the encoding that a document declares does not apply to them.
@@ -68,27 +68,27 @@ def together(columns: Iterable[pa.Array], format: str) -> Lot:
     kind = pa.large_string() if texts else pa.large_binary()
     bodies, refused, count = [pa.nulls(0, kind)], {}, 0
     for column in columns:
-        for lot in [Lot(0, column)] if format == XML else lots(column, format):
+        for lot in [DocumentChunk(0, column)] if format == XML else lots(column, format):
             bodies.append(lot.bodies.cast(kind))
             for one in lot.refused.values():
                 refused[count + one.row] = replace(one, row=count + one.row)
             count += len(lot.bodies)
-    return Lot(0, pa.concat_arrays(bodies), format != XML, refused)
+    return DocumentChunk(0, pa.concat_arrays(bodies), format != XML, refused)
 
 
-def _xml_lots(bodies: pa.Array) -> Iterator[Lot]:
+def _xml_lots(bodies: pa.Array) -> Iterator[DocumentChunk]:
     lengths = np.asarray(pc.fill_null(pc.binary_length(bodies), 0), np.int64)
     begin = size = 0
     for end, length in enumerate(lengths.tolist(), 1):
         size += length
         if size >= PIECE:
-            yield Lot(begin, bodies.slice(begin, end - begin))
+            yield DocumentChunk(begin, bodies.slice(begin, end - begin))
             begin, size = end, 0
     if begin < len(bodies):
-        yield Lot(begin, bodies.slice(begin))
+        yield DocumentChunk(begin, bodies.slice(begin))
 
 
-def _json_lots(bodies: pa.Array) -> Iterator[Lot]:
+def _json_lots(bodies: pa.Array) -> Iterator[DocumentChunk]:
     """Yield JSON as XML in chunks. The size as XML is known only after conversion, so a chunk may exceed PIECE."""
     made: list[bytes | None] = []
     refused: dict[int, BadRecord] = {}
@@ -101,5 +101,5 @@ def _json_lots(bodies: pa.Array) -> Iterator[Lot]:
             refused[len(made)] = BadRecord(len(made), error.message, error.line, error.column)
             made.append(None)
         if size >= PIECE or number == len(bodies):
-            yield Lot(first, pa.array(made, pa.large_binary()), True, refused)
+            yield DocumentChunk(first, pa.array(made, pa.large_binary()), True, refused)
             made, refused, first, size = [], {}, number, 0

@@ -15,7 +15,7 @@ from perseid.engines.trees.formats import XML
 from perseid.engines.trees.namespaces import warn_of_namespaces
 from perseid.engines.trees.results import ERROR, PATTERN, error_column, result_columns, result_fields
 from perseid.engines.trees.row_documents import has_text, textless
-from perseid.engines.trees.stream import Asked, Documents, event_stream
+from perseid.engines.trees.stream import Documents, TreeQuery, event_stream
 from perseid.errors import DocumentError, EventDataError
 from perseid.runtime.document_columns import BODY, DOCUMENT, PLACE, STREAM, TYPE
 from perseid.runtime.event_batch import Column
@@ -90,7 +90,7 @@ def _is_readable(kind: pa.DataType) -> bool:
     return any(one(kind) for one in texts)
 
 
-def read_here(documents: Documents, asked: Asked) -> Events:
+def read_here(documents: Documents, asked: TreeQuery) -> Events:
     """Return local documents as events; raise an error with the row of one that cannot be read."""
     tables, bodies = [], []
     for event_type, data in documents.inputs():
@@ -109,7 +109,7 @@ def read_here(documents: Documents, asked: Asked) -> Events:
 
 
 def _events_here(
-    documents: Documents, asked: Asked, event_type: str | None, table: Table, bodies: pa.Array
+    documents: Documents, asked: TreeQuery, event_type: str | None, table: Table, bodies: pa.Array
 ) -> pa.Table:
     columns = {name: whole_array(column) for name, column in table.columns.items()}
     kept = {name: column for name, column in columns.items() if name != documents.body}

@@ -44,7 +44,7 @@ STALLED = "The tree matcher made no progress in this document, which is a bug in
 
 
 @dataclass(frozen=True)
-class Told:
+class MatchRecord:
     """Output rows of the kernel, of results in the order in which they were decided."""
 
     rows: IntArray
@@ -53,7 +53,7 @@ class Told:
     names: Callable[[int], Name]
 
 
-class Matcher:
+class TreeMatcher:
     """Matches documents in sequence."""
 
     def __init__(self, plan: TreePlan) -> None:
@@ -138,7 +138,7 @@ class Matcher:
 
     def read(
         self, chunks: Callable[[], Iterable[bytes]], *, trusted: bool = False, is_text: bool = False
-    ) -> Iterator[Told | None]:
+    ) -> Iterator[MatchRecord | None]:
         """Yield the results of a document as they are decided; None when it begins, and when it restarts.
 
         A restart repeats all results. Raises a :class:`DocumentError` if the document is malformed or exceeds a limit.
@@ -153,7 +153,7 @@ class Matcher:
 
     def read_all(
         self, data: ByteArray, offsets: IntArray, *, trusted: bool = False
-    ) -> Iterator[tuple[int, Told | None, IntArray]]:
+    ) -> Iterator[tuple[int, MatchRecord | None, IntArray]]:
         """Match many small documents that are contiguous in memory, most of them without any Python code.
 
         Yields, repeatedly: the number of completed documents, their output rows since the last time, and by document
@@ -220,7 +220,7 @@ class Matcher:
         self._renumber()
         return int(read_bytes(self.space, space, names, data, tokens, end))
 
-    def _matched(self, batch: TokenBatch) -> Iterator[Told]:
+    def _matched(self, batch: TokenBatch) -> Iterator[MatchRecord]:
         head, tokens = self.head, batch.table
         guard = ProgressGuard()
         while True:
@@ -242,7 +242,7 @@ class Matcher:
         if head[y.X_ROWS]:
             yield from self._told()
 
-    def _ended(self) -> Iterator[Told]:
+    def _ended(self) -> Iterator[MatchRecord]:
         guard = ProgressGuard()
         while (answer := end_document(self.space)) != y.READ:
             self._require_progress(guard, answer)
@@ -272,7 +272,7 @@ class Matcher:
         if guard.is_stalled(*self._position(answer)):
             raise self.scanner.refuse(STALLED, 0, StalledMatcherError)
 
-    def _told(self) -> Iterator[Told]:
+    def _told(self) -> Iterator[MatchRecord]:
         head = self.head
         if not head[y.X_ROWS]:  # one result is larger than the output arrays
             self._limit_output(int(head[y.X_FULL_ROWS]) * y.ROW_WIDTH * self.rows.itemsize + int(head[y.X_FULL_TOLD]))
@@ -300,14 +300,14 @@ class Matcher:
         if self.said + more > self._most_output():
             raise self.scanner.refuse(TOO_MUCH_OUTPUT, 0)
 
-    def _take(self) -> Told:
+    def _take(self) -> MatchRecord:
         """Take the output rows, so that the output arrays are empty."""
         head = self.head
         count, size = int(head[y.X_ROWS]), int(head[y.X_TOLD])
         self.taken += count
         head[y.X_ROWS] = head[y.X_TOLD] = 0
         rows = self.rows[: count * y.ROW_WIDTH].reshape(count, y.ROW_WIDTH).copy()
-        return Told(rows, self.told[:size].tobytes(), self.scanner.name)
+        return MatchRecord(rows, self.told[:size].tobytes(), self.scanner.name)
 
     def _more_rows(self) -> None:
         """Enlarge the output array that was full. All output was taken or is written again, so none is copied."""

@@ -26,7 +26,7 @@ _OPS = {"=": y.EQUAL, "!=": y.UNEQUAL, "<": y.LESS_THAN, "<=": y.AT_MOST, ">": y
 
 
 @dataclass
-class Step:
+class PlanStep:
     """One step, before it is encoded as integers."""
 
     kind: int
@@ -75,7 +75,7 @@ class TreePlan:
     """A compiled set of tree patterns."""
 
     patterns: tuple[tp.TreePattern, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     names: tuple[Name, ...]
     """Names that steps test: the scanner gives them the first numbers."""
     ints: IntArray
@@ -103,13 +103,13 @@ class TreePlan:
         return found
 
 
-def _is_wild(step: Step) -> bool:
+def _is_wild(step: PlanStep) -> bool:
     """Return whether every child element passes the step's test."""
     any_name = step.test is not None and step.test.is_wildcard and step.uri is None
     return any_name and step.kind == y.ELEMENT_STEP and step.axis == y.CHILD
 
 
-def _needs_text(step: Step) -> bool:
+def _needs_text(step: PlanStep) -> bool:
     return step.told or bool(step.comparisons)
 
 
@@ -124,7 +124,7 @@ def tree_plan(
     numbering = _Numbering()
     for number, pattern in enumerate(given):
         numbering.add(number, pattern, known_prefixes(pattern, namespaces or {}))
-    numbering.steps.append(Step(y.LEAF_STEP, -1, -1))
+    numbering.steps.append(PlanStep(y.LEAF_STEP, -1, -1))
     return _Writing(given, numbering.steps).plan(inner_texts)
 
 
@@ -132,7 +132,7 @@ class _Numbering:
     """Numbers the steps of patterns."""
 
     def __init__(self) -> None:
-        self.steps = [Step(y.DOCUMENT_STEP, -1, -1)]
+        self.steps = [PlanStep(y.DOCUMENT_STEP, -1, -1)]
 
     def add(self, number: int, pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> None:
         self.number, self.namespaces = number, namespaces
@@ -163,7 +163,7 @@ class _Numbering:
             uri = self.namespaces[prefix]
         elif not node.test.is_wildcard:
             uri = "" if node.is_attribute else self.namespaces.get("", "")
-        step = Step(
+        step = PlanStep(
             kind=y.ATTRIBUTE_STEP if node.is_attribute else y.ELEMENT_STEP,
             parent=parent,
             pattern=self.number,
@@ -199,7 +199,7 @@ class _Numbering:
         fa = sibling_automaton(expr)
         number = len(self.steps)
         bit = -1 if fa.nullable else self._demand(parent)
-        step = Step(y.RUN_STEP, parent, self.number, axis=y.SELF, bit=bit, fa=fa)
+        step = PlanStep(y.RUN_STEP, parent, self.number, axis=y.SELF, bit=bit, fa=fa)
         self.steps.append(step)
         self.steps[parent].machines.append(number)
         for item, node in enumerate(fa.items):
@@ -219,7 +219,7 @@ def _refuse_last(node: tp.TreeNode) -> None:
 class _Writing:
     """Encodes steps as integers."""
 
-    def __init__(self, patterns: Sequence[tp.TreePattern], steps: list[Step]) -> None:
+    def __init__(self, patterns: Sequence[tp.TreePattern], steps: list[PlanStep]) -> None:
         self.patterns, self.steps = tuple(patterns), steps
         self.ints: list[int] = [0] * y.PLAN_HEAD
         self.constants = bytearray()
@@ -278,7 +278,7 @@ class _Writing:
     def _address(self, number: int) -> int:
         return self.ints[y.P_STEPS] + number * y.STEP_WIDTH
 
-    def _words(self, number: int, step: Step) -> list[int]:
+    def _words(self, number: int, step: PlanStep) -> list[int]:
         words = [0] * y.STEP_WIDTH
         parent = self.steps[step.parent] if step.parent >= 0 else None
         words[y.SP_PARENT], words[y.SP_AXIS], words[y.SP_KIND] = step.parent, step.axis, step.kind
@@ -308,14 +308,14 @@ class _Writing:
             words[y.SP_SIZE] = y.RUN_CANDIDATE_WIDTH + 2 * len(giving) + 3 * len(step.fa.states)
         return words
 
-    def _is_free(self, step: Step) -> bool:
+    def _is_free(self, step: PlanStep) -> bool:
         while step.parent >= 0:
             if step.returns is not None or step.kind == y.RUN_STEP:
                 return False
             step = self.steps[step.parent]
         return True
 
-    def _tests(self, step: Step) -> int:
+    def _tests(self, step: PlanStep) -> int:
         at = len(self.ints)
         for bit, comparison in step.comparisons:
             words = [0] * y.TEST_WIDTH

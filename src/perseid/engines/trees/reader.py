@@ -16,7 +16,7 @@ from pyarrow import fs
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.fields import NODE
 from perseid.engines.trees.limits import MOST_NAMES
-from perseid.engines.trees.matcher import Matcher, Told
+from perseid.engines.trees.matcher import MatchRecord, TreeMatcher
 from perseid.engines.trees.plan import TreePlan
 from perseid.errors import DocumentError, PerseidError
 from perseid.runtime.arrays import IntArray
@@ -97,12 +97,12 @@ class Findings:
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 
 
-class Reader:
+class DocumentReader:
     """Reads documents for a set of tree patterns, in sequence."""
 
     def __init__(self, plan: TreePlan, trusted: bool = False) -> None:
         self.plan, self.trusted = plan, trusted
-        self.matcher = Matcher(plan)
+        self.matcher = TreeMatcher(plan)
         self.names: list[Name] = []
         self._numbers: dict[Name, int] = {}
         self._codes = np.full(MOST_NAMES + 1, -1)
@@ -140,7 +140,7 @@ class Reader:
         """Match a document that is too complex for the batch path."""
         if body is None:
             return [BadRecord(number, "There is no document")]
-        held: list[Told] = []
+        held: list[MatchRecord] = []
         try:
             for told in self._told(lambda: (body,), is_text):
                 if told is None:
@@ -181,13 +181,13 @@ class Reader:
         except (OSError, PerseidError, ValueError) as error:
             yield gathered.findings(self.names, [BadRecord(number, f"The file cannot be read: {error}")], [number])
 
-    def _told(self, chunks: Callable[[], Iterable[bytes]], is_text: bool) -> Iterator[Told | None]:
+    def _told(self, chunks: Callable[[], Iterable[bytes]], is_text: bool) -> Iterator[MatchRecord | None]:
         for told in self.matcher.read(chunks, trusted=self.trusted, is_text=is_text):
             if told is not None:
                 self._name(told)
             yield told
 
-    def _name(self, told: Told) -> None:
+    def _name(self, told: MatchRecord) -> None:
         """Replace the scanner's name numbers by numbers that are the same for all documents."""
         if self._made != self.matcher.scanner.made:
             self._made = self.matcher.scanner.made
@@ -215,14 +215,14 @@ class _Gathered:
     """Buffer of output rows."""
 
     def __init__(self) -> None:
-        self.told: list[Told] = []
+        self.told: list[MatchRecord] = []
         self.documents: list[IntArray] = []
         self.rows = 0
 
-    def add(self, document: int, told: Told) -> None:
+    def add(self, document: int, told: MatchRecord) -> None:
         self.add_all(document, [len(told.rows)], told)
 
-    def add_all(self, first: int, counts: IntArray | Sequence[int], told: Told) -> None:
+    def add_all(self, first: int, counts: IntArray | Sequence[int], told: MatchRecord) -> None:
         """Add the output rows of consecutive documents from ``first``; ``counts`` has the rows of each."""
         self.told.append(told)
         self.documents.append(np.repeat(np.arange(first, first + len(counts)), counts))
@@ -245,7 +245,7 @@ class _Gathered:
         )
 
 
-def _without(told: Told, results: int) -> tuple[Told | None, int]:
+def _without(told: MatchRecord, results: int) -> tuple[MatchRecord | None, int]:
     """Drop the first results; also return how many are still to be dropped."""
     if not results:
         return told, 0
@@ -256,4 +256,4 @@ def _without(told: Told, results: int) -> tuple[Told | None, int]:
     begin = int(told.rows[at, y.O_FROM])
     rows = told.rows[at:].copy()
     rows[:, [y.O_FROM, y.O_TO]] -= begin
-    return Told(rows, told.text[begin:], told.names), 0
+    return MatchRecord(rows, told.text[begin:], told.names), 0

@@ -13,7 +13,7 @@ from perseid.lang.tree_patterns import TreePattern, return_names
 from perseid.runtime.contract import BadRecord
 
 if TYPE_CHECKING:
-    from perseid.engines.trees.reader import Findings, Reader
+    from perseid.engines.trees.reader import DocumentReader, Findings
 
 ERROR, PATTERN = "error", "pattern"
 _ERROR_TYPE = pa.struct([("what", pa.string()), ("line", pa.int64()), ("column", pa.int64())])
@@ -31,7 +31,7 @@ def result_fields(patterns: Sequence[TreePattern]) -> list[pa.Field]:
     ]
 
 
-def result_columns(names: Sequence[str], reader: Reader, findings: Findings) -> dict[str, pa.Array]:
+def result_columns(names: Sequence[str], reader: DocumentReader, findings: Findings) -> dict[str, pa.Array]:
     """Return the columns of results, one row per result."""
     steps = reader.plan.steps
     columns = {

@@ -28,7 +28,7 @@ OVER, PASS = -1, -2
 
 
 @dataclass(frozen=True)
-class Edge:
+class SiblingEdge:
     item: int
     """The item that a child is taken as, or OVER, or PASS."""
     state: int
@@ -40,7 +40,7 @@ class SiblingFA:
     """States by number; a run begins in the first."""
 
     items: tuple[tp.TreeNode, ...]
-    states: tuple[tuple[Edge, ...], ...]
+    states: tuple[tuple[SiblingEdge, ...], ...]
     nullable: bool
     """True if the expression matches without any sibling."""
 
@@ -79,21 +79,21 @@ def sibling_automaton(expr: tp.SiblingExpr) -> SiblingFA:
     number = {item: k for k, item in enumerate(items)}
     first = _Still((expr,))
     known = {first: 0}
-    states: list[tuple[Edge, ...]] = []
+    states: list[tuple[SiblingEdge, ...]] = []
     waiting, edges, nullable = [first], 0, False
     while waiting:
         still = waiting.pop(0)
-        found: dict[Edge, None] = {}
+        found: dict[SiblingEdge, None] = {}
         for item, after in _ways(still):
             if after is None:
                 nullable = nullable or not still.taken
                 if still.taken:
-                    found[Edge(OVER, -1)] = None
+                    found[SiblingEdge(OVER, -1)] = None
                 continue
             if after not in known:
                 known[after] = len(known)
                 waiting.append(after)
-            found[Edge(PASS if item is None else number[item], known[after])] = None
+            found[SiblingEdge(PASS if item is None else number[item], known[after])] = None
             if edges + len(found) > MOST_EDGES:
                 raise LimitError(
                     "an expression over siblings is too large", hint="repeat less, or without a bound: {2,}"
@@ -161,7 +161,7 @@ def _rounds(
         yield from _ways(_Still(rest, still.taken, still.gap))
 
 
-def _longest(states: tuple[tuple[Edge, ...], ...]) -> tuple[int, ...]:
+def _longest(states: tuple[tuple[SiblingEdge, ...], ...]) -> tuple[int, ...]:
     """Return the most items on any path from each state; -1 for all if unbounded, or if passes run out."""
     most = [0] * len(states)
     for _ in range(MOST_PASSES):

@@ -103,7 +103,7 @@ class Documents(StreamDeclaration[Matches]):
         )
 
     def _require_readable(self, name: str, column: TableColumn) -> None:
-        readable = t.String if self.is_path else t.String | t.Binary
+        readable = t.String if self.is_path else t.String | t.BinaryType
         if not column.is_null and not isinstance(column.meaning, readable):
             role = "path" if self.is_path else "body"
             raise EventDataError(
@@ -192,7 +192,7 @@ class TreeStep:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TreeQuery:
     """Tree patterns to match with documents, and whether documents are events themselves."""
 
     steps: tuple[TreeStep, ...]
@@ -220,8 +220,8 @@ class Asked:
 
 
 def asked_of(
-    patterns: Sequence[ast.Pattern], namespaces: Sequence[tuple[str, str]] = ()
-) -> tuple[tuple[ast.Pattern, ...], Asked]:
+    patterns: Sequence[ast.PatternDefinition], namespaces: Sequence[tuple[str, str]] = ()
+) -> tuple[tuple[ast.PatternDefinition, ...], TreeQuery]:
     """Replace tree patterns in steps by event types; return the patterns, and the trees that were replaced."""
     found: dict[TreeStep, None] = {}
     whole = False
@@ -246,7 +246,7 @@ def asked_of(
         return value
 
     lowered_patterns = tuple(replace(pattern, match=lowered(pattern.match)) for pattern in patterns)
-    return lowered_patterns, Asked(tuple(found), whole)
+    return lowered_patterns, TreeQuery(tuple(found), whole)
 
 
 def together(part: TreePart) -> list[tuple[str, ...]]:
@@ -269,7 +269,7 @@ def _is_run(part: TreePart, child: TreePart) -> bool:
     return isinstance(part, Exists) and not isinstance(child, TreeNode)
 
 
-def check_variables(patterns: Sequence[ast.Pattern], columns: Sequence[str]) -> None:
+def check_variables(patterns: Sequence[ast.PatternDefinition], columns: Sequence[str]) -> None:
     """Validate that a tree step has one group of results, and that references to it name returned nodes or columns."""
     for pattern in patterns:
         for step in ast.steps(pattern.match):

@@ -95,12 +95,12 @@ EMPTY = Empty()
 
 
 @dataclass(frozen=True)
-class Parameter:
+class RunParameter:
     """``y``: nodes returned so far by the run of siblings."""
 
 
 @dataclass(frozen=True)
-class Call:
+class StateCall:
     """``q(x1)``, ``fa1.2(x2, y)``: a state applied to a part of the input."""
 
     state: str
@@ -112,7 +112,7 @@ class Call:
 class SetMark:
     """Mark the match for the node above, with the nodes returned below; ``true`` if nothing is required below."""
 
-    inner: Call | None = None
+    inner: StateCall | None = None
 
 
 @dataclass(frozen=True)
@@ -121,11 +121,11 @@ class AddNode:
 
     tag: str
     name: str
-    inner: Call | None = None
+    inner: StateCall | None = None
 
 
 @dataclass(frozen=True)
-class Join:
+class Concatenation:
     """``f f``: the results of all parts, concatenated."""
 
     parts: tuple[Right, ...]
@@ -178,14 +178,16 @@ class Restart:
     search: str
 
 
-Right: TypeAlias = Empty | Parameter | Call | SetMark | AddNode | Join | Merge | Or | If | Reduce | Longest | Restart
+Right: TypeAlias = (
+    Empty | RunParameter | StateCall | SetMark | AddNode | Concatenation | Merge | Or | If | Reduce | Longest | Restart
+)
 
 
 @dataclass(frozen=True)
-class Found:
+class ResultTest:
     """``q(x0) != ε``."""
 
-    call: Call
+    call: StateCall
 
 
 @dataclass(frozen=True)
@@ -205,11 +207,11 @@ class AtPosition:
     index: int | None
 
 
-Condition: TypeAlias = Found | Compares | AtPosition
+Condition: TypeAlias = ResultTest | Compares | AtPosition
 
 
 @dataclass(frozen=True)
-class Rule:
+class TransducerRule:
     """``state(head, parameters) = right``. A SiblingFA's state tries all rules that fit, any other state the first."""
 
     state: str
@@ -249,7 +251,7 @@ class Rule:
 @dataclass(frozen=True, kw_only=True)
 class State:
     name: str
-    rules: tuple[Rule, ...]
+    rules: tuple[TransducerRule, ...]
     parent: int = 0
     """The step with the node that it searches below; 0 for the document."""
     by: str | None = None
@@ -295,9 +297,9 @@ class Transducer:
     """``q0`` first, then in the order of the pattern."""
 
     @cached_property
-    def rules(self) -> Mapping[str, tuple[Rule, ...]]:
+    def rules(self) -> Mapping[str, tuple[TransducerRule, ...]]:
         """Rules by state; the states of each SiblingFA by their own names."""
-        found: dict[str, list[Rule]] = {}
+        found: dict[str, list[TransducerRule]] = {}
         for rule in chain.from_iterable(state.rules for state in self.states):
             found.setdefault(rule.state, []).append(rule)
         return {name: tuple(rules) for name, rules in found.items()}
@@ -312,7 +314,9 @@ class Transducer:
 def translate(pattern: tp.TreePattern) -> Transducer:
     """Translate a pattern; raise LimitError if a sibling expression is too large for an automaton."""
     first, *others = _Translation().expression(pattern.root, 0, None)
-    q0 = Beginning(name="q0", rules=(Rule("q0", Whole(), Call(first.name, "x0")),), answers=first.answers)
+    q0 = Beginning(
+        name="q0", rules=(TransducerRule("q0", Whole(), StateCall(first.name, "x0")),), answers=first.answers
+    )
     return Transducer(pattern, (q0, first, *others))
 
 
@@ -337,7 +341,7 @@ class _Translation:
         parts = [part for one in node.predicates if (part := self.predicate(one, step))]
         parts += [] if node.siblings is None else [self.siblings(node.siblings, step, None)]
         parts += [] if node.next is None else [self.path(node.next, step, None, compared)]
-        inner = None if not parts else Call(parts[0][0].name if len(parts) == 1 else f"{name}'", "x1")
+        inner = None if not parts else StateCall(parts[0][0].name if len(parts) == 1 else f"{name}'", "x1")
         answers = any(part[0].answers for part in parts)
         conditions = _conditions(node, compared)
         only_runs = node.siblings is not None and len(parts) == 1
@@ -395,7 +399,7 @@ class _StepRules:
     name: str
     node: tp.TreeNode
     conditions: tuple[Condition, ...]
-    inner: Call | None
+    inner: StateCall | None
     answers: bool
     """True if nodes below are returned."""
     only_runs: bool
@@ -424,8 +428,8 @@ class _StepRules:
             names.append(self.plain)
         return tuple(names)
 
-    def rules(self) -> tuple[Rule, ...]:
-        beside, below = Call(self.name, "x2"), Call(self.name, "x1")
+    def rules(self) -> tuple[TransducerRule, ...]:
+        beside, below = StateCall(self.name, "x2"), StateCall(self.name, "x1")
         everywhere = (below, beside) if self.deep else (beside,)
         # An attribute has nothing below it.
         onward = (beside,) if self.node.is_attribute else everywhere
@@ -434,8 +438,10 @@ class _StepRules:
         # T1-3 has 'or' here too.
         lost = mended == "T1-3" and self.answers
         return (
-            Rule(self.name, Tag(self.node.test, self.node.is_attribute), matched, self.paper, mended, printed),
-            Rule(
+            TransducerRule(
+                self.name, Tag(self.node.test, self.node.is_attribute), matched, self.paper, mended, printed
+            ),
+            TransducerRule(
                 self.name,
                 OtherTag(),
                 passed,
@@ -443,18 +449,18 @@ class _StepRules:
                 mended if lost else None,
                 _either(everywhere) if lost else None,
             ),
-            Rule(self.name, Nothing(), EMPTY, self.paper),
+            TransducerRule(self.name, Nothing(), EMPTY, self.paper),
         )
 
-    def _returned(self, on: tuple[Call, ...]) -> tuple[Right, str | None, Right | None]:
+    def _returned(self, on: tuple[StateCall, ...]) -> tuple[Right, str | None, Right | None]:
         assert self.node.returns is not None
-        matched = Join((AddNode(_tag(self.node), self.node.returns, self.inner), *on))
+        matched = Concatenation((AddNode(_tag(self.node), self.node.returns, self.inner), *on))
         if not self.conditions:
             return matched, None, None
         right = If(self.conditions, matched, _join(on))
         return (right, "T2-2", If(self.conditions, matched)) if self.compared else (right, None, None)
 
-    def _marked(self, on: tuple[Call, ...]) -> tuple[Right, str | None, Right | None]:
+    def _marked(self, on: tuple[StateCall, ...]) -> tuple[Right, str | None, Right | None]:
         mark = SetMark(self.inner)
         again = _join(on) if self.answers else _either(on)
         if self.inner is None:
@@ -462,7 +468,7 @@ class _StepRules:
             return self._asked(mark, again), None, None
         matched: Right = Or((mark, *on))
         if self.answers:
-            matched = Merge((mark, *on)) if self.deep else Join((mark, *on))
+            matched = Merge((mark, *on)) if self.deep else Concatenation((mark, *on))
         mended = "T2-1" if self.compared else self.plain
         return self._asked(matched, again), mended, self._asked(mark, _either(on))
 
@@ -470,11 +476,11 @@ class _StepRules:
         return If(self.conditions, then, otherwise) if self.conditions else then
 
 
-def _join(calls: tuple[Call, ...]) -> Right:
-    return calls[0] if len(calls) == 1 else Join(calls)
+def _join(calls: tuple[StateCall, ...]) -> Right:
+    return calls[0] if len(calls) == 1 else Concatenation(calls)
 
 
-def _either(calls: tuple[Call, ...]) -> Right:
+def _either(calls: tuple[StateCall, ...]) -> Right:
     return calls[0] if len(calls) == 1 else Or(calls)
 
 
@@ -499,37 +505,41 @@ def _conditions(node: tp.TreeNode, compared: tp.Comparison | None) -> tuple[Cond
 
 def _demands(name: str, step: int, parts: list[State]) -> Demands:
     """Build the state of T2-4; if at most one part returns nodes, their order needs no merge."""
-    calls = tuple(Call(part.name, "x0") for part in parts)
-    found = tuple(Found(call) for call in calls)
+    calls = tuple(StateCall(part.name, "x0") for part in parts)
+    found = tuple(ResultTest(call) for call in calls)
     answering = sum(part.answers for part in parts)
     if answering < 2:
-        rule = Rule(name, Whole(), If(found, Join(calls)), ("T2-4",))
+        rule = TransducerRule(name, Whole(), If(found, Concatenation(calls)), ("T2-4",))
     else:
-        rule = Rule(name, Whole(), If(found, Merge(calls)), ("T2-4",), "T2-4", If(found, Join(calls)))
+        rule = TransducerRule(
+            name, Whole(), If(found, Merge(calls)), ("T2-4",), "T2-4", If(found, Concatenation(calls))
+        )
     return Demands(name=name, rules=(rule,), parent=step, answers=answering > 0)
 
 
-def _sibling_rules(name: str, automaton: SiblingFA, items: list[State]) -> tuple[Rule, ...]:
+def _sibling_rules(name: str, automaton: SiblingFA, items: list[State]) -> tuple[TransducerRule, ...]:
     """T3-1: the search for runs, then the automaton's edges, those of a state in order of preference."""
-    paper, y = ("T3-1",), Parameter()
+    paper, y = ("T3-1",), RunParameter()
     begin = f"{name}.0"
     rules = [
-        Rule(name, Sibling(), Longest(begin, name), paper, "T3-1", Restart(begin, name)),
-        Rule(name, Nothing(), SetMark() if automaton.nullable else EMPTY, paper),
+        TransducerRule(name, Sibling(), Longest(begin, name), paper, "T3-1", Restart(begin, name)),
+        TransducerRule(name, Nothing(), SetMark() if automaton.nullable else EMPTY, paper),
     ]
     for number, edges in enumerate(automaton.states):
         state = f"{name}.{number}"
         for edge in edges:
             after = f"{name}.{edge.state}"
             if edge.item == OVER:
-                rules.append(Rule(state, Whole(), Reduce(y), paper, has_parameter=True))
+                rules.append(TransducerRule(state, Whole(), Reduce(y), paper, has_parameter=True))
             elif edge.item == PASS:
-                rules.append(Rule(state, Sibling(), Call(after, "x2", y), paper, has_parameter=True))
+                rules.append(TransducerRule(state, Sibling(), StateCall(after, "x2", y), paper, has_parameter=True))
             else:
                 item = items[edge.item]
-                asked = Call(item.name, "t")
-                taken = Call(after, "x2", Join((y, asked)) if item.answers else y)
-                rules.append(Rule(state, Sibling(), If((Found(asked),), taken), paper, has_parameter=True))
+                asked = StateCall(item.name, "t")
+                taken = StateCall(after, "x2", Concatenation((y, asked)) if item.answers else y)
+                rules.append(
+                    TransducerRule(state, Sibling(), If((ResultTest(asked),), taken), paper, has_parameter=True)
+                )
     return tuple(rules)
 
 
@@ -550,17 +560,17 @@ def _parts(right: Right) -> Iterator[Right]:
     match right:
         case SetMark() | AddNode():
             inner: tuple[Right, ...] = () if right.inner is None else (right.inner,)
-        case Join() | Merge() | Or():
+        case Concatenation() | Merge() | Or():
             inner = right.parts
         case If():
-            found = tuple(one.call for one in right.conditions if isinstance(one, Found))
+            found = tuple(one.call for one in right.conditions if isinstance(one, ResultTest))
             inner = (*found, right.then, right.otherwise)
         case Reduce():
             inner = (right.run,)
-        case Call():
+        case StateCall():
             inner = () if right.parameter is None else (right.parameter,)
         case Longest() | Restart():
-            inner = (Call(right.search, "x2"),)
+            inner = (StateCall(right.search, "x2"),)
         case _:
             inner = ()
     for one in inner:
@@ -568,7 +578,7 @@ def _parts(right: Right) -> Iterator[Right]:
 
 
 def _called(right: Right, stream: Stream) -> tuple[str, ...]:
-    calls = (one for one in _parts(right) if isinstance(one, Call) and one.stream == stream)
+    calls = (one for one in _parts(right) if isinstance(one, StateCall) and one.stream == stream)
     return tuple(dict.fromkeys(one.state for one in calls))
 
 
@@ -617,7 +627,7 @@ def print_step(node: tp.TreeNode) -> str:
     return f"{node.axis.value}{_tag(node)}" + ("" if node.returns is None else f"->{node.returns}")
 
 
-def print_head(rule: Rule) -> str:
+def print_head(rule: TransducerRule) -> str:
     match rule.head:
         case Tag():
             sign = "@" if rule.head.is_attribute else ""
@@ -638,16 +648,16 @@ def print_right(right: Right) -> str:
     match right:
         case Empty():
             return "ε"
-        case Parameter():
+        case RunParameter():
             return "y"
-        case Call():
+        case StateCall():
             more = "" if right.parameter is None else f", {print_right(right.parameter)}"
             return f"{right.state}({right.stream}{more})"
         case SetMark():
             return f"setMark({'true' if right.inner is None else print_right(right.inner)})"
         case AddNode():
             return f"addNode({right.tag}->{right.name}, {'ε' if right.inner is None else print_right(right.inner)})"
-        case Join():
+        case Concatenation():
             return " ".join(map(print_right, right.parts))
         case Merge():
             return " ∪ ".join(map(print_right, right.parts))
@@ -666,7 +676,7 @@ def print_right(right: Right) -> str:
 
 def print_condition(condition: Condition) -> str:
     match condition:
-        case Found():
+        case ResultTest():
             return f"{print_right(condition.call)} != ε"
         case Compares():
             return f"value({condition.tag}) {condition.op} {_print_constant(condition.value)}"

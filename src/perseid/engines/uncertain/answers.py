@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.uncertain.exact import Weights
+from perseid.engines.uncertain.exact import StateWeights
 from perseid.engines.uncertain.joint import joint_lot
 from perseid.engines.uncertain.memory import no_memory
-from perseid.engines.uncertain.moving import Moving, carried
-from perseid.engines.uncertain.plan import Asked
-from perseid.engines.uncertain.reading import Reader, Units
-from perseid.engines.uncertain.sampling import Told, drawn_on, fresh_worlds, told_of
+from perseid.engines.uncertain.moving import ForwardPass, carried
+from perseid.engines.uncertain.plan import PlannedQuery
+from perseid.engines.uncertain.reading import SymbolEncoder, Units
+from perseid.engines.uncertain.sampling import SampledRows, drawn_on, fresh_worlds, told_of
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.traces import NEVER, Given, material
 from perseid.engines.uncertain.ways import Ways
@@ -28,7 +28,7 @@ from perseid.runtime.key_encoding import Codes
 
 
 @dataclass(frozen=True)
-class Answers:
+class StepProbabilities:
     """Match probabilities, sorted by group and step."""
 
     keys: Sequence[ArrowColumn]
@@ -47,7 +47,9 @@ class Answers:
     """Expected number of completed matches, if the output policy requires it."""
 
 
-def exactly(asked: Asked, streams: Streams, reader: Reader, given: Given, apart: bool = False) -> tuple[Answers, int]:
+def exactly(
+    asked: PlannedQuery, streams: Streams, reader: SymbolEncoder, given: Given, apart: bool = False
+) -> tuple[StepProbabilities, int]:
     """Return exact results for a finite input, and the number of readings with zero likelihood.
 
     A group with worlds in too many automaton states at once is sampled from that step on. If the automaton is a
@@ -56,18 +58,20 @@ def exactly(asked: Asked, streams: Streams, reader: Reader, given: Given, apart:
     found = material(asked, streams, reader, given)
     if asked.is_single(streams):
         memory = no_memory(found.units.keys, found.entries[0].values if found.entries else np.zeros(0, np.int64))
-        moving = Moving(asked, streams, reader, found, memory, given.numbered, None, {})
+        moving = ForwardPass(asked, streams, reader, found, memory, given.numbered, None, {})
         told, impossible = moving.told(), moving.impossible
     else:
         lot = joint_lot(found, np.full(len(found.units), NEVER), given.numbered, reader.automaton)
-        fresh = Weights.fresh(len(lot.groups), lot.values)
+        fresh = StateWeights.fresh(len(lot.groups), lot.values)
         moved = carried(reader.automaton, lot, fresh, streams.prune)
         told, impossible = [told_of(lot, moved, np.zeros(len(found.units)))], moved.impossible + lot.impossible
     ways = isinstance(reader.automaton, Ways)
     return combined(asked, streams, found.units, told, apart=apart, ways=ways), impossible
 
 
-def sampled(asked: Asked, streams: Streams, reader: Reader, given: Given, apart: bool = False) -> Answers:
+def sampled(
+    asked: PlannedQuery, streams: Streams, reader: SymbolEncoder, given: Given, apart: bool = False
+) -> StepProbabilities:
     """Return sampled results for a finite input."""
     asked.refuse_unsampled(streams)
     found = material(asked, streams, reader, given)
@@ -81,29 +85,37 @@ def sampled(asked: Asked, streams: Streams, reader: Reader, given: Given, apart:
 
 
 def combined(
-    asked: Asked, streams: Streams, units: Units, parts: Sequence[Told], *, apart: bool = False, ways: bool = False
-) -> Answers:
+    asked: PlannedQuery,
+    streams: Streams,
+    units: Units,
+    parts: Sequence[SampledRows],
+    *,
+    apart: bool = False,
+    ways: bool = False,
+) -> StepProbabilities:
     """Sort results, and combine independent bindings: the probability that at least one matches (section 3.2).
 
     With ``apart``, bindings stay separate. With ``ways``, results are expected numbers of matches, and are summed.
     """
-    told = Told(*(np.concatenate(some) for some in zip(*parts, strict=True)))
+    told = SampledRows(*(np.concatenate(some) for some in zip(*parts, strict=True)))
     keys, group = units.keys, told.unit
     if asked.groups < len(asked.unit):
         groups = Units([units.keys[: asked.groups]], [len(units)])
         keys, group = groups.keys, groups.of[0][told.unit]
     # Products are taken in the same order in every call.
     order = np.lexsort((units.hashes[told.unit], told.step, group))
-    told, group = Told._make(one[order] for one in told), group[order]
+    told, group = SampledRows._make(one[order] for one in told), group[order]
     if apart:
-        return Answers(keys, group, told.step, told.probability, told.lost, told.drawn, units.hashes[told.unit])
+        return StepProbabilities(
+            keys, group, told.step, told.probability, told.lost, told.drawn, units.hashes[told.unit]
+        )
     at = beginnings([group, told.step])
     error, drawn = errors(told.lost, told.drawn, at, streams)
     found = (summed if ways else anyone)(told.probability, at)
-    return Answers(keys, group[at], told.step[at], found, error, drawn)
+    return StepProbabilities(keys, group[at], told.step[at], found, error, drawn)
 
 
-def beside(answers: Answers, counted: Answers) -> Answers:
+def beside(answers: StepProbabilities, counted: StepProbabilities) -> StepProbabilities:
     """Add the expected numbers of matches, joined by group, step and binding; 0 where none were counted."""
     rows = Units([_whose(answers), _whose(counted)], [len(answers.step), len(counted.step)])
     expected = np.zeros(len(rows))
@@ -111,7 +123,7 @@ def beside(answers: Answers, counted: Answers) -> Answers:
     return replace(answers, expected=expected[rows.of[0]])
 
 
-def _whose(answers: Answers) -> list[ArrowColumn]:
+def _whose(answers: StepProbabilities) -> list[ArrowColumn]:
     """Join key of each result: group columns, step, and the binding if results are per binding."""
     words = [answers.step] if answers.binding is None else [answers.step, answers.binding]
     return [*(key.take(pa.array(answers.group)) for key in answers.keys), *map(pa.array, words)]
@@ -146,7 +158,7 @@ def errors(lost: FloatArray, drawn: BoolArray, at: IntArray, streams: Streams) -
     return summed(lost, at) + np.where(some, streams.sampling.epsilon, 0.0), some
 
 
-def too_many_letters(one: Asked) -> LimitError:
+def too_many_letters(one: PlannedQuery) -> LimitError:
     """Error for a step at which too many distinct letters occur."""
     return LimitError(
         f"Pattern {one.name} is asked of so many chains at once that steps differ in more ways than can be kept.",
@@ -154,7 +166,7 @@ def too_many_letters(one: Asked) -> LimitError:
     )
 
 
-def too_many_ways(one: Asked) -> LimitError:
+def too_many_ways(one: PlannedQuery) -> LimitError:
     """Error for a pattern with too many distinct partial matches to count."""
     return LimitError(
         f"The partial matches of pattern {one.name}, or what may happen at one step, differ in more ways than can be counted.",

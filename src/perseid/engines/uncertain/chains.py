@@ -15,7 +15,7 @@ import pyarrow as pa
 from perseid.engines.sequence.partition_sort import comparable
 from perseid.engines.uncertain.inference import chain_of, likeliest_each, likeliest_path, particle_filter, smoothed
 from perseid.engines.uncertain.ordering import begins, by_step, ordered
-from perseid.engines.uncertain.passes import Evidence, filter_on, look_ahead_all, weigh_all
+from perseid.engines.uncertain.passes import Likelihoods, filter_on, look_ahead_all, weigh_all
 from perseid.engines.uncertain.reading import Units, hashed, taken
 from perseid.engines.uncertain.streams import LIKELIHOOD, READING, Stream
 from perseid.errors import EventDataError
@@ -294,7 +294,7 @@ def looked_ahead(stream: Stream, chains: Chains, kept: Lives) -> tuple[FloatArra
 def _ahead(stream: Stream, chains: Chains, known: FloatArray, impossible: BoolArray) -> FloatArray:
     assert stream.model is not None
     weights = np.empty_like(known)
-    said = Evidence(read_only(chains.likelihood), chains.reading, chains.offsets)
+    said = Likelihoods(read_only(chains.likelihood), chains.reading, chains.offsets)
     look_ahead_all(chain_of(stream.model), said, known, impossible, stream.inference.number, weights)
     return weights
 

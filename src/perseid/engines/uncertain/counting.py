@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perseid.engines.uncertain import kernel as k
-from perseid.engines.uncertain.exact import Moved, Weights, count_steps, in_bytes, room
+from perseid.engines.uncertain.exact import Moved, StateWeights, count_steps, in_bytes, room
 from perseid.engines.uncertain.kernel import Floats, Hidden, Ints, Moves, Rows, Steps, Work
 from perseid.engines.uncertain.ways import WORLD, Ways
 from perseid.errors import LimitError
@@ -237,7 +237,7 @@ def advance(
     return k.FINISHED
 
 
-def count(ways: Ways, mode: int, steps: k.Steps, hidden: k.Hidden, given: Weights, *, values: int = 0) -> Moved:
+def count(ways: Ways, mode: int, steps: k.Steps, hidden: k.Hidden, given: StateWeights, *, values: int = 0) -> Moved:
     """Advance every group over its steps; compute the expected number of completed matches per step."""
     groups, size = len(steps.offsets) - 1, len(steps.idle)
     longest = count_steps(ways.nfa.longest_us, ways.elapsed) + 1 if ways.nfa.is_timed else -1
@@ -256,7 +256,7 @@ def count(ways: Ways, mode: int, steps: k.Steps, hidden: k.Hidden, given: Weight
         first, second = int(work.cursor[k.C_FIRST]), int(work.cursor[k.C_SECOND])
         if status == k.FINISHED:
             out = int(work.cursor[k.C_OUT])
-            kept = Weights(left[:out].copy(), left_weight[:out].copy(), left_offsets)
+            kept = StateWeights(left[:out].copy(), left_weight[:out].copy(), left_offsets)
             _refuse_infinite(ways, told, kept)
             return Moved(told, kept, np.zeros(groups), 0, np.zeros(size), np.full(groups, -1, np.int64))
         if status == k.NO_ROOM:
@@ -277,7 +277,7 @@ def _edges(size: int) -> Edges:
     return Edges(old, new, letter, np.zeros(size), np.zeros(size))
 
 
-def _refuse_infinite(ways: Ways, told: FloatArray, kept: Weights) -> None:
+def _refuse_infinite(ways: Ways, told: FloatArray, kept: StateWeights) -> None:
     if not (np.isfinite(told).all() and np.isfinite(kept.weight).all()):
         raise LimitError(
             f"Pattern {ways.pattern.name} has more partial matches than a number can say.",

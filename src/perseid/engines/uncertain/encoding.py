@@ -14,10 +14,10 @@ from perseid.engines.uncertain.pattern_nfa import (
     Continuation,
     Iteration,
     Negation,
+    NfaThread,
     PatternNFA,
     Symbol,
     Task,
-    Thread,
     ZoneEnd,
     rests_after_events,
 )
@@ -67,7 +67,7 @@ class Encoding:
             if any(type(number) is not int or abs(number) >= 1 << 62 for number in numbers):
                 raise ValueError("numbers")
             step, bound, unified = self._read_events(*more) if self.nfa.refers_back or more else (-1, {}, {})
-            thread = Thread(
+            thread = NfaThread(
                 rest=self._read_rest(rest),
                 first_time=first_time,
                 last_time=last_time,
@@ -99,7 +99,7 @@ class Encoding:
             raise StateError("The state has a partial match that this pattern cannot have.") from None
         return configuration
 
-    def _write_events(self, thread: Thread) -> list[object]:
+    def _write_events(self, thread: NfaThread) -> list[object]:
         """Encode the events that conditions refer to: last step, bound events, and values of variables."""
         bound = [
             [step, time, bits, [[name, write_value(value)] for name, value in columns]]

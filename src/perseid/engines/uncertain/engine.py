@@ -25,9 +25,9 @@ from perseid.engines.uncertain.output import (
     numbers_told,
     output_schema,
 )
-from perseid.engines.uncertain.plan import Asked, UncertainPlan, ask
+from perseid.engines.uncertain.plan import PlannedQuery, UncertainPlan, ask
 from perseid.engines.uncertain.streams import Streams
-from perseid.engines.uncertain.telling import EVERY, Telling
+from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.errors import EventDataError
 from perseid.lang.printer import print_duration
 from perseid.runtime.contract import Capabilities, Engine, StateReport, StepResult
@@ -37,7 +37,7 @@ from perseid.semantics import core as c
 from perseid.semantics.classes import QueryClass
 
 if TYPE_CHECKING:
-    from perseid.engines.uncertain.answers import Answers
+    from perseid.engines.uncertain.answers import StepProbabilities
     from perseid.engines.uncertain.traces import Given
 
 
@@ -46,7 +46,7 @@ def make_plan(
     streams: Streams,
     types: Mapping[str, pa.DataType],
     *,
-    telling: Telling = EVERY,
+    telling: OutputPolicy = EVERY,
 ) -> UncertainPlan:
     """Plan patterns over an uncertain stream; ``types`` maps column names to Arrow types."""
     from perseid.engines.uncertain.pattern_nfa import PatternNFA, durations_us
@@ -97,11 +97,13 @@ def match_all(plan: UncertainPlan, rows: EventBatch) -> StepResult:
     return StepResult(table, None, None, {**counted, "bad": len(given.bad)}, bad=given.bad)
 
 
-def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) -> tuple[Answers, int, int]:
+def answers_of(
+    one: PlannedQuery, streams: Streams, given: Given, apart: bool = False
+) -> tuple[StepProbabilities, int, int]:
     """Evaluate a pattern, exactly or by sampling; also count impossible readings, and steps sampled as a fallback."""
     from perseid.engines.uncertain.answers import exactly, sampled
     from perseid.engines.uncertain.automaton import Automaton, TooManyStates
-    from perseid.engines.uncertain.reading import Reader
+    from perseid.engines.uncertain.reading import SymbolEncoder
     from perseid.engines.uncertain.safe import safely
     from perseid.engines.uncertain.sparse import SparseAutomaton
 
@@ -110,30 +112,32 @@ def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) 
         try:
             if one.classified.kind is QueryClass.SAFE:
                 return safely(one, streams, given)[0], 0, 0
-            reader = Reader(Automaton(one.pattern, rows.relations, elapsed=streams.every or 0))
+            reader = SymbolEncoder(Automaton(one.pattern, rows.relations, elapsed=streams.every or 0))
             found, impossible = exactly(one, streams, reader, given, apart)
             return found, impossible, int(found.drawn.sum())
         except TooManyStates:
             fell = True
     elapsed = streams.every or 0
     try:
-        drawn = sampled(one, streams, Reader(Automaton(one.pattern, rows.relations, elapsed=elapsed)), given, apart)
+        drawn = sampled(
+            one, streams, SymbolEncoder(Automaton(one.pattern, rows.relations, elapsed=elapsed)), given, apart
+        )
     except TooManyStates:  # the same worlds, advanced event by event
         drawn = sampled(
-            one, streams, Reader(SparseAutomaton(one.pattern, rows.relations, elapsed=elapsed)), given, apart
+            one, streams, SymbolEncoder(SparseAutomaton(one.pattern, rows.relations, elapsed=elapsed)), given, apart
         )
     return drawn, 0, len(drawn.step) if fell else 0
 
 
-def expected_of(one: Asked, streams: Streams, given: Given, apart: bool = False) -> Answers:
+def expected_of(one: PlannedQuery, streams: Streams, given: Given, apart: bool = False) -> StepProbabilities:
     """Return the exact expected number of matches per step, for any query class."""
     from perseid.engines.uncertain.answers import exactly, too_many_ways
     from perseid.engines.uncertain.automaton import TooManyStates
-    from perseid.engines.uncertain.reading import Reader
+    from perseid.engines.uncertain.reading import SymbolEncoder
     from perseid.engines.uncertain.ways import Ways
 
     try:
-        reader = Reader(Ways(one.pattern, given.rows.relations, elapsed=streams.every or 0))
+        reader = SymbolEncoder(Ways(one.pattern, given.rows.relations, elapsed=streams.every or 0))
         return exactly(one, streams, reader, given, apart)[0]
     except TooManyStates:
         raise too_many_ways(one) from None

@@ -13,7 +13,7 @@ from perseid.runtime.arrays import BoolArray, ByteArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Weights:
+class StateWeights:
     """State of groups: by group, pairs of automaton state and hidden value, with their weights."""
 
     pairs: IntArray
@@ -21,7 +21,7 @@ class Weights:
     offsets: IntArray
 
     @classmethod
-    def fresh(cls, groups: int, values: int) -> Weights:
+    def fresh(cls, groups: int, values: int) -> StateWeights:
         """Return the initial state: automaton state 0, no hidden value."""
         pairs = np.zeros((groups, 2), np.int64)
         pairs[:, 1] = values
@@ -33,7 +33,7 @@ class Moved:
     """Probability per step, state after the call, and probability mass lost to pruning per group."""
 
     told: FloatArray
-    weights: Weights
+    weights: StateWeights
     lost: FloatArray
     impossible: int
     gone: FloatArray
@@ -47,7 +47,7 @@ def move(
     mode: int,
     steps: k.Steps,
     hidden: k.Hidden,
-    given: Weights,
+    given: StateWeights,
     *,
     values: int = 0,
     prune: float = 0.0,
@@ -85,7 +85,7 @@ def move(
         first, second = int(work.cursor[k.C_FIRST]), int(work.cursor[k.C_SECOND])
         if status == k.FINISHED:
             out = int(work.cursor[k.C_OUT])
-            kept = Weights(left[:out].copy(), left_weight[:out].copy(), left_offsets)
+            kept = StateWeights(left[:out].copy(), left_weight[:out].copy(), left_offsets)
             if not falls and (fell >= 0).any():
                 raise TooManyStates
             return Moved(told, kept, lost, int(work.cursor[k.C_IMPOSSIBLE]), gone, fell)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perseid.engines.uncertain.automaton import MOST_STATES
 from perseid.engines.uncertain.pattern_nfa import PatternNFA
-from perseid.engines.uncertain.plan import Asked, ask
+from perseid.engines.uncertain.plan import PlannedQuery, ask
 from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.lang.printer import print_duration
 from perseid.runtime.explanation import Row, section
@@ -31,7 +31,7 @@ def explain_answers(cores: Sequence[CorePattern], streams: Streams, spark: bool)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _pattern(asked: Asked, streams: Streams) -> list[Row]:
+def _pattern(asked: PlannedQuery, streams: Streams) -> list[Row]:
     kind = asked.classified.kind
     nfa = PatternNFA(asked.pattern)
     sampling = streams.sampling

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from perseid.engines.uncertain import particles as sampling
 from perseid.engines.uncertain import passes
-from perseid.engines.uncertain.passes import Chain, Evidence
+from perseid.engines.uncertain.passes import Likelihoods, TransitionTables
 from perseid.errors import BindingError, EventDataError
 from perseid.semantics.hidden import UNKNOWN, Bools, Floats, HiddenMarkov, Ints
 
@@ -36,7 +36,7 @@ class Marginals(NamedTuple):
     impossible: Bools
 
 
-class Tables(NamedTuple):
+class InhomogeneousChain(NamedTuple):
     """A Markov chain with transition probabilities of its own at every step."""
 
     marginals: Floats
@@ -47,7 +47,7 @@ class Tables(NamedTuple):
     impossible: Bools
 
 
-class Weights(NamedTuple):
+class LaterLikelihoods(NamedTuple):
     """Likelihood of later readings given each value of a step, up to a factor."""
 
     weights: Floats
@@ -83,7 +83,7 @@ def smoothed(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) 
     return known
 
 
-def smoothed_tables(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Tables:
+def smoothed_tables(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> InhomogeneousChain:
     """Smoothed chain: marginals, and the transition probabilities of each step given all readings.
 
     Weights are aligned with the model's transitions. They are 0 for transitions from an impossible value, and for all
@@ -93,7 +93,7 @@ def smoothed_tables(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.Arra
     known = _filtered(chain, evidence)
     weights = np.zeros((len(evidence.codes), len(model.weights)))
     passes.tabulate_all(chain, evidence.offsets, known.marginals, weights)
-    return Tables(known.marginals, weights, known.log_likelihoods, known.impossible)
+    return InhomogeneousChain(known.marginals, weights, known.log_likelihoods, known.impossible)
 
 
 def lagged(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, lag: int) -> Marginals:
@@ -104,7 +104,7 @@ def lagged(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, la
     return known
 
 
-def look_ahead(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, lag: int) -> Weights:
+def look_ahead(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, lag: int) -> LaterLikelihoods:
     """Likelihood of the next ``lag`` readings given each value of a step, up to a factor per step.
 
     The largest weight among the possible values of a step is 1. Multiplying the marginals of :func:`filtered` by these
@@ -112,7 +112,7 @@ def look_ahead(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike
     """
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
     known = _filtered(chain, evidence)
-    return Weights(_ahead(chain, evidence, known, _lag(lag)), known.impossible)
+    return LaterLikelihoods(_ahead(chain, evidence, known, _lag(lag)), known.impossible)
 
 
 def likeliest_path(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Paths:
@@ -120,11 +120,11 @@ def likeliest_path(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.Array
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
     impossible = _filtered(chain, evidence).impossible
     steps, keys = len(evidence.codes), len(evidence.offsets) - 1
-    logs = Chain(
+    logs = TransitionTables(
         _logarithms(chain.initial), chain.starts, chain.targets, chain.weights, chain.arrivals, chain.sources,
         _logarithms(chain.inflows),
     )  # fmt: skip
-    said = Evidence(_logarithms(evidence.table), evidence.codes, evidence.offsets)
+    said = Likelihoods(_logarithms(evidence.table), evidence.codes, evidence.offsets)
     longest = int(np.diff(evidence.offsets).max(initial=0))
     came = np.zeros((longest, len(model.values)), np.int64)
     found = Paths(np.empty(steps, np.int64), np.empty(keys), impossible)
@@ -165,17 +165,17 @@ def particle_filter(
     return found
 
 
-def chain_of(model: HiddenMarkov) -> Chain:
+def chain_of(model: HiddenMarkov) -> TransitionTables:
     """Convert a model's transitions to the kernel's layout."""
-    return Chain(model.initial, model.starts, model.targets, model.weights, *model.reversed_transitions())
+    return TransitionTables(model.initial, model.starts, model.targets, model.weights, *model.reversed_transitions())
 
 
-def evidence_of(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Evidence:
+def evidence_of(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Likelihoods:
     """Convert codes, or a matrix of likelihoods, to the kernel's layout: row numbers of a table."""
     given = _array(codes)
     if given.ndim == 2:
         table = _likelihoods(given, model)
-        return Evidence(table, np.arange(len(table)), _offsets(offsets, len(table)))
+        return Likelihoods(table, np.arange(len(table)), _offsets(offsets, len(table)))
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise EventDataError(
             "Readings are codes, or likelihoods with a row for each step.",
@@ -188,7 +188,7 @@ def evidence_of(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLik
             f"{wrong} is the code of no reading: the model has {many}.",
             hint="Codes count from 0; -1 is a step that nothing is known about. model.codes(readings) makes them.",
         )
-    return Evidence(model.emissions, given.astype(np.int64), _offsets(offsets, len(given)))
+    return Likelihoods(model.emissions, given.astype(np.int64), _offsets(offsets, len(given)))
 
 
 def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -244,14 +244,14 @@ def _seeds(given: int | npt.ArrayLike, keys: int) -> npt.NDArray[np.uint64]:
     return np.ascontiguousarray(np.broadcast_to(seeds, (keys,))).astype(np.uint64)
 
 
-def _filtered(chain: Chain, evidence: Evidence) -> Marginals:
+def _filtered(chain: TransitionTables, evidence: Likelihoods) -> Marginals:
     steps, keys = len(evidence.codes), len(evidence.offsets) - 1
     known = Marginals(np.empty((steps, len(chain.initial))), np.empty(keys), np.zeros(steps, np.bool_))
     passes.filter_all(chain, evidence, *known)
     return known
 
 
-def _ahead(chain: Chain, evidence: Evidence, known: Marginals, lag: int) -> Floats:
+def _ahead(chain: TransitionTables, evidence: Likelihoods, known: Marginals, lag: int) -> Floats:
     weights = np.empty_like(known.marginals)
     passes.look_ahead_all(chain, evidence, known.marginals, known.impossible, lag, weights)
     return weights

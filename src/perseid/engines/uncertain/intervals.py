@@ -26,8 +26,8 @@ import pyarrow as pa
 
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
 from perseid.engines.uncertain.pattern_nfa import chooses
-from perseid.engines.uncertain.plan import Asked, Component
-from perseid.engines.uncertain.reading import Reader, Units, unit_columns
+from perseid.engines.uncertain.plan import Component, PlannedQuery
+from perseid.engines.uncertain.reading import SymbolEncoder, Units, unit_columns
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.traces import NEVER, Given, Material, lots, material
 from perseid.engines.uncertain.tracks import Track, track_of
@@ -35,11 +35,11 @@ from perseid.lang import ast
 from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
 from perseid.runtime.event_batch import take_events
 from perseid.semantics import core as c
-from perseid.semantics.classes import Project, Reg, SafePlan, Then, bound_column, grounded
+from perseid.semantics.classes import IndependentProject, Reg, SafePlan, Then, bound_column, grounded
 
 
 @dataclass(frozen=True)
-class Starts:
+class ChainMarginals:
     """Marginal distribution of the hidden chains of a table stream after some step."""
 
     step: int
@@ -81,14 +81,14 @@ class After:
 Plan: TypeAlias = Automata | Anyone | After
 
 
-class Layout:
+class PlanLayout:
     """Compiles safe plans for the input of a group."""
 
-    def __init__(self, asked: Asked, streams: Streams, starts: Mapping[str, Starts]) -> None:
+    def __init__(self, asked: PlannedQuery, streams: Streams, starts: Mapping[str, ChainMarginals]) -> None:
         self.asked, self.streams, self.starts = asked, streams, starts
         # The window of a match is the grid.
         self.pattern = replace(asked.pattern, within=None)
-        self._readers: dict[c.Core, Reader] = {}
+        self._readers: dict[c.Core, SymbolEncoder] = {}
 
     def of(self, plan: SafePlan, given: Given) -> Plan:
         match plan:
@@ -98,7 +98,7 @@ class Layout:
                     body = replace(body, items=body.items[: plan.items], hops=body.hops[: plan.items - 1])
                     body = body.items[0] if len(body.items) == 1 else body
                 return Automata(tuple(self.tracks(body, of_types(given, self._types(plan)))))
-            case Project():
+            case IndependentProject():
                 own = of_types(given, self._types(plan))
                 return Anyone(tuple(self.of(plan.plan, one) for one in self._bindings(plan, own)))
             case Then():
@@ -112,7 +112,7 @@ class Layout:
         match plan:
             case Reg():
                 return self._kinds(plan.steps)
-            case Project():
+            case IndependentProject():
                 return self._types(plan.plan)
             case Then():
                 return self._types(plan.plan) | self._kinds((plan.step,))
@@ -121,7 +121,7 @@ class Layout:
         kinds = (self.pattern.steps[number].kind for number in steps)
         return {kind.name for kind in kinds if isinstance(kind, ast.EventType)}
 
-    def _bindings(self, plan: Project, given: Given) -> Iterator[Given]:
+    def _bindings(self, plan: IndependentProject, given: Given) -> Iterator[Given]:
         """Input of each value of a variable, in the order of the values' hashes."""
         columns = bound_column(self.pattern, self.streams.keys, plan.variable)
         units = units_of(given, (Component(plan.variable, columns),))
@@ -144,9 +144,9 @@ class Layout:
             raise TooManyStates
         if body not in self._readers:
             relations = given.rows.relations
-            self._readers[body] = Reader(Automaton(pattern, relations, elapsed=self.streams.every or 0))
+            self._readers[body] = SymbolEncoder(Automaton(pattern, relations, elapsed=self.streams.every or 0))
         reader = self._readers[body]
-        asked = Asked(pattern, self.asked.classified, unit, len(unit), frozenset(types))
+        asked = PlannedQuery(pattern, self.asked.classified, unit, len(unit), frozenset(types))
         found = material(asked, self.streams, reader, given)
         if not every_chain:
             found = _with_effect(found, _taken_by(reader.automaton, c.takes(body)))
@@ -197,7 +197,7 @@ def _chain(found: Material, unit: int) -> int:
     return 0
 
 
-def _start(known: Starts, chain: int, values: IntArray) -> FloatArray | None:
+def _start(known: ChainMarginals, chain: int, values: IntArray) -> FloatArray | None:
     """By value: its probability; None if the chain is not among the known ones."""
     own = np.flatnonzero(known.chain == chain)
     if not len(own):

@@ -14,7 +14,15 @@ import numpy as np
 from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
 from perseid.engines.uncertain.inference import filtered, smoothed_tables
-from perseid.engines.uncertain.traces import Entries, Layout, Lot, Material, Read, laid_out, no_hidden
+from perseid.engines.uncertain.traces import (
+    ChainGroups,
+    InputLayout,
+    Material,
+    Read,
+    TransitionRows,
+    laid_out,
+    no_hidden,
+)
 from perseid.runtime.arrays import FloatArray, IntArray
 
 MOST_VALUES = 4_096
@@ -22,7 +30,7 @@ MOST_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Table:
+class JointTransitions:
     """Transitions of a chain at a step: value before, value after, letter, weight; and lookahead by value after."""
 
     old: IntArray
@@ -37,7 +45,7 @@ class OneChain:
     """One hidden chain of a group: number of values, the last being "no event", and transition tables by step."""
 
     size: int
-    tables: dict[int, Table]
+    tables: dict[int, JointTransitions]
     stays: bool
     """At a step without a table: True if the chain retains its value, False if it has no event."""
 
@@ -47,17 +55,19 @@ class OneChain:
         before = set() if self.stays or not numbered else {step - 1 for step in self.tables if step > first}
         return self.tables.keys() | before
 
-    def at(self, step: int) -> Table:
+    def at(self, step: int) -> JointTransitions:
         known = self.tables.get(step)
         if known is not None:
             return known
         old = np.arange(self.size)
         letter, weight = np.zeros(self.size, np.int64), np.ones(self.size)
         if not self.stays:
-            return Table(old, np.full(self.size, self.size - 1), letter, weight)
+            return JointTransitions(old, np.full(self.size, self.size - 1), letter, weight)
         # The lookahead of the chain's latest step still applies.
         before = bisect_left(self.order, step) - 1
-        return Table(old, old, letter, weight, self.tables[self.order[before]].ahead if before >= 0 else None)
+        return JointTransitions(
+            old, old, letter, weight, self.tables[self.order[before]].ahead if before >= 0 else None
+        )
 
     @cached_property
     def order(self) -> list[int]:
@@ -65,7 +75,7 @@ class OneChain:
         return sorted(self.tables)
 
 
-def joint_lot(found: Material, last: IntArray, numbered: bool, automaton: Automaton) -> Lot:
+def joint_lot(found: Material, last: IntArray, numbered: bool, automaton: Automaton) -> ChainGroups:
     """Build the lot of all groups, combining the hidden chains of each."""
     count = len(found.units)
     chains: list[list[OneChain]] = [[] for _ in range(count)]
@@ -86,7 +96,9 @@ def joint_lot(found: Material, last: IntArray, numbered: bool, automaton: Automa
     units = np.flatnonzero(there)
     layout = laid_out(units, last[units], numbered, found.others, places=(given[:, 0], given[:, 1]))
     largest = max((_size(chains[unit]) for unit in units), default=1)
-    return Lot(k.JOINT, units, layout.step, *_laid(layout, chains, automaton, largest), largest - 1, impossible=wrong)
+    return ChainGroups(
+        k.JOINT, units, layout.step, *_laid(layout, chains, automaton, largest), largest - 1, impossible=wrong
+    )
 
 
 def _size(chains: list[OneChain]) -> int:
@@ -98,8 +110,10 @@ def _size(chains: list[OneChain]) -> int:
     return size
 
 
-def _laid(layout: Layout, chains: list[list[OneChain]], automaton: Automaton, largest: int) -> tuple[k.Steps, k.Hidden]:
-    pieces: list[Table] = []
+def _laid(
+    layout: InputLayout, chains: list[list[OneChain]], automaton: Automaton, largest: int
+) -> tuple[k.Steps, k.Hidden]:
+    pieces: list[JointTransitions] = []
     first = np.zeros(len(layout.step) + 1, np.int64)
     ahead = np.ones((len(layout.step), largest))
     looks = any(table.ahead is not None for own in chains for chain in own for table in chain.tables.values())
@@ -111,7 +125,7 @@ def _laid(layout: Layout, chains: list[list[OneChain]], automaton: Automaton, la
         )
         at = np.arange(size)
         at[-1] = largest - 1
-        pieces.append(Table(at[table.old], at[table.new], table.letter, table.weight))
+        pieces.append(JointTransitions(at[table.old], at[table.new], table.letter, table.weight))
         ahead[i, at] = table.ahead
         first[i + 1] = first[i] + len(table.old)
         if first[i + 1] > MOST_ENTRIES:
@@ -130,11 +144,16 @@ def _whole(parts: list[IntArray]) -> IntArray:
     return np.concatenate([np.zeros(0, np.int64), *parts]).astype(np.int64)
 
 
-_NOTHING = (1, Table(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1), np.ones(1)))
+_NOTHING = (
+    1,
+    JointTransitions(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1), np.ones(1)),
+)
 """The neutral element of the product: a chain with one value and no events."""
 
 
-def _product(one: tuple[int, Table], other: tuple[int, Table], automaton: Automaton) -> tuple[int, Table]:
+def _product(
+    one: tuple[int, JointTransitions], other: tuple[int, JointTransitions], automaton: Automaton
+) -> tuple[int, JointTransitions]:
     (own, a), (size, b) = one, other
     i, j = (grid.reshape(-1) for grid in np.meshgrid(np.arange(len(a.old)), np.arange(len(b.old)), indexing="ij"))
     letter = np.array(
@@ -143,12 +162,12 @@ def _product(one: tuple[int, Table], other: tuple[int, Table], automaton: Automa
     first = np.ones(own) if a.ahead is None else a.ahead
     second = np.ones(size) if b.ahead is None else b.ahead
     ahead = np.outer(first, second).reshape(-1)
-    return own * size, Table(
+    return own * size, JointTransitions(
         a.old[i] * size + b.old[j], a.new[i] * size + b.new[j], letter, a.weight[i] * b.weight[j], ahead
     )
 
 
-def _of_tables(entries: Entries) -> list[tuple[int, OneChain]]:
+def _of_tables(entries: TransitionRows) -> list[tuple[int, OneChain]]:
     nothing = len(entries.values)
     order = np.lexsort((entries.weight, entries.new, entries.old, entries.step, entries.chain, entries.unit))
     out: dict[tuple[int, int], dict[int, list[int]]] = {}
@@ -162,7 +181,7 @@ def _of_tables(entries: Entries) -> list[tuple[int, OneChain]]:
             old, new, letter, weight = (one[rows] for one in (entries.old, entries.new, entries.letter, entries.weight))
             rest = 1.0 - np.bincount(old, weight, minlength=nothing + 1)
             short = np.flatnonzero(rest > 0)
-            tables[step] = Table(
+            tables[step] = JointTransitions(
                 np.concatenate([old, short]),
                 np.concatenate([new, np.full(len(short), nothing)]),
                 np.concatenate([letter, np.zeros(len(short), np.int64)]),
@@ -198,5 +217,5 @@ def _of_readings(read: Read) -> tuple[list[tuple[int, OneChain]], int]:
                 old, new = source, model.targets
                 weight = model.weights * seen[at][new] if smooth is None else smooth.weights[at]
             later = None if read.ahead is None else np.append(read.ahead[at], 1.0)
-            chain.tables[int(chains.step[at])] = Table(old, new, letters[new], weight, later)
+            chain.tables[int(chains.step[at])] = JointTransitions(old, new, letters[new], weight, later)
     return [(unit, chain) for (unit, _), chain in made.items()], int(impossible.sum())

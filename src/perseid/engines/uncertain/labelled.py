@@ -17,7 +17,7 @@ from perseid.semantics.hidden import UNKNOWN
 
 
 @dataclass(frozen=True)
-class Steps:
+class LabelledTraces:
     """Concatenated traces; a gap longer than ``patience`` splits a key into two traces."""
 
     codes: IntArray
@@ -27,7 +27,7 @@ class Steps:
     offsets: IntArray
 
 
-def labelled_steps(stream: Stream, every: int | None, rows: EventBatch, truth: str | None) -> Steps:
+def labelled_steps(stream: Stream, every: int | None, rows: EventBatch, truth: str | None) -> LabelledTraces:
     """Convert a stream's rows to steps. A trace ends with its last row: later missing readings are not in the data."""
     model = stream.model
     assert model is not None
@@ -56,7 +56,9 @@ def labelled_steps(stream: Stream, every: int | None, rows: EventBatch, truth: s
         whose = [tuple(v.identity(v.plain(column[chain])) for column in keys) for chain in range(len(starts))]
         steps = chains.step[kept]
         hidden = np.array([known.get((whose[own], int(at)), UNKNOWN) for own, at in zip(owner, steps, strict=True)])
-    return Steps(np.where(said < len(model.readings), said, UNKNOWN), hidden, np.append(0, np.cumsum(ends - starts)))
+    return LabelledTraces(
+        np.where(said < len(model.readings), said, UNKNOWN), hidden, np.append(0, np.cumsum(ends - starts))
+    )
 
 
 def _known(stream: Stream, rows: EventBatch, step: IntArray, truth: str) -> dict[tuple[tuple[object, ...], int], int]:

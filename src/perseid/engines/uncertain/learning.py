@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perseid.engines.uncertain.inference import chain_of, evidence_of
-from perseid.engines.uncertain.passes import LEAST, Chain, Evidence, fill_row, filter_all, step_back
+from perseid.engines.uncertain.passes import LEAST, Likelihoods, TransitionTables, fill_row, filter_all, step_back
 from perseid.errors import BindingError, EventDataError
 from perseid.runtime.jit import jit
 from perseid.semantics.hidden import Bools, Floats, HiddenMarkov
@@ -129,10 +129,10 @@ def learn(
     return Learnt(model, tuple(gains), settled)
 
 
-def _expected(model: HiddenMarkov, evidence: Evidence) -> tuple[float, Expected]:
+def _expected(model: HiddenMarkov, evidence: Likelihoods) -> tuple[float, Expected]:
     steps, keys, many = len(evidence.codes), len(evidence.offsets) - 1, len(model.values)
     chain, likely = chain_of(model), np.empty(keys)
-    said = Evidence(model.emissions, evidence.codes, evidence.offsets)
+    said = Likelihoods(model.emissions, evidence.codes, evidence.offsets)
     marginals, impossible = np.empty((steps, many)), np.zeros(steps, np.bool_)
     filter_all(chain, said, marginals, likely, impossible)
     expected = Expected(np.zeros(many), np.zeros(len(model.weights)), np.zeros(model.emissions.shape))
@@ -141,7 +141,9 @@ def _expected(model: HiddenMarkov, evidence: Evidence) -> tuple[float, Expected]
 
 
 @jit
-def expect_all(chain: Chain, evidence: Evidence, marginals: Floats, impossible: Bools, expected: Expected) -> None:
+def expect_all(
+    chain: TransitionTables, evidence: Likelihoods, marginals: Floats, impossible: Bools, expected: Expected
+) -> None:
     """Backward pass over the filtered marginals that adds up expected counts."""
     ratio, row = np.empty(chain.initial.size), np.empty(chain.weights.size)
     for key in range(evidence.offsets.size - 1):

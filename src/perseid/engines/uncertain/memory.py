@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from perseid.engines.uncertain.chains import Lives, no_lives
-from perseid.engines.uncertain.exact import Weights
+from perseid.engines.uncertain.exact import StateWeights
 from perseid.engines.uncertain.past import Past
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.streams import Known
-from perseid.engines.uncertain.traces import NEVER, Lot
+from perseid.engines.uncertain.traces import NEVER, ChainGroups
 from perseid.engines.uncertain.worlds import Worlds
 from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
 from perseid.runtime.event_batch import EventBatch, take_events
@@ -23,14 +23,14 @@ OFF = NEVER
 
 
 @dataclass(frozen=True)
-class Memory:
+class GroupStates:
     """Groups of one pattern, in any order."""
 
     keys: Sequence[ArrowColumn]
     """The group key columns."""
     last: IntArray
     """By group: the last evaluated step."""
-    weights: Weights
+    weights: StateWeights
     """Hidden values are indices into ``values``; the index after the last means "no event"."""
     values: IntArray
     """For tables: sorted hashes of the values; for models: their numbers."""
@@ -55,7 +55,7 @@ class Memory:
         some[[group for group, worlds in self.worlds.items() if worlds.values]] = True
         return some
 
-    def among(self, values: IntArray) -> Memory:
+    def among(self, values: IntArray) -> GroupStates:
         """Re-index the hidden values to a larger set."""
         places = np.append(np.searchsorted(values, self.values), len(values)).astype(np.int64)
         pairs = self.weights.pairs.copy()
@@ -63,26 +63,26 @@ class Memory:
         return replace(self, weights=replace(self.weights, pairs=pairs), values=values)
 
 
-def no_memory(keys: Sequence[ArrowColumn], values: IntArray) -> Memory:
+def no_memory(keys: Sequence[ArrowColumn], values: IntArray) -> GroupStates:
     """Return an empty state."""
     none, nothing = np.zeros(0, np.int64), np.zeros(0)
-    weights = Weights(np.zeros((0, 2), np.int64), nothing, np.zeros(1, np.int64))
-    return Memory([key.slice(0, 0) for key in keys], none, weights, values, none, nothing, nothing, nothing)
+    weights = StateWeights(np.zeros((0, 2), np.int64), nothing, np.zeros(1, np.int64))
+    return GroupStates([key.slice(0, 0) for key in keys], none, weights, values, none, nothing, nothing, nothing)
 
 
-def chosen_weights(weights: Weights, groups: IntArray) -> Weights:
+def chosen_weights(weights: StateWeights, groups: IntArray) -> StateWeights:
     """Select the weights of some groups, in the given order."""
     lengths = np.diff(weights.offsets)[groups]
     starts = weights.offsets[:-1][groups]
     ends = np.cumsum(lengths)
     rows = np.repeat(starts - (ends - lengths), lengths) + np.arange(int(ends[-1]) if len(ends) else 0)
-    return Weights(weights.pairs[rows], weights.weight[rows], np.append(0, ends).astype(np.int64))
+    return StateWeights(weights.pairs[rows], weights.weight[rows], np.append(0, ends).astype(np.int64))
 
 
-def begun(memory: Memory, places: IntArray, lot: Lot) -> Weights:
+def begun(memory: GroupStates, places: IntArray, lot: ChainGroups) -> StateWeights:
     """Initial weights of the groups of a lot: the stored ones (``places``, -1 for none), or the initial state."""
     old = places[lot.groups]
-    fresh = Weights.fresh(len(old), lot.values)
+    fresh = StateWeights.fresh(len(old), lot.values)
     if not (old >= 0).any():
         return fresh
     lengths = np.where(old >= 0, np.diff(memory.weights.offsets)[np.maximum(old, 0)], 1)
@@ -94,10 +94,10 @@ def begun(memory: Memory, places: IntArray, lot: Lot) -> Weights:
     own = kept.pairs.copy()
     own[own[:, 1] == len(memory.values), 1] = lot.values
     pairs[rows], weight[rows] = own, kept.weight
-    return Weights(pairs, weight, np.append(0, ends).astype(np.int64))
+    return StateWeights(pairs, weight, np.append(0, ends).astype(np.int64))
 
 
-def is_plain(weights: Weights, values: int) -> BoolArray:
+def is_plain(weights: StateWeights, values: int) -> BoolArray:
     """By group: True if its state is the initial one."""
     lengths = np.diff(weights.offsets)
     first = np.minimum(weights.offsets[:-1], max(len(weights.pairs) - 1, 0))
@@ -119,7 +119,7 @@ class Kept:
     waiting: EventBatch
     lives: Mapping[str, Lives]
     """By event type with readings."""
-    memories: Mapping[str, Memory]
+    memories: Mapping[str, GroupStates]
     """By state name of the pattern (``Asked.memory``)."""
     pasts: Mapping[str, Past] = field(default_factory=dict)
     """The same, for patterns that are evaluated over windows."""

@@ -17,32 +17,32 @@ import pyarrow as pa
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.chains import Lives
 from perseid.engines.uncertain.counting import count
-from perseid.engines.uncertain.exact import Moved, Weights, move
+from perseid.engines.uncertain.exact import Moved, StateWeights, move
 from perseid.engines.uncertain.kernel import Steps
-from perseid.engines.uncertain.memory import OFF, Memory, begun, is_plain
-from perseid.engines.uncertain.plan import Asked
-from perseid.engines.uncertain.reading import Reader, Units
-from perseid.engines.uncertain.sampling import Told, drawn_on, fallen, fresh_worlds, told_of
+from perseid.engines.uncertain.memory import OFF, GroupStates, begun, is_plain
+from perseid.engines.uncertain.plan import PlannedQuery
+from perseid.engines.uncertain.reading import SymbolEncoder, Units
+from perseid.engines.uncertain.sampling import SampledRows, drawn_on, fallen, fresh_worlds, told_of
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import Ongoing
-from perseid.engines.uncertain.traces import LATER, NEVER, Lot, Material, lots
+from perseid.engines.uncertain.traces import LATER, NEVER, ChainGroups, Material, lots
 from perseid.engines.uncertain.ways import Ways
 from perseid.engines.uncertain.worlds import Worlds
 from perseid.runtime.arrays import BoolArray, IntArray
 
 
-def carried(automaton: Automaton, lot: Lot, given: Weights, prune: float, *, falls: bool = False) -> Moved:
+def carried(automaton: Automaton, lot: ChainGroups, given: StateWeights, prune: float, *, falls: bool = False) -> Moved:
     """Advance the groups of a lot: probabilities, or, for ``Ways``, numbers of matches, which are not pruned."""
     if isinstance(automaton, Ways):
         return count(automaton, lot.mode, lot.steps, lot.hidden, given, values=lot.values)
     return move(automaton, lot.mode, lot.steps, lot.hidden, given, values=lot.values, prune=prune, falls=falls)
 
 
-class Moving:
+class ForwardPass:
     """The groups of one pattern in one call."""
 
     def __init__(
-        self, one: Asked, streams: Streams, reader: Reader, found: Material, memory: Memory, numbered: bool,
+        self, one: PlannedQuery, streams: Streams, reader: SymbolEncoder, found: Material, memory: GroupStates, numbered: bool,
         done: int | None, lives: Mapping[str, Lives],
     ) -> None:  # fmt: skip
         self.one, self.streams, self.reader, self.found, self.memory = one, streams, reader, found, memory
@@ -67,7 +67,7 @@ class Moving:
         self.worlds = {where[place]: worlds for place, worlds in memory.worlds.items()}
         self.linked = bool(found.entries)
         self.alive = self._alive(lives)
-        self.weights: list[tuple[IntArray, Weights, int, IntArray]] = []
+        self.weights: list[tuple[IntArray, StateWeights, int, IntArray]] = []
         """Per lot: groups, final weights, number of hidden values, and steps at which groups reached the limit."""
         self.impossible = 0
 
@@ -85,7 +85,7 @@ class Moving:
             alive |= np.isin(both.of[0], both.of[1])
         return alive
 
-    def told(self) -> list[Told]:
+    def told(self) -> list[SampledRows]:
         """Results by group and step."""
         told = self._all_drawn() if self.sampled else self._in_turns()
         for one in told:
@@ -95,7 +95,7 @@ class Moving:
             self.last[drawn] = np.maximum(self.last[drawn], self.done)
         return told
 
-    def _all_drawn(self) -> list[Told]:
+    def _all_drawn(self) -> list[SampledRows]:
         return [drawn_on(self.found, self.numbered, self._begun, self.lost)[0]]
 
     def _begun(self, unit: int) -> Worlds:
@@ -103,10 +103,10 @@ class Moving:
             self.worlds[unit] = fresh_worlds(self.reader, self.streams)
         return self.worlds[unit]
 
-    def _in_turns(self) -> list[Told]:
+    def _in_turns(self) -> list[SampledRows]:
         """Alternate exact evaluation with sampling of groups over the state limit until none returns to exact."""
         self.reader.automaton.held.append(self.memory.weights.pairs[:, 0])
-        told: list[Told] = []
+        told: list[SampledRows] = []
         first = np.full(len(self.found.units), NEVER)
         """By group: the step from which on it is exact."""
         first[list(self.worlds)] = LATER
@@ -127,7 +127,7 @@ class Moving:
                 del self.worlds[unit]
             found, here, hidden = self.found.since(first), np.zeros(len(first), bool), np.zeros(len(first), bool)
 
-    def _exact(self, found: Material, here: BoolArray, hidden: BoolArray) -> list[Told]:
+    def _exact(self, found: Material, here: BoolArray, hidden: BoolArray) -> list[SampledRows]:
         memory, automaton = self.memory, self.reader.automaton
         told = []
         for lot in lots(found, self.last.copy(), self.numbered, (here, hidden), memory.values if self.linked else None):
@@ -141,7 +141,7 @@ class Moving:
             self.weights.append((lot.groups, moved.weights, lot.values, moved.fell))
         return told
 
-    def _steps(self, lot: Lot) -> Steps:
+    def _steps(self, lot: ChainGroups) -> Steps:
         """Steps of a lot, with the number of steps without events after each group's last one up to now."""
         some = np.diff(lot.steps.offsets) > 0
         last = self.last
@@ -165,7 +165,7 @@ class Moving:
                 return True
         return self.sampled and worlds.is_plain(after)
 
-    def remembered(self, ongoing: Ongoing) -> Memory:
+    def remembered(self, ongoing: Ongoing) -> GroupStates:
         """State of the groups after the call, without those in the initial state."""
         memory = self.memory
         pairs, weight, lengths, groups = [], [], [], []
@@ -174,7 +174,7 @@ class Moving:
         for own, left, values, fell in self.weights:
             moved = left.pairs.copy()
             moved[left.pairs[:, 1] == values, 1] = size
-            plain = is_plain(Weights(moved, left.weight, left.offsets), size)
+            plain = is_plain(StateWeights(moved, left.weight, left.offsets), size)
             keep = np.flatnonzero((fell < 0) & (~plain | lasting[own]))
             counts = np.diff(left.offsets)
             rows = np.flatnonzero(np.repeat(np.isin(np.arange(len(own)), keep), counts))
@@ -187,10 +187,10 @@ class Moving:
         chosen = np.concatenate([np.zeros(0, np.int64), *groups, np.array(drawn, np.int64)])
         lengths.append(np.zeros(len(drawn), np.int64))
         offsets = np.append(0, np.cumsum(np.concatenate(lengths))).astype(np.int64)
-        whole = Weights(
+        whole = StateWeights(
             np.concatenate([np.zeros((0, 2), np.int64), *pairs]), np.concatenate([np.zeros(0), *weight]), offsets
         )
         keys = [key.take(pa.array(chosen)) for key in self.found.units.keys]
         worlds = {before + i: self.worlds[unit] for i, unit in enumerate(drawn)}
-        return Memory(keys, self.last[chosen], whole, memory.values, ongoing.since[chosen], ongoing.peak[chosen],
+        return GroupStates(keys, self.last[chosen], whole, memory.values, ongoing.since[chosen], ongoing.peak[chosen],
                       ongoing.error[chosen], self.lost[chosen], worlds)  # fmt: skip

@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.sequence.schema import common_type
-from perseid.engines.uncertain.plan import Asked, UncertainPlan
-from perseid.engines.uncertain.telling import Ongoing, Telling, go_on
+from perseid.engines.uncertain.plan import PlannedQuery, UncertainPlan
+from perseid.engines.uncertain.telling import Ongoing, OutputPolicy, go_on
 from perseid.errors import EventDataError
 from perseid.runtime.arrays import MOMENT, ArrowColumn, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from perseid.engines.uncertain.answers import Answers
+    from perseid.engines.uncertain.answers import StepProbabilities
 
 SAMPLED = "sampled"
 """Counter of steps that were sampled although the query class allows exact evaluation, because of too many states."""
 PATTERN, TIME, START, END, CHANCE, ERROR, EXPECTED = "pattern", "time", "start", "end", "p", "error", "expected"
 
 
-def output_schema(asked: Sequence[Asked], types: Mapping[str, pa.DataType], telling: Telling) -> pa.Schema:
+def output_schema(asked: Sequence[PlannedQuery], types: Mapping[str, pa.DataType], telling: OutputPolicy) -> pa.Schema:
     """Schema of output rows; ``types`` maps column names to Arrow types."""
     groups: dict[str, pa.DataType] = {}
     when = [(START, MOMENT), (END, MOMENT)] if telling.how == "spans" else [(TIME, MOMENT)]
@@ -41,7 +41,7 @@ def output_schema(asked: Sequence[Asked], types: Mapping[str, pa.DataType], tell
     return pa.schema([(PATTERN, pa.string()), *groups.items(), *when, *numbers])
 
 
-def numbers_told(telling: Telling) -> tuple[str, ...]:
+def numbers_told(telling: OutputPolicy) -> tuple[str, ...]:
     """Numeric output columns of a group and step; they are the last ones."""
     return (CHANCE, ERROR, EXPECTED) if telling.counts else (CHANCE, ERROR)
 
@@ -55,7 +55,9 @@ def apart_schema(plan: UncertainPlan) -> pa.Schema:
     return pa.schema([*plan.schema, (GROUP, pa.int64()), (BINDING, pa.int64()), (DRAWN, pa.bool_())])
 
 
-def apart_table(asked: Asked, number: int, answers: Answers, every: int | None, schema: pa.Schema) -> pa.Table:
+def apart_table(
+    asked: PlannedQuery, number: int, answers: StepProbabilities, every: int | None, schema: pa.Schema
+) -> pa.Table:
     """Per-binding rows of one pattern."""
     there = answers.probability > 0
     if answers.expected is not None:
@@ -71,7 +73,13 @@ def apart_table(asked: Asked, number: int, answers: Answers, every: int | None, 
 
 
 def told_table(
-    asked: Asked, answers: Answers, plan: UncertainPlan, before: Ongoing, off: int, done: int | None, ended: bool
+    asked: PlannedQuery,
+    answers: StepProbabilities,
+    plan: UncertainPlan,
+    before: Ongoing,
+    off: int,
+    done: int | None,
+    ended: bool,
 ) -> tuple[pa.Table, Ongoing]:
     """Apply the output policy: return the output rows of a pattern, and the alerts and spans that stay open."""
     every, telling = plan.streams.every, plan.telling
@@ -86,7 +94,9 @@ def told_table(
     return _table(asked, answers.keys, group, first, last, found, every, plan.schema), after
 
 
-def _steps_table(asked: Asked, answers: Answers, chosen: IntArray, every: int | None, schema: pa.Schema) -> pa.Table:
+def _steps_table(
+    asked: PlannedQuery, answers: StepProbabilities, chosen: IntArray, every: int | None, schema: pa.Schema
+) -> pa.Table:
     """Output rows of some results."""
     found = {CHANCE: answers.probability[chosen], ERROR: answers.error[chosen]}
     if answers.expected is not None:
@@ -96,7 +106,7 @@ def _steps_table(asked: Asked, answers: Answers, chosen: IntArray, every: int | 
 
 
 def _table(
-    asked: Asked, keys: Sequence[ArrowColumn], group: IntArray, first: IntArray, last: IntArray, found: Mapping[str, FloatArray],
+    asked: PlannedQuery, keys: Sequence[ArrowColumn], group: IntArray, first: IntArray, last: IntArray, found: Mapping[str, FloatArray],
     every: int | None, schema: pa.Schema,
 ) -> pa.Table:  # fmt: skip
     names = [component.name for component in asked.unit[: asked.groups]]

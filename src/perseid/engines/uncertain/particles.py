@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from perseid.engines.uncertain.passes import LEAST, Chain, Evidence, predict
+from perseid.engines.uncertain.passes import LEAST, Likelihoods, TransitionTables, predict
 from perseid.runtime.jit import jit, jit_with_overflow
 from perseid.semantics.hidden import Bools, Floats, Ints
 
@@ -55,7 +55,7 @@ def redraw(mass: Floats, particles: int, first: float, counts: Ints) -> None:
 
 
 @jit
-def move(chain: Chain, seed: np.uint64, count: int, before: Ints, after: Ints) -> None:
+def move(chain: TransitionTables, seed: np.uint64, count: int, before: Ints, after: Ints) -> None:
     """Move every particle by one random transition."""
     after[:] = 0
     for value in range(before.size):
@@ -83,8 +83,8 @@ def weighed(mass: Floats, table: Floats, code: int) -> float:
 
 @jit
 def particles_all(
-    chain: Chain,
-    evidence: Evidence,
+    chain: TransitionTables,
+    evidence: Likelihoods,
     seeds: npt.NDArray[np.uint64],
     particles: int,
     shares: Floats,

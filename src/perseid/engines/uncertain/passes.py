@@ -24,7 +24,7 @@ MOST = 1e100
 """Cap of the weight of an impossible value, which could become infinite."""
 
 
-class Chain(NamedTuple):
+class TransitionTables(NamedTuple):
     """Transitions of the hidden values: by source value, and by target value."""
 
     initial: Floats
@@ -36,7 +36,7 @@ class Chain(NamedTuple):
     inflows: Floats
 
 
-class Evidence(NamedTuple):
+class Likelihoods(NamedTuple):
     """Readings: by step a row of the likelihood table; negative numbers are uninformative. Keys are concatenated."""
 
     table: Floats
@@ -45,7 +45,7 @@ class Evidence(NamedTuple):
 
 
 @jit
-def predict(chain: Chain, before: Floats, after: Floats) -> None:
+def predict(chain: TransitionTables, before: Floats, after: Floats) -> None:
     """Advance a distribution by one step."""
     for value in range(after.size):
         total = 0.0
@@ -77,7 +77,9 @@ def condition(now: Floats, table: Floats, code: int) -> float:
 
 
 @jit
-def filter_all(chain: Chain, evidence: Evidence, marginals: Floats, likelihoods: Floats, impossible: Bools) -> None:
+def filter_all(
+    chain: TransitionTables, evidence: Likelihoods, marginals: Floats, likelihoods: Floats, impossible: Bools
+) -> None:
     """Forward pass: filtered distribution of each step, and log likelihood of each key's readings."""
     for key in range(evidence.offsets.size - 1):
         said = 0.0
@@ -97,7 +99,13 @@ def filter_all(chain: Chain, evidence: Evidence, marginals: Floats, likelihoods:
 
 @jit
 def filter_on(
-    chain: Chain, table: Floats, offsets: Ints, afresh: Bools, begin: Floats, marginals: Floats, impossible: Bools
+    chain: TransitionTables,
+    table: Floats,
+    offsets: Ints,
+    afresh: Bools,
+    begin: Floats,
+    marginals: Floats,
+    impossible: Bools,
 ) -> None:
     """Forward pass with one likelihood row per step; keys that do not start afresh continue from ``begin``."""
     for key in range(offsets.size - 1):
@@ -114,7 +122,7 @@ def filter_on(
 
 
 @jit
-def step_back(chain: Chain, before: Floats, after: Floats, ratio: Floats) -> None:
+def step_back(chain: TransitionTables, before: Floats, after: Floats, ratio: Floats) -> None:
     """Smooth the filtered ``before``, given the smoothed ``after``; ``ratio`` gets the evidence of later readings."""
     predict(chain, before, ratio)
     for value in range(after.size):
@@ -131,7 +139,7 @@ def step_back(chain: Chain, before: Floats, after: Floats, ratio: Floats) -> Non
 
 
 @jit
-def smooth_all(chain: Chain, offsets: Ints, marginals: Floats) -> None:
+def smooth_all(chain: TransitionTables, offsets: Ints, marginals: Floats) -> None:
     """Backward pass, in place: filtered distributions become smoothed ones."""
     ratio = np.empty(chain.initial.size)
     for key in range(offsets.size - 1):
@@ -140,7 +148,7 @@ def smooth_all(chain: Chain, offsets: Ints, marginals: Floats) -> None:
 
 
 @jit
-def fill_row(chain: Chain, before: Floats, ratio: Floats, row: Floats) -> None:
+def fill_row(chain: TransitionTables, before: Floats, ratio: Floats, row: Floats) -> None:
     """Smoothed transition probabilities of one step; those from impossible values are 0."""
     for value in range(before.size):
         total = 0.0
@@ -152,7 +160,7 @@ def fill_row(chain: Chain, before: Floats, ratio: Floats, row: Floats) -> None:
 
 
 @jit
-def tabulate_all(chain: Chain, offsets: Ints, marginals: Floats, tables: Floats) -> None:
+def tabulate_all(chain: TransitionTables, offsets: Ints, marginals: Floats, tables: Floats) -> None:
     """Like :func:`smooth_all`, and also the transitions into each step; rows of first steps are not written."""
     ratio = np.empty(chain.initial.size)
     for key in range(offsets.size - 1):
@@ -162,7 +170,7 @@ def tabulate_all(chain: Chain, offsets: Ints, marginals: Floats, tables: Floats)
 
 
 @jit
-def look_back(chain: Chain, table: Floats, code: int, ahead: Floats, now: Floats, weights: Floats) -> None:
+def look_back(chain: TransitionTables, table: Floats, code: int, ahead: Floats, now: Floats, weights: Floats) -> None:
     """Propagate likelihoods one step back: ``ahead``, multiplied by those of a reading, becomes ``weights``.
 
     Weights are scaled so that the largest one of a possible value is 1; those of impossible values are capped.
@@ -187,7 +195,7 @@ def look_back(chain: Chain, table: Floats, code: int, ahead: Floats, now: Floats
 
 @jit
 def look_ahead_all(
-    chain: Chain, evidence: Evidence, marginals: Floats, impossible: Bools, lag: int, weights: Floats
+    chain: TransitionTables, evidence: Likelihoods, marginals: Floats, impossible: Bools, lag: int, weights: Floats
 ) -> None:
     """Likelihood of the next ``lag`` readings after each step, given its value; ``marginals`` are the filtered ones."""
     ahead = np.empty(chain.initial.size)
@@ -240,7 +248,9 @@ def logarithms(given: Floats, logs: Floats) -> None:
 
 
 @jit
-def likeliest_all(chain: Chain, evidence: Evidence, impossible: Bools, came: Ints, path: Ints, logs: Floats) -> None:
+def likeliest_all(
+    chain: TransitionTables, evidence: Likelihoods, impossible: Bools, came: Ints, path: Ints, logs: Floats
+) -> None:
     """Viterbi algorithm in logarithms; ``came`` has backpointers for each step of the longest key."""
     before, now = np.empty(chain.initial.size), np.empty(chain.initial.size)
     for key in range(evidence.offsets.size - 1):
@@ -268,7 +278,7 @@ def likeliest_all(chain: Chain, evidence: Evidence, impossible: Bools, came: Int
 
 
 @jit
-def arrive(chain: Chain, before: Floats, now: Floats, came: Ints) -> None:
+def arrive(chain: TransitionTables, before: Floats, now: Floats, came: Ints) -> None:
     """One Viterbi step: the best log probability of each value, and its backpointer; of equals, the first source."""
     for value in range(now.size):
         best, whence = -np.inf, 0

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.uncertain.chains import Chains, no_lives
-from perseid.engines.uncertain.intervals import Layout, Starts, of_types
-from perseid.engines.uncertain.plan import Asked
+from perseid.engines.uncertain.intervals import ChainMarginals, PlanLayout, of_types
+from perseid.engines.uncertain.plan import PlannedQuery
 from perseid.engines.uncertain.reading import Units
 from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.engines.uncertain.telling import Ongoing, nothing_ongoing
@@ -50,7 +50,7 @@ class Past:
     rows: EventBatch
     believed: Mapping[str, Believed]
     """By event type with readings."""
-    starts: Mapping[str, Starts]
+    starts: Mapping[str, ChainMarginals]
     """By event type with tables: the distribution after ``begin``."""
     groups: Sequence[ArrowColumn]
     ongoing: Ongoing
@@ -70,7 +70,7 @@ class Past:
         return max(self.begin, *(int(some.max(initial=NEVER)) for some in steps))
 
 
-def no_past(one: Asked, streams: Streams, rows: EventBatch) -> Past:
+def no_past(one: PlannedQuery, streams: Streams, rows: EventBatch) -> Past:
     """Return an empty history."""
     none = take_events(rows, np.zeros(0, np.int64))
     believed = {}
@@ -81,11 +81,11 @@ def no_past(one: Asked, streams: Streams, rows: EventBatch) -> Past:
     return Past(NEVER, none, believed, {}, [], nothing_ongoing(0, NEVER))
 
 
-def _read(one: Asked, streams: Streams) -> list[Stream]:
+def _read(one: PlannedQuery, streams: Streams) -> list[Stream]:
     return [part for part in streams.parts if part.known is Known.READ and one.asks(part.type)]
 
 
-def followed(one: Asked, streams: Streams, past: Past, given: Given) -> Given:
+def followed(one: PlannedQuery, streams: Streams, past: Past, given: Given) -> Given:
     """Append the input of a call to the history."""
     read = _read(one, streams)
     rows = of_types(replace(given, chains={}, beliefs={}), one.named_types - {part.type for part in read}).rows
@@ -122,7 +122,7 @@ def _behind(part: Stream, before: Believed, chains: Chains) -> Chains:
     )
 
 
-def kept_of(one: Asked, streams: Streams, past: Past, given: Given, done: int) -> Past:
+def kept_of(one: PlannedQuery, streams: Streams, past: Past, given: Given, done: int) -> Past:
     """Evict the steps that no later window reaches; ``given`` is the result of :func:`followed`."""
     assert one.window is not None
     begin = done - one.window
@@ -137,9 +137,9 @@ def kept_of(one: Asked, streams: Streams, past: Past, given: Given, done: int) -
     return replace(past, begin=begin, rows=rows, believed=believed, starts=starts)
 
 
-def _starts(one: Asked, streams: Streams, past: Past, given: Given, begin: int) -> dict[str, Starts]:
+def _starts(one: PlannedQuery, streams: Streams, past: Past, given: Given, begin: int) -> dict[str, ChainMarginals]:
     """Distribution of the chains of table streams after a step; chains without input at that step have no event."""
-    layout = Layout(one, streams, past.starts)
+    layout = PlanLayout(one, streams, past.starts)
     out = {}
     for part in streams.parts:
         if part.known is not Known.LINKED or not one.asks(part.type):
@@ -156,5 +156,5 @@ def _starts(one: Asked, streams: Streams, past: Past, given: Given, begin: int) 
                 names = np.append(track.lot.names, 0)[some]
                 found.append((np.full(len(some), track.chain), names, some < track.lot.values, after[some]))
         if found:
-            out[part.type] = Starts(begin, *(np.concatenate(some) for some in zip(*found, strict=True)))
+            out[part.type] = ChainMarginals(begin, *(np.concatenate(some) for some in zip(*found, strict=True)))
     return out

@@ -76,7 +76,7 @@ class Negation:
     """Number of open zones. A negation at the end of a zone is active until the zone's window ends."""
 
 
-class Thread(NamedTuple):
+class NfaThread(NamedTuple):
     """A partial match: rest of the pattern, measured times, and events that conditions refer to."""
 
     rest: Continuation
@@ -101,7 +101,7 @@ class Move:
     """A step that can take the next event; ``thread`` has the rest of the pattern after it."""
 
     step: int
-    thread: Thread
+    thread: NfaThread
 
     @property
     def contiguity(self) -> ast.Contiguity:
@@ -110,10 +110,10 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Accept:
+class AcceptState:
     """The pattern is complete."""
 
-    thread: Thread
+    thread: NfaThread
 
 
 ConfigurationKey: TypeAlias = "tuple[object, ...]"
@@ -123,7 +123,7 @@ ConfigurationKey: TypeAlias = "tuple[object, ...]"
 class Configuration:
     """A waiting thread, and the indices of its moves that are still possible."""
 
-    thread: Thread
+    thread: NfaThread
     waiting: tuple[int, ...]
     key: ConfigurationKey
     """Equal for equivalent configurations."""
@@ -139,7 +139,7 @@ class Configuration:
         return -self.thread.first_time
 
 
-def _key(thread: Thread, waiting: tuple[int, ...]) -> ConfigurationKey:
+def _key(thread: NfaThread, waiting: tuple[int, ...]) -> ConfigurationKey:
     bound, unified = tuple(sorted(thread.bound.items())), tuple(sorted(thread.unified.items()))
     return (
         thread.rest,
@@ -207,9 +207,9 @@ class PatternNFA:
         """Configurations that start with a letter, and the number of threads that complete at once."""
         return self.settle([thread for _, thread in self.start_threads(letter)])
 
-    def start_threads(self, letter: Letter) -> list[tuple[TakenEvent, Thread]]:
+    def start_threads(self, letter: Letter) -> list[tuple[TakenEvent, NfaThread]]:
         """Threads that start with an event of a letter, with the event taken."""
-        moves = [one for one in self.closure(Thread((self.pattern.body, None))) if isinstance(one, Move)]
+        moves = [one for one in self.closure(NfaThread((self.pattern.body, None))) if isinstance(one, Move)]
         out = []
         for place, symbol in enumerate(letter):
             for move in moves:
@@ -229,7 +229,7 @@ class PatternNFA:
 
     def transitions(
         self, configuration: Configuration, letter: Letter, elapsed_us: int
-    ) -> tuple[list[tuple[TakenEvent, Thread]], Configuration | None]:
+    ) -> tuple[list[tuple[TakenEvent, NfaThread]], Configuration | None]:
         """Threads that take an event of the letter, with that event; and the configuration that waits on, or None."""
         thread = shift_times(configuration.thread, elapsed_us) if self.is_timed else configuration.thread
         moves = list(self.closure(thread))
@@ -240,7 +240,7 @@ class PatternNFA:
                 end = self._window_end(move.thread)
                 if end is None or end >= 0:
                     waiting.append((number, move))
-        taken: list[tuple[TakenEvent, Thread]] = []
+        taken: list[tuple[TakenEvent, NfaThread]] = []
         fitting = set()
         for place, symbol in enumerate(letter):
             for number, move in waiting:
@@ -259,13 +259,13 @@ class PatternNFA:
                 still.append(number)
         return taken, self.configuration(thread, tuple(still)) if still else None
 
-    def settle(self, threads: Sequence[Thread]) -> tuple[list[Configuration], int]:
+    def settle(self, threads: Sequence[NfaThread]) -> tuple[list[Configuration], int]:
         """For threads that have just taken an event: the waiting configurations, and the number of accepted threads."""
         configurations, complete = [], 0
         for thread in threads:
             waiting = []
             for number, one in enumerate(self.closure(thread)):
-                if isinstance(one, Accept):
+                if isinstance(one, AcceptState):
                     complete += self._is_accepted(one.thread)
                     continue
                 end = self._window_end(one.thread)
@@ -275,7 +275,7 @@ class PatternNFA:
                 configurations.append(self.configuration(thread, tuple(waiting)))
         return configurations, complete
 
-    def configuration(self, thread: Thread, waiting: tuple[int, ...]) -> Configuration:
+    def configuration(self, thread: NfaThread, waiting: tuple[int, ...]) -> Configuration:
         """Normalize a configuration: drop or cap the times that no longer matter."""
         first_time = thread.first_time if self.measures_start else UNTIMED
         if self.measures_start and not isinstance(self.pattern.within, ast.TimeWindow):
@@ -302,10 +302,10 @@ class PatternNFA:
 
     # next steps of the pattern
 
-    def closure(self, thread: Thread) -> Iterator[Move | Accept]:
+    def closure(self, thread: NfaThread) -> Iterator[Move | AcceptState]:
         """All moves that a thread can reach without an event, in pattern order."""
         if thread.rest is None:
-            yield Accept(thread)
+            yield AcceptState(thread)
             return
         task, rest = thread.rest
         match task:
@@ -334,7 +334,7 @@ class PatternNFA:
             case _:
                 raise AssertionError(f"{type(task).__name__} was not rejected")
 
-    def _iterate(self, thread: Thread, task: Iteration, rest: Continuation) -> Iterator[Move | Accept]:
+    def _iterate(self, thread: NfaThread, task: Iteration, rest: Continuation) -> Iterator[Move | AcceptState]:
         """Another iteration, or the end of the repetition; the preferred one first."""
         loop, count = task.loop, task.count
         idle = count > 0 and task.empty
@@ -354,14 +354,14 @@ class PatternNFA:
 
     # conditions
 
-    def _is_due(self, thread: Thread) -> bool:
+    def _is_due(self, thread: NfaThread) -> bool:
         """Return True if the thread may take an event now, whichever event it is."""
         assert thread.hop is not None
         if thread.clock >= 0 or (thread.barrier is not None and thread.barrier >= 0):
             return False
         return thread.hop.after is None or -thread.clock >= thread.hop.after
 
-    def _window_end(self, thread: Thread) -> int | None:
+    def _window_end(self, thread: NfaThread) -> int | None:
         """Last time at which the thread can take an event; None if unbounded."""
         ends = []
         if isinstance(self.pattern.within, ast.TimeWindow):
@@ -373,7 +373,7 @@ class PatternNFA:
             ends.append(thread.clock + thread.hop.within)
         return min(ends, default=None)
 
-    def _is_accepted(self, thread: Thread) -> bool:
+    def _is_accepted(self, thread: NfaThread) -> bool:
         """Return True if a complete thread is within its window, and held for the required duration."""
         within = self.pattern.within
         window_end = thread.first_time + _window_us(within) if isinstance(within, ast.TimeWindow) else END_OF_TIME
@@ -383,7 +383,7 @@ class PatternNFA:
             return False
         return self.pattern.holds_for is None or end - thread.first_time >= self.pattern.holds_for
 
-    def _violates_negation(self, thread: Thread, letter: Letter) -> bool:
+    def _violates_negation(self, thread: NfaThread, letter: Letter) -> bool:
         """Return True if an event of the letter violates a negation."""
         for negation in thread.negations:
             active = (negation.until is None or negation.until >= 0) and (negation.since is None or negation.since < 0)
@@ -411,7 +411,7 @@ class PatternNFA:
             for condition in conditions
         )
 
-    def _take(self, move: Move, symbol: Symbol, first_time: int) -> Thread | None:
+    def _take(self, move: Move, symbol: Symbol, first_time: int) -> NfaThread | None:
         """The thread after it takes the event, or None if the step's test fails."""
         if not symbol[0] & passes(move.step):
             return None
@@ -421,7 +421,7 @@ class PatternNFA:
         event = _event(0, kept)
         unified = unify(step.unify, event, before.unified) if step.unify else before.unified
         assert unified is not None, "the event fits"
-        thread = Thread(
+        thread = NfaThread(
             rest=_after_event(before.rest),
             first_time=first_time,
             last_step=move.step,
@@ -433,7 +433,7 @@ class PatternNFA:
             return None
         return thread._replace(bound={one: at for one, at in thread.bound.items() if one in self._referenced})
 
-    def _holds(self, condition: Expr, thread: Thread, own: Event) -> bool:
+    def _holds(self, condition: Expr, thread: NfaThread, own: Event) -> bool:
         current = {}
         for step, (time, symbol) in thread.bound.items():
             name = self.pattern.steps[step].name
@@ -453,7 +453,7 @@ def passes(step: int) -> int:
     return 4 << (2 * step)
 
 
-def shift_times(thread: Thread, elapsed_us: int) -> Thread:
+def shift_times(thread: NfaThread, elapsed_us: int) -> NfaThread:
     """Shift all times of a thread into the past."""
     return thread._replace(
         first_time=thread.first_time - elapsed_us,
@@ -532,7 +532,7 @@ def rests_after_events(body: c.Core, rest: Continuation = None) -> Iterator[Cont
             yield from rests_after_events(body.body, (ZoneEnd(body), rest))
 
 
-def _with_negation(thread: Thread, absent: c.Absent) -> Thread:
+def _with_negation(thread: NfaThread, absent: c.Absent) -> NfaThread:
     """Add a negation from the thread's clock on: for a duration, or up to the next event."""
     assert isinstance(absent.body, c.Take)
     until = None if absent.duration is None else thread.clock + absent.duration
@@ -541,7 +541,7 @@ def _with_negation(thread: Thread, absent: c.Absent) -> Thread:
     return thread if until is None else thread._replace(clock=until, barrier=until)
 
 
-def _leave_zone(thread: Thread) -> Thread | None:
+def _leave_zone(thread: NfaThread) -> NfaThread | None:
     """Leave the innermost zone; None if a bound of the zone is violated."""
     zone, first = thread.zones[-1]
     thread = thread._replace(zones=thread.zones[:-1])

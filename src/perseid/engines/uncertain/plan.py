@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from perseid.engines.uncertain.streams import Known, Stream, Streams
-from perseid.engines.uncertain.telling import EVERY, Telling
+from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.errors import UnsupportedError
 from perseid.lang import ast
 from perseid.semantics import core as c
 from perseid.semantics.classes import (
     Classified,
-    Project,
+    IndependentProject,
     QueryClass,
     Reg,
     SafePlan,
@@ -46,7 +46,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlannedQuery:
     """One pattern, with its query class and grouping columns."""
 
     pattern: c.CorePattern
@@ -125,11 +125,11 @@ class Asked:
 class UncertainPlan:
     """Patterns over an uncertain stream."""
 
-    asked: tuple[Asked, ...]
+    asked: tuple[PlannedQuery, ...]
     streams: Streams
     schema: pa.Schema
     """Schema of the output rows."""
-    telling: Telling = EVERY
+    telling: OutputPolicy = EVERY
     shards: int = 1
     max_state: int = 1 << 28
     apart: bool = False
@@ -183,7 +183,7 @@ class UncertainPlan:
                 )
 
 
-def ask(pattern: c.CorePattern, streams: Streams) -> Asked:
+def ask(pattern: c.CorePattern, streams: Streams) -> PlannedQuery:
     """Plan a pattern: classify it, and find its grouping columns."""
     keys = streams.keys
     pattern = local_form(pattern)
@@ -213,7 +213,7 @@ def ask(pattern: c.CorePattern, streams: Streams) -> Asked:
         unit += [Component(name, bound_column(pattern, keys, name)) for name in classified.bound]
     if classified.kind is not QueryClass.UNSAFE:
         pattern = grounded(pattern, classified.bound)
-    return Asked(pattern, classified, tuple(unit), groups, types, window)
+    return PlannedQuery(pattern, classified, tuple(unit), groups, types, window)
 
 
 def _windowed(pattern: c.CorePattern, streams: Streams, classified: Classified) -> tuple[Classified, int | None]:
@@ -249,7 +249,7 @@ def _not_followed(
     pattern: c.CorePattern, streams: Streams, plan: SafePlan, bound: frozenset[str], *, inside: bool
 ) -> str | None:
     """Reason why a safe plan cannot be evaluated over these streams, or None; ``inside`` if more steps follow."""
-    if isinstance(plan, Project):
+    if isinstance(plan, IndependentProject):
         return _not_followed(pattern, streams, plan.plan, bound | {plan.variable}, inside=inside)
     steps = [pattern.steps[number] for number in (plan.steps if isinstance(plan, Reg) else (plan.step,))]
     hidden = [part for part in streams.parts if part.hidden and any(s.kind == ast.EventType(part.type) for s in steps)]

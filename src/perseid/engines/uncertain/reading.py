@@ -15,7 +15,7 @@ from perseid.engines.sequence.partition_sort import comparable
 from perseid.engines.sequence.schema import common_type
 from perseid.engines.uncertain.automaton import FORGET, MOST_LETTERS, Automaton
 from perseid.engines.uncertain.pattern_nfa import THERE, Symbol, chooses, passes
-from perseid.engines.uncertain.plan import Asked, Component
+from perseid.engines.uncertain.plan import Component, PlannedQuery
 from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.symbols import Symbols, Test
 from perseid.engines.uncertain.ways import MOST_WAYS, Ways
@@ -63,7 +63,7 @@ class Columns:
         return Event(type_, 0 if self.time is None else int(self.time[row]), {**attributes, **more}, "")
 
 
-class Reader:
+class SymbolEncoder:
     """Encodes rows as letters of a pattern. A condition is evaluated once for events with equal inputs."""
 
     def __init__(self, automaton: Automaton) -> None:
@@ -143,8 +143,8 @@ def _told_apart(which: IntArray, bits: list[int], truth: BoolArray, bit: int) ->
 
 
 def reader_of(
-    one: Asked, every: int | None, relations: Mapping[str, v.Relation], ways: bool = False, sparse: bool = False
-) -> Reader:
+    one: PlannedQuery, every: int | None, relations: Mapping[str, v.Relation], ways: bool = False, sparse: bool = False
+) -> SymbolEncoder:
     """Return the cached encoder and automaton of a pattern, for use in one call with its own state numbers. With
     ``ways``, the automaton counts partial matches; a ``sparse`` one has no joint letters."""
     named = _Named(tuple(sorted((name, repr(table.rows)) for name, table in relations.items())), relations)
@@ -163,7 +163,7 @@ def reader_of(
 class _Meant:
     """Cache key: a pattern, compared by meaning."""
 
-    one: Asked
+    one: PlannedQuery
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Meant) and self.one.pattern == other.one.pattern
@@ -187,8 +187,8 @@ class _Named:
 
 
 @functools.lru_cache(maxsize=64)
-def _reader(meant: _Meant, every: int, named: _Named, kind: type[Automaton]) -> Reader:
-    return Reader(kind(meant.one.pattern, named.relations, elapsed=every))
+def _reader(meant: _Meant, every: int, named: _Named, kind: type[Automaton]) -> SymbolEncoder:
+    return SymbolEncoder(kind(meant.one.pattern, named.relations, elapsed=every))
 
 
 def hashed(

@@ -11,9 +11,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from perseid.engines.uncertain.answers import Answers
-from perseid.engines.uncertain.intervals import Layout, Starts, grid_of, of_types, points, put_apart, units_of
-from perseid.engines.uncertain.plan import Asked
+from perseid.engines.uncertain.answers import StepProbabilities
+from perseid.engines.uncertain.intervals import (
+    ChainMarginals,
+    PlanLayout,
+    grid_of,
+    of_types,
+    points,
+    put_apart,
+    units_of,
+)
+from perseid.engines.uncertain.plan import PlannedQuery
 from perseid.engines.uncertain.reading import Units
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.traces import NEVER, Given
@@ -24,14 +32,14 @@ from perseid.semantics.classes import Reg, SafePlan, Then
 
 
 def safely(
-    asked: Asked,
+    asked: PlannedQuery,
     streams: Streams,
     given: Given,
     *,
     after: int = NEVER,
-    starts: Mapping[str, Starts] | None = None,
+    starts: Mapping[str, ChainMarginals] | None = None,
     more: Sequence[ArrowColumn] | None = None,
-) -> tuple[Answers, Units]:
+) -> tuple[StepProbabilities, Units]:
     """Results of a Safe query for the steps ``after`` one, and its groups; ``more`` has keys of additional groups.
 
     ``starts`` has the distribution of table chains before the first step of the input.
@@ -44,7 +52,7 @@ def safely(
             hint="Sample it: ps.beliefs(…, method='sample').",
         )
     given = of_types(given, asked.named_types)
-    layout = Layout(asked, streams, starts or {})
+    layout = PlanLayout(asked, streams, starts or {})
     units = units_of(given, asked.unit[: asked.groups], more)
     told: list[tuple[IntArray, IntArray, FloatArray]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
     for group, own in put_apart(given, units):
@@ -59,11 +67,13 @@ def safely(
     group_, step, found = (np.concatenate(parts) for parts in zip(*told, strict=True))
     order = np.lexsort((step, group_))
     nothing = np.zeros(len(order))
-    answers = Answers(units.keys, group_[order], step[order], found[order], nothing, nothing.astype(bool))
+    answers = StepProbabilities(units.keys, group_[order], step[order], found[order], nothing, nothing.astype(bool))
     return answers, units
 
 
-def _windows(layout: Layout, plan: SafePlan, given: Given, grid: IntArray, steps: IntArray, window: int) -> FloatArray:
+def _windows(
+    layout: PlanLayout, plan: SafePlan, given: Given, grid: IntArray, steps: IntArray, window: int
+) -> FloatArray:
     """By step: the probability that the query is true at it, within its window."""
     out = np.zeros(len(steps))
     laid_out = layout.of(plan, given) if len(steps) else None
@@ -75,7 +85,7 @@ def _windows(layout: Layout, plan: SafePlan, given: Given, grid: IntArray, steps
     return out
 
 
-def _last_type(asked: Asked, plan: SafePlan) -> str:
+def _last_type(asked: PlannedQuery, plan: SafePlan) -> str:
     """Type of the event that completes a query."""
     while not isinstance(plan, Then):
         assert not isinstance(plan, Reg), "a Safe query has a step behind its prefix"

@@ -15,17 +15,17 @@ import pyarrow as pa
 
 from perseid.engines.uncertain.exact import Moved
 from perseid.engines.uncertain.inference import smoothed_tables
-from perseid.engines.uncertain.plan import Asked
-from perseid.engines.uncertain.reading import Reader
+from perseid.engines.uncertain.plan import PlannedQuery
+from perseid.engines.uncertain.reading import SymbolEncoder
 from perseid.engines.uncertain.streams import Known, Streams
-from perseid.engines.uncertain.traces import Entries, Lot, Material, Read
-from perseid.engines.uncertain.worlds import Doing, Hidden, Table, Worlds, worlds_for
+from perseid.engines.uncertain.traces import ChainGroups, Material, Read, TransitionRows
+from perseid.engines.uncertain.worlds import Doing, HiddenSamples, Table, Worlds, worlds_for
 from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
 from perseid.runtime.hashing import hash_columns
 from perseid.semantics.hashing import hash_values
 
 
-class Told(NamedTuple):
+class SampledRows(NamedTuple):
     """Results by group and step: probability, mass pruned so far, and True if sampled."""
 
     unit: IntArray
@@ -35,7 +35,7 @@ class Told(NamedTuple):
     drawn: BoolArray
 
 
-def fresh_worlds(reader: Reader, streams: Streams) -> Worlds:
+def fresh_worlds(reader: SymbolEncoder, streams: Streams) -> Worlds:
     """Worlds of a group in the initial state."""
     return Worlds(reader.automaton, worlds_for(streams.sampling), streams.sampling.seed)
 
@@ -47,7 +47,7 @@ def drawn_on(
     lost: FloatArray,
     *,
     returns: bool = False,
-) -> tuple[Told, dict[int, int]]:
+) -> tuple[SampledRows, dict[int, int]]:
     """Advance worlds over the steps after their last one.
 
     ``worlds_of`` returns the worlds of a group, or None if it is evaluated exactly; ``lost`` is the pruned mass by
@@ -72,21 +72,23 @@ def drawn_on(
             steps.append(step)
             share.append(float(done.mean()))
     of = np.array(unit, np.int64)
-    return Told(of, np.array(steps, np.int64), np.array(share), lost[of], np.ones(len(of), bool)), returning
+    return SampledRows(of, np.array(steps, np.int64), np.array(share), lost[of], np.ones(len(of), bool)), returning
 
 
-def told_of(lot: Lot, moved: Moved, lost: FloatArray) -> Told:
+def told_of(lot: ChainGroups, moved: Moved, lost: FloatArray) -> SampledRows:
     """Exact results of a lot, up to the steps at which groups reached the limit; ``lost`` is the mass pruned before."""
     lengths = np.diff(lot.steps.offsets)
     place = np.repeat(np.arange(len(lot.groups)), lengths)
     whole = (np.arange(len(place)) < moved.fell[place]) | (moved.fell[place] < 0)
     place = place[whole]
     unit = lot.groups[place]
-    return Told(unit, lot.step[whole], moved.told[whole], moved.lost[place] + lost[unit], np.zeros(len(unit), bool))
+    return SampledRows(
+        unit, lot.step[whole], moved.told[whole], moved.lost[place] + lost[unit], np.zeros(len(unit), bool)
+    )
 
 
 def fallen(
-    asked: Asked, streams: Streams, reader: Reader, found: Material, lot: Lot, moved: Moved
+    asked: PlannedQuery, streams: Streams, reader: SymbolEncoder, found: Material, lot: ChainGroups, moved: Moved
 ) -> dict[int, Worlds]:
     """By group over the state limit: worlds drawn from its distribution before the step."""
     out: dict[int, Worlds] = {}
@@ -100,11 +102,11 @@ def fallen(
             continue
         chain, stays = _chain_at(asked, streams, found, unit, step)
         if chain is not None:
-            worlds.values[chain] = Hidden(value != lot.values, np.append(lot.names, 0)[value], stays)
+            worlds.values[chain] = HiddenSamples(value != lot.values, np.append(lot.names, 0)[value], stays)
     return out
 
 
-def _chain_at(asked: Asked, streams: Streams, found: Material, unit: int, step: int) -> tuple[int | None, bool]:
+def _chain_at(asked: PlannedQuery, streams: Streams, found: Material, unit: int, step: int) -> tuple[int | None, bool]:
     """The hidden chain of a group, and True if it retains its value at steps without entries.
 
     A table chain that does not retain it has a value only at steps with entries.
@@ -122,7 +124,9 @@ def _chain_at(asked: Asked, streams: Streams, found: Material, unit: int, step: 
     return None, False
 
 
-def _chain_of_key(asked: Asked, streams: Streams, found: Material, entries: Entries, unit: int) -> int | None:
+def _chain_of_key(
+    asked: PlannedQuery, streams: Streams, found: Material, entries: TransitionRows, unit: int
+) -> int | None:
     """Hash of the table chain of a group, computed from the group's key."""
     part = next((one for one in asked.hidden(streams) if one.known is Known.LINKED), None)
     if part is None:

@@ -14,16 +14,16 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.uncertain.answers import Answers, beside, combined, too_many_letters, too_many_ways
+from perseid.engines.uncertain.answers import StepProbabilities, beside, combined, too_many_letters, too_many_ways
 from perseid.engines.uncertain.automaton import TooManyStates
 from perseid.engines.uncertain.chains import Chains, Lives, chains_of, looked_ahead, marginals_of, no_lives
 from perseid.engines.uncertain.exact import count_steps
-from perseid.engines.uncertain.memory import OFF, Kept, Memory, no_memory, nothing
-from perseid.engines.uncertain.moving import Moving
+from perseid.engines.uncertain.memory import OFF, GroupStates, Kept, no_memory, nothing
+from perseid.engines.uncertain.moving import ForwardPass
 from perseid.engines.uncertain.output import SAMPLED, apart_schema, apart_table, told_table
 from perseid.engines.uncertain.past import Past, followed, kept_of, no_past
-from perseid.engines.uncertain.plan import Asked, UncertainPlan
-from perseid.engines.uncertain.reading import Reader, Units, reader_of, taken, unit_columns
+from perseid.engines.uncertain.plan import PlannedQuery, UncertainPlan
+from perseid.engines.uncertain.reading import SymbolEncoder, Units, reader_of, taken, unit_columns
 from perseid.engines.uncertain.safe import safely
 from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.state import read_state, write_state
@@ -69,7 +69,7 @@ def _advance(
         for name, (one, ways) in names.items()
     }
     kept = nothing(plan, rows) if state is None else read_state(plan, rows, state, readers)
-    shard = Shard(plan, kept, rows, watermark, readers)
+    shard = UncertainShard(plan, kept, rows, watermark, readers)
     tables = [shard.answered(one, number) for number, one in enumerate(plan.asked)]
     left = None if watermark.ended else shard.left()
     written = None if left is None else write_state(plan, left, readers)
@@ -95,11 +95,16 @@ def all_kinds(plan: UncertainPlan, rows: EventBatch) -> EventBatch:
     return replace(rows, type_names=[*rows.type_names, *missing]) if missing else rows
 
 
-class Shard:
+class UncertainShard:
     """One call of a shard."""
 
     def __init__(
-        self, plan: UncertainPlan, kept: Kept, rows: EventBatch, watermark: Watermark, readers: Mapping[str, Reader]
+        self,
+        plan: UncertainPlan,
+        kept: Kept,
+        rows: EventBatch,
+        watermark: Watermark,
+        readers: Mapping[str, SymbolEncoder],
     ) -> None:
         self.plan, self.kept, self.clock, self.readers = plan, kept, watermark, readers
         self.schema = apart_schema(plan) if plan.apart else plan.schema
@@ -125,7 +130,7 @@ class Shard:
         seen = np.zeros(len(step), bool) if self.unknown else self._upto(step, self.known)
         self.counts = counts
         self.lives: dict[str, Lives] = {}
-        self.memories: dict[str, Memory] = {}
+        self.memories: dict[str, GroupStates] = {}
         self.pasts: dict[str, Past] = {}
         self.counters: Counter[str] = Counter(events=len(accepted), late=len(self.late), impossible=0, bad=0, sampled=0)
         self.given = self._given(step, counts, seen)
@@ -215,7 +220,7 @@ class Shard:
 
     # patterns
 
-    def answered(self, one: Asked, number: int) -> pa.Table:
+    def answered(self, one: PlannedQuery, number: int) -> pa.Table:
         """Evaluate a pattern and return its output rows; the new state is stored in ``self``."""
         if self.unknown:
             names = [one.memory(ways) for ways in self.plan.telling.carries]
@@ -232,7 +237,7 @@ class Shard:
         self.memories[one.memory(False)] = moving.remembered(ongoing)
         return table
 
-    def _counted(self, one: Asked, answers: Answers) -> Answers:
+    def _counted(self, one: PlannedQuery, answers: StepProbabilities) -> StepProbabilities:
         """Add expected numbers of matches, if the output policy requires them."""
         if not self.plan.telling.counts:
             return answers
@@ -240,7 +245,7 @@ class Shard:
         self.memories[one.memory(True)] = counting.remembered(nothing_ongoing(len(counting.found.units), OFF))
         return beside(answers, counted)
 
-    def _looked_back(self, one: Asked) -> pa.Table:
+    def _looked_back(self, one: PlannedQuery) -> pa.Table:
         """Evaluate a pattern over windows and return its output rows; its history is appended and evicted."""
         name = one.memory(False)
         kept = self.kept.pasts.get(name)
@@ -264,7 +269,7 @@ class Shard:
             self.pasts[name] = replace(left, groups=groups, ongoing=Ongoing._make(some[last] for some in ongoing))
         return table
 
-    def _moved(self, one: Asked, *, ways: bool) -> tuple[Moving, Answers]:
+    def _moved(self, one: PlannedQuery, *, ways: bool) -> tuple[ForwardPass, StepProbabilities]:
         """Advance a pattern over the complete steps: probabilities, or, with ``ways``, expected numbers of matches."""
         reader = self.readers[one.memory(ways)]
         model = next((part.model for part in one.hidden(self.streams) if part.known is Known.READ), None)
@@ -276,7 +281,7 @@ class Shard:
             found = material(one, self.streams, reader, self.given, memory.keys if len(memory) else None)
             if found.entries:
                 memory = memory.among(np.union1d(found.entries[0].values, memory.values))
-            moving = Moving(one, self.streams, reader, found, memory, self.given.numbered, self.done, self.lives)
+            moving = ForwardPass(one, self.streams, reader, found, memory, self.given.numbered, self.done, self.lives)
             told = moving.told()
         except TooManyStates:
             if not ways and one.is_sampled(self.streams) and not isinstance(reader.automaton, SparseAutomaton):
@@ -285,7 +290,9 @@ class Shard:
             raise (too_many_ways if ways else too_many_letters)(one) from None
         return moving, combined(one, self.streams, found.units, told, apart=self.plan.apart, ways=ways)
 
-    def _told(self, one: Asked, number: int, answers: Answers, moving: Moving) -> tuple[pa.Table, Ongoing]:
+    def _told(
+        self, one: PlannedQuery, number: int, answers: StepProbabilities, moving: ForwardPass
+    ) -> tuple[pa.Table, Ongoing]:
         """Return the output rows, and the alerts and spans that stay open."""
         plan, count, memory, places = self.plan, len(moving.found.units), moving.memory, moving.places
         kept = places >= 0

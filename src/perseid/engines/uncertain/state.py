@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.chains import Lives
 from perseid.engines.uncertain.encoding import Encoding
-from perseid.engines.uncertain.exact import Weights
-from perseid.engines.uncertain.intervals import Starts
-from perseid.engines.uncertain.memory import Kept, Memory, nothing
+from perseid.engines.uncertain.exact import StateWeights
+from perseid.engines.uncertain.intervals import ChainMarginals
+from perseid.engines.uncertain.memory import GroupStates, Kept, nothing
 from perseid.engines.uncertain.past import Believed, Past, no_past
-from perseid.engines.uncertain.plan import WAYS, Asked, UncertainPlan
-from perseid.engines.uncertain.reading import Reader
+from perseid.engines.uncertain.plan import WAYS, PlannedQuery, UncertainPlan
+from perseid.engines.uncertain.reading import SymbolEncoder
 from perseid.engines.uncertain.streams import Known, Streams
 from perseid.engines.uncertain.telling import Ongoing
 from perseid.engines.uncertain.traces import steps_of
 from perseid.engines.uncertain.ways import WORLD, Ways
-from perseid.engines.uncertain.worlds import Hidden, Worlds, worlds_for
+from perseid.engines.uncertain.worlds import HiddenSamples, Worlds, worlds_for
 from perseid.errors import StateError
 from perseid.runtime.arrays import FloatArray, IntArray
 from perseid.runtime.contract import StateReport
@@ -188,7 +188,7 @@ def digest_of(streams: Streams) -> str:
     return hashlib.blake2b("\0".join(said).encode(), digest_size=16).hexdigest()
 
 
-def write_state(plan: UncertainPlan, kept: Kept, readers: Mapping[str, Reader]) -> bytes:
+def write_state(plan: UncertainPlan, kept: Kept, readers: Mapping[str, SymbolEncoder]) -> bytes:
     """Encode the state of a shard."""
     facts: dict[str, Any] = {
         "shards": plan.shards,
@@ -249,7 +249,7 @@ def _states(automaton: Automaton, states: IntArray) -> dict[str, object]:
     }
 
 
-def _units(memory: Memory) -> pa.RecordBatch:
+def _units(memory: GroupStates) -> pa.RecordBatch:
     keys = {f"{_KEY}{i}": key for i, key in enumerate(memory.keys)}
     units = {
         **keys, "last": memory.last, "since": memory.since, "peak": memory.peak, "error": memory.error, "lost": memory.lost,
@@ -258,7 +258,7 @@ def _units(memory: Memory) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(units)
 
 
-def _pairs(memory: Memory, states: IntArray) -> pa.RecordBatch:
+def _pairs(memory: GroupStates, states: IntArray) -> pa.RecordBatch:
     value = memory.weights.pairs[:, 1]
     pairs = {
         "state": np.searchsorted(states, memory.weights.pairs[:, 0]).astype(np.int32),
@@ -274,7 +274,7 @@ def _sampling(streams: Streams) -> list[int]:
     return [worlds_for(streams.sampling), streams.sampling.seed]
 
 
-def _worlds(memory: Memory, states: IntArray) -> pa.RecordBatch:
+def _worlds(memory: GroupStates, states: IntArray) -> pa.RecordBatch:
     every = list(memory.worlds.items())
     columns = {
         "unit": [unit for unit, _ in every],
@@ -318,7 +318,7 @@ def open_state(state: bytes, expected: Facts | None = None) -> StateContent:
     return decode(LAYOUT, state, expected)
 
 
-def read_state(plan: UncertainPlan, rows: EventBatch, state: bytes, readers: Mapping[str, Reader]) -> Kept:
+def read_state(plan: UncertainPlan, rows: EventBatch, state: bytes, readers: Mapping[str, SymbolEncoder]) -> Kept:
     """Decode the state of a shard, with the columns and types of the current rows."""
     content = open_state(state, {"shards": plan.shards, "stream": digest_of(plan.streams)})
     facts = content.facts
@@ -331,7 +331,7 @@ def read_state(plan: UncertainPlan, rows: EventBatch, state: bytes, readers: Map
             raise malformed(LAYOUT.engine, _SHAPE)
         lives[type_] = _read_lives(next(tables), part.of, len(part.model.values) if part.keeps_belief else 0)
     asked = {one.memory(ways): one for one in plan.asked for ways in plan.telling.carries}
-    memories: dict[str, Memory] = {}
+    memories: dict[str, GroupStates] = {}
     pasts: dict[str, Past] = {}
     for number, written in enumerate(facts["patterns"]):
         own = [next(tables) for _ in _pattern_tables(number, written)]
@@ -403,7 +403,9 @@ def _read_belief(batch: pa.RecordBatch, values: int) -> FloatArray:
     return belief
 
 
-def _read_past(one: Asked, streams: Streams, written: Facts, tables: list[pa.RecordBatch], rows: EventBatch) -> Past:
+def _read_past(
+    one: PlannedQuery, streams: Streams, written: Facts, tables: list[pa.RecordBatch], rows: EventBatch
+) -> Past:
     said, lasting, *others = tables
     begin, read, linked = written["begin"], written["believed"], written["starts"]
     known = no_past(one, streams, rows)
@@ -431,13 +433,13 @@ def _read_believed(batch: pa.RecordBatch, of: list[str], values: int) -> Believe
     return Believed(_read_keys(batch, of), steps, _read_belief(batch, values))
 
 
-def _read_start(begin: int, batch: pa.RecordBatch) -> Starts:
-    return Starts(begin, *_arrays(batch, "chain", "value", "event", "weight"))
+def _read_start(begin: int, batch: pa.RecordBatch) -> ChainMarginals:
+    return ChainMarginals(begin, *_arrays(batch, "chain", "value", "event", "weight"))
 
 
 def _read_memory(
-    one: Asked, streams: Streams, automaton: Automaton, written: Facts, tables: list[pa.RecordBatch]
-) -> Memory:
+    one: PlannedQuery, streams: Streams, automaton: Automaton, written: Facts, tables: list[pa.RecordBatch]
+) -> GroupStates:
     made = _read_states(automaton, written)
     units, pairs, *drawn = tables
     last, since, peak, error, lost, lengths = _arrays(units, "last", "since", "peak", "error", "lost", "pairs")
@@ -468,8 +470,8 @@ def _read_memory(
     if model is not None and (event & ((value < 0) | (value >= len(values)))).any():
         raise malformed(LAYOUT.engine, _SHAPE)
     own = np.stack([made[state], np.where(event, codes, len(values))], axis=1)
-    weights = Weights(own.astype(np.int64), weight.copy(), offsets)
-    return Memory(keys, last, weights, values.astype(np.int64), since, peak, error, lost, worlds)
+    weights = StateWeights(own.astype(np.int64), weight.copy(), offsets)
+    return GroupStates(keys, last, weights, values.astype(np.int64), since, peak, error, lost, worlds)
 
 
 def _read_states(automaton: Automaton, written: Facts) -> IntArray:
@@ -502,7 +504,7 @@ def _read_worlds(
             raise malformed(LAYOUT.engine, _SHAPE)
         some, held = (np.array(one).reshape(len(chains), count) for one in (there, value))
         stays = streams.every is None
-        values = {chain: Hidden(some[i], held[i], stays) for i, chain in enumerate(chains)}
+        values = {chain: HiddenSamples(some[i], held[i], stays) for i, chain in enumerate(chains)}
         out[unit] = Worlds(automaton, count, seed, reached, made[np.array(states)], values)
     return out
 

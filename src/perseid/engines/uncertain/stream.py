@@ -15,7 +15,7 @@ from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.results import Answers
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, LIKELIHOOD, READING, Known, Sampling, Stream, Streams
 from perseid.engines.uncertain.symbols import asked_columns
-from perseid.engines.uncertain.telling import EVERY, Telling
+from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.errors import EventDataError, UnsupportedError, missing_column
 from perseid.lang import ast
 from perseid.runtime.declaration import StreamDeclaration
@@ -117,7 +117,9 @@ class Beliefs(StreamDeclaration[Answers]):
         """Data of all tables."""
         return [table.data for table in self.tables()]
 
-    def bind(self, patterns: Sequence[CorePattern], schemas: Sequence[TableSchema], telling: Telling = EVERY) -> Query:
+    def bind(
+        self, patterns: Sequence[CorePattern], schemas: Sequence[TableSchema], telling: OutputPolicy = EVERY
+    ) -> Query:
         """Bind patterns to tables with these schemas; return the query."""
         return bind_patterns(self, patterns, schemas, telling)
 
@@ -133,7 +135,7 @@ def role_of(ours: str) -> str:
 
 
 def bind_patterns(
-    stream: Beliefs, patterns: Sequence[CorePattern], schemas: Sequence[TableSchema], telling: Telling
+    stream: Beliefs, patterns: Sequence[CorePattern], schemas: Sequence[TableSchema], telling: OutputPolicy
 ) -> Query:
     """Bind patterns to tables with these schemas, in the order of :meth:`Beliefs.tables`; return the query.
 

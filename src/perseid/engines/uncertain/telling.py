@@ -13,7 +13,7 @@ How = Literal["steps", "alerts", "spans", "expected"]
 
 
 @dataclass(frozen=True)
-class Telling:
+class OutputPolicy:
     """Output policy.
 
     ``steps``: a row for each step with a probability above ``rise``. ``alerts``: a row when the probability rises to
@@ -42,7 +42,7 @@ class Telling:
         return self.how in ("alerts", "spans")
 
 
-EVERY = Telling()
+EVERY = OutputPolicy()
 
 
 class Ongoing(NamedTuple):
@@ -84,7 +84,7 @@ class Answered(Protocol):
 
 
 def go_on(
-    telling: Telling, before: Ongoing, answers: Answered, numbered: bool, done: int | None, ended: bool, off: int
+    telling: OutputPolicy, before: Ongoing, answers: Answered, numbered: bool, done: int | None, ended: bool, off: int
 ) -> tuple[list[Ended], Ongoing]:
     """Advance alerts and spans; return those to emit now, and those that stay open.
 

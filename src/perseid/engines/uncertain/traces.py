@@ -18,8 +18,8 @@ from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.chains import Chains, chains_of, looked_ahead, marginals_of, no_lives, owners_of
 from perseid.engines.uncertain.inference import smoothed_tables
 from perseid.engines.uncertain.ordering import begins, by_step, ordered, ranks
-from perseid.engines.uncertain.plan import Asked
-from perseid.engines.uncertain.reading import Reader, Units, hashed, taken, unit_columns
+from perseid.engines.uncertain.plan import PlannedQuery
+from perseid.engines.uncertain.reading import SymbolEncoder, Units, hashed, taken, unit_columns
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, Known, Stream, Streams
 from perseid.errors import EventDataError
 from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
@@ -58,7 +58,7 @@ class Others:
 
 
 @dataclass(frozen=True)
-class Entries:
+class TransitionRows:
     """Rows of transition tables: value before, value after, and probability."""
 
     unit: IntArray
@@ -76,12 +76,12 @@ class Entries:
     key_types: tuple[pa.DataType | None, ...]
     """Types of the key columns of a chain, which its hash depends on."""
 
-    def chosen(self, rows: IntArray) -> Entries:
+    def chosen(self, rows: IntArray) -> TransitionRows:
         """Select rows."""
         by_row = ("unit", "step", "chain", "old", "new", "letter", "weight")
         return replace(self, **{name: getattr(self, name)[rows] for name in by_row})
 
-    def among(self, more: IntArray) -> Entries:
+    def among(self, more: IntArray) -> TransitionRows:
         """Re-index the values to a larger set."""
         values = np.union1d(self.values, more)
         places = np.append(np.searchsorted(values, self.values), len(values))
@@ -127,7 +127,7 @@ class Material:
 
     units: Units
     others: Others
-    entries: tuple[Entries, ...]
+    entries: tuple[TransitionRows, ...]
     """One for each event type with tables."""
     read: tuple[Read, ...]
 
@@ -183,7 +183,11 @@ def unsound(streams: Streams, rows: EventBatch, step: IntArray) -> IntArray:
 
 
 def material(
-    asked: Asked, streams: Streams, reader: Reader, given: Given, kept: Sequence[ArrowColumn] | None = None
+    asked: PlannedQuery,
+    streams: Streams,
+    reader: SymbolEncoder,
+    given: Given,
+    kept: Sequence[ArrowColumn] | None = None,
 ) -> Material:
     """Build the input of one pattern; ``kept`` are the keys of groups with stored state."""
     rows, step = given.rows, given.step
@@ -201,7 +205,7 @@ def material(
     units = Units(sources, sizes)
     unit = units.of[0]
     others: list[Others] = []
-    entries: list[Entries] = []
+    entries: list[TransitionRows] = []
     read: list[Read] = []
     for (part, chains), own in zip(read_of, units.of[1:-1], strict=True):
         assert part is not None
@@ -265,7 +269,7 @@ def _values_of(
 
 
 def _independent(
-    part: Stream, reader: Reader, rows: EventBatch, chosen: IntArray, unit: IntArray, step: IntArray
+    part: Stream, reader: SymbolEncoder, rows: EventBatch, chosen: IntArray, unit: IntArray, step: IntArray
 ) -> Others:
     letter = reader.letters(rows, part.type, chosen)
     seen = np.flatnonzero(letter)  # rows with letter 0 are ignored by the pattern
@@ -293,8 +297,14 @@ def _believed(chains: Chains, unit: IntArray, letters: IntArray, shares: FloatAr
 
 
 def _entries(
-    part: Stream, reader: Reader, rows: EventBatch, chosen: IntArray, unit: IntArray, step: IntArray, numbered: bool
-) -> Entries:
+    part: Stream,
+    reader: SymbolEncoder,
+    rows: EventBatch,
+    chosen: IntArray,
+    unit: IntArray,
+    step: IntArray,
+    numbered: bool,
+) -> TransitionRows:
     """Entries of transition tables.
 
     If steps are not ``numbered``, the time of a row without a value is a step as well: its entry has weight 0.
@@ -310,7 +320,9 @@ def _entries(
     chain, owners = owners_of(part, rows, chosen)
     share = np.where(is_event, np.asarray(rows.columns[CHANCE])[chosen], 0.0)
     types = tuple(getattr(rows.columns[name], "type", None) for name in part.of)
-    return Entries(unit[chosen], step[chosen], owners[chain], before, codes, letter, share, values, not numbered, types)
+    return TransitionRows(
+        unit[chosen], step[chosen], owners[chain], before, codes, letter, share, values, not numbered, types
+    )
 
 
 def _joined(parts: list[Others]) -> Others:
@@ -332,7 +344,7 @@ def _joined(parts: list[Others]) -> Others:
 
 
 @dataclass(frozen=True)
-class Lot:
+class ChainGroups:
     """Groups with the same kind of hidden chain, in the kernel's layout."""
 
     mode: int
@@ -355,7 +367,7 @@ class Lot:
 
 
 @dataclass(frozen=True)
-class Layout:
+class InputLayout:
     """Steps of some groups, sorted."""
 
     unit: IntArray
@@ -368,9 +380,9 @@ class Layout:
 
 
 def laid_out(
-    units: IntArray, last: IntArray, numbered: bool, others: Others, entries: Entries | None = None,
+    units: IntArray, last: IntArray, numbered: bool, others: Others, entries: TransitionRows | None = None,
     places: tuple[IntArray, IntArray] | None = None,
-) -> Layout:  # fmt: skip
+) -> InputLayout:  # fmt: skip
     """Lay out the steps of some groups: those of rows and entries, and additional (group, step) pairs in ``places``.
 
     ``last`` is, by group, the step before its first one; if steps are not ``numbered``, there are no gaps between them.
@@ -418,7 +430,7 @@ def laid_out(
         rest=np.zeros(len(units), np.int64),
         ends=np.zeros(len(units), bool),
     )
-    return Layout(unit, step, which, by_entry, steps)
+    return InputLayout(unit, step, which, by_entry, steps)
 
 
 NEVER, LATER = -(1 << 62), 1 << 62
@@ -431,7 +443,7 @@ def lots(
     numbered: bool,
     kept: tuple[BoolArray, BoolArray] | None = None,
     values: IntArray | None = None,
-) -> list[Lot]:
+) -> list[ChainGroups]:
     """Split the groups of a call into lots, each group having one hidden chain at most; ``last`` is each group's
     previous step. ``kept`` has two masks by group: has stored state, and has a stored hidden value; ``values`` are
     their hashes."""
@@ -449,7 +461,7 @@ def lots(
         out.append(_read(found, read, np.flatnonzero(hidden), last, numbered))
     units = np.flatnonzero(here & ~hidden)
     layout = laid_out(units, last[units], numbered, found.others)
-    out.append(Lot(k.ALONE, units, layout.step, layout.steps, no_hidden(len(layout.step)), 0))
+    out.append(ChainGroups(k.ALONE, units, layout.step, layout.steps, no_hidden(len(layout.step)), 0))
     return out
 
 
@@ -460,7 +472,7 @@ def no_hidden(steps: int) -> k.Hidden:
                     np.zeros(steps, np.int64), np.zeros((0, 0)))  # fmt: skip
 
 
-def _tables(found: Material, entries: Entries, units: IntArray, last: IntArray, numbered: bool) -> Lot:
+def _tables(found: Material, entries: TransitionRows, units: IntArray, last: IntArray, numbered: bool) -> ChainGroups:
     layout = laid_out(units, last[units], numbered, found.others, entries)
     order = layout.entries
     hidden = no_hidden(len(layout.step))._replace(
@@ -471,10 +483,10 @@ def _tables(found: Material, entries: Entries, units: IntArray, last: IntArray, 
     )
     if entries.stays:
         layout.steps.still[:] = layout.steps.entries == layout.steps.entries_end
-    return Lot(k.TABLES, units, layout.step, layout.steps, hidden, len(entries.values), entries.values)
+    return ChainGroups(k.TABLES, units, layout.step, layout.steps, hidden, len(entries.values), entries.values)
 
 
-def _read(found: Material, read: Read, units: IntArray, last: IntArray, numbered: bool) -> Lot:
+def _read(found: Material, read: Read, units: IntArray, last: IntArray, numbered: bool) -> ChainGroups:
     """Lot of chains with readings: transitions of the model, and the initial distribution as those from "no event"."""
     chains, model, way = read.chains, read.stream.model, read.stream.inference
     assert model is not None
@@ -510,12 +522,14 @@ def _read(found: Material, read: Read, units: IntArray, last: IntArray, numbered
         own = np.maximum.accumulate(np.where(steps.still, -1, np.arange(count)))
         stays = np.flatnonzero(steps.still & (own >= 0) & (layout.unit[own] == layout.unit))
         ahead[stays] = ahead[own[stays]]
-        return Lot(k.MODEL, units, layout.step, steps, hidden._replace(ahead=ahead), values)
+        return ChainGroups(k.MODEL, units, layout.step, steps, hidden._replace(ahead=ahead), values)
     if way.name == "smooth":
         tables = smoothed_tables(model, chains.likelihood[chains.reading], chains.offsets)
         weight = np.zeros((count, len(hidden.old)))
         weight[at, : len(source)] = tables.weights
         weight[at[begins], len(source) :] = tables.marginals[begins]
         wrong = int(tables.impossible.sum())
-        return Lot(k.SMOOTHED, units, layout.step, steps, hidden._replace(weight=weight), values, impossible=wrong)
-    return Lot(k.MODEL, units, layout.step, steps, hidden, values)
+        return ChainGroups(
+            k.SMOOTHED, units, layout.step, steps, hidden._replace(weight=weight), values, impossible=wrong
+        )
+    return ChainGroups(k.MODEL, units, layout.step, steps, hidden, values)

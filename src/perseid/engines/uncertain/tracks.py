@@ -15,9 +15,9 @@ import numpy as np
 
 from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.automaton import Automaton
-from perseid.engines.uncertain.exact import Weights, move
-from perseid.engines.uncertain.reading import Reader
-from perseid.engines.uncertain.traces import Lot
+from perseid.engines.uncertain.exact import StateWeights, move
+from perseid.engines.uncertain.reading import SymbolEncoder
+from perseid.engines.uncertain.traces import ChainGroups
 from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
 from perseid.runtime.jit import jit
 
@@ -30,8 +30,8 @@ _BY_STEP = ("idle", "afresh", "still", "others", "others_end", "entries", "entri
 class Track:
     """One group of a lot."""
 
-    reader: Reader
-    lot: Lot
+    reader: SymbolEncoder
+    lot: ChainGroups
     start: FloatArray | None = None
     """By hidden value, "no event" last: its probability before the first step, if there were earlier steps."""
     chain: int = 0
@@ -110,17 +110,19 @@ class Track:
             out.append(whole)
         return out[0], out[1]
 
-    def _weights(self, first: int, many: int) -> Weights:
+    def _weights(self, first: int, many: int) -> StateWeights:
         """Initial weights of that many groups, which start at a step."""
         if not self.lot.values:
-            return Weights.fresh(many, 0)
+            return StateWeights.fresh(many, 0)
         before = self._before(first)
         some = np.flatnonzero(before)
         pairs = np.stack([np.zeros(len(some), np.int64), some], axis=1)
-        return Weights(np.tile(pairs, (many, 1)), np.tile(before[some], many), np.arange(many + 1) * len(some))
+        return StateWeights(np.tile(pairs, (many, 1)), np.tile(before[some], many), np.arange(many + 1) * len(some))
 
 
-def track_of(reader: Reader, lot: Lot, group: int, start: FloatArray | None = None, chain: int = 0) -> Track:
+def track_of(
+    reader: SymbolEncoder, lot: ChainGroups, group: int, start: FloatArray | None = None, chain: int = 0
+) -> Track:
     """Extract one group of a lot."""
     low, high = int(lot.steps.offsets[group]), int(lot.steps.offsets[group + 1])
     steps = lot.steps._replace(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from perseid.engines.uncertain import automaton
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
-from perseid.engines.uncertain.pattern_nfa import Letter, TakenEvent, Thread
+from perseid.engines.uncertain.pattern_nfa import Letter, NfaThread, TakenEvent
 from perseid.semantics import core as c
 from perseid.semantics.values import Relation
 
@@ -59,7 +59,7 @@ class Ways(Automaton):
 
     def resolve(self, state: int, letter: int) -> None:
         """Compute the branching of a state on a letter and store it in the tables."""
-        taken: dict[TakenEvent, list[Thread]] = {}
+        taken: dict[TakenEvent, list[NfaThread]] = {}
         after: list[int] = []
         if state == WORLD:
             after.append(WORLD)

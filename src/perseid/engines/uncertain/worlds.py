@@ -45,7 +45,7 @@ def _word(number: int) -> np.uint64:
 
 
 @dataclass
-class Hidden:
+class HiddenSamples:
     """The value of a hidden chain in each world."""
 
     there: BoolArray
@@ -66,7 +66,7 @@ class Worlds:
     last: int = NEVER
     """The last step of the worlds."""
     state: Any = None
-    values: dict[int, Hidden] = field(default_factory=dict)
+    values: dict[int, HiddenSamples] = field(default_factory=dict)
     """By chain with a value in at least one world."""
 
     def __post_init__(self) -> None:
@@ -169,7 +169,7 @@ class Worlds:
             value[here[some]] = names[new[place[some]]]
             own[here[some]] = letter[place[some]]
         if there.any():
-            self.values[chain] = Hidden(there, value, stays)
+            self.values[chain] = HiddenSamples(there, value, stays)
         else:
             self.values.pop(chain, None)
         self._said.add(chain)

@@ -12,7 +12,7 @@ from perseid.api.patterns import PatternSet
 from perseid.api.streams import beliefs
 from perseid.engines.uncertain.results import Answers
 from perseid.engines.uncertain.stream import Beliefs
-from perseid.engines.uncertain.telling import Telling
+from perseid.engines.uncertain.telling import OutputPolicy
 from perseid.jobs.stream_kinds.additional_events import StreamWithAdditionalEvents
 from perseid.jobs.stream_kinds.contract import (
     JobQueryOptions,
@@ -101,7 +101,7 @@ class OutputSettings(Settings):
             raise ValueError("say one of above, alerts, spans and expected")
         return self
 
-    def create(self) -> Telling:
+    def create(self) -> OutputPolicy:
         """Create the output policy."""
         if self.above is not None:
             return belief_api.above(self.above)
@@ -182,7 +182,7 @@ class BeliefStream(StreamWithAdditionalEvents):
         others = [one.declare_at(prefix, opened) for prefix, one in self.additional_streams()]
         return declared.beside(*others) if others else declared
 
-    def output_policy(self) -> Telling | None:
+    def output_policy(self) -> OutputPolicy | None:
         """The output policy; None for the default."""
         return None if self.tell is None else self.tell.create()
 

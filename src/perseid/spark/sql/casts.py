@@ -49,7 +49,7 @@ def target_type(written: str) -> t.Type:
 
 
 def cast(names: Names, value: Sql, target: t.Type) -> Sql:
-    if isinstance(target, t.Array | t.Map | t.Struct | t.Variant | t.Binary):
+    if isinstance(target, t.Array | t.Map | t.Struct | t.Variant | t.BinaryType):
         raise CannotSayError
     if isinstance(value.type, t.Null):
         return null(target)

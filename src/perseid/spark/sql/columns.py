@@ -31,7 +31,7 @@ def spark_type(data_type: st.DataType) -> t.Type:
         case st.DayTimeIntervalType():
             return t.Duration()
         case st.BinaryType():
-            return t.Binary()
+            return t.BinaryType()
         case st.ArrayType():
             return t.Array(spark_type(data_type.elementType))
         case st.MapType():

@@ -43,7 +43,7 @@ def _alike(left: Sql, right: Sql) -> tuple[str, str] | None:
             if left.raw != right.raw or not is_comparable_as_is(left.raw):
                 raise CannotSayError
             return left.text, right.text
-        case a, b if a == b and isinstance(a, t.String | t.Boolean | t.Binary | t.Duration):
+        case a, b if a == b and isinstance(a, t.String | t.Boolean | t.BinaryType | t.Duration):
             return left.text, right.text
     return None
 
