@@ -18,7 +18,7 @@ import numpy
 from perseid.runtime import jit, event_order
 print(event_order.__file__, jit.cache_folder())
 print(event_order._ascends(numpy.array([1, 2, 3])), event_order._ascends(numpy.array([2, 1])))
-stats = event_order._ascends.stats
+stats = event_order._ascends.compiled().stats
 print(stats.cache_path, sum(stats.cache_hits.values()), "found", sum(stats.cache_misses.values()), "made")
 """
 

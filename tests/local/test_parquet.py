@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import tempfile
 from collections.abc import Collection
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from perseid.errors import EventDataError
-from perseid.runtime import event_order, key_encoding
+from perseid.runtime import jit
 from perseid.semantics import values as v
 from perseid.tables import parquet
 from perseid.tables.parquet import Paths, partitioned
@@ -76,14 +77,13 @@ def test_what_fits_comes_whole(tmp_path: Path, scratch: Path) -> None:
 def test_each_key_is_in_one_piece(
     keys: list[str], compiled: bool, tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (key_encoding, event_order):
-        monkeypatch.setattr(module, "COMPILED", compiled and module.COMPILED)
     monkeypatch.setattr(parquet, "_BATCH", 64)
     table = events(3_000)
     folder = write(table, tmp_path / "in")
     seen: dict[object, int] = {}
     rows: list[int] = []
-    pieces = list(partitioned([folder], keys, ["row"], 20_000))
+    with nullcontext() if compiled else jit.plain_kernels():
+        pieces = list(partitioned([folder], keys, ["row"], 20_000))
     assert len(pieces) > 1
     for number, piece in enumerate(pieces):
         there = piece.column("row").to_pylist()
