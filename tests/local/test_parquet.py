@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from perseid.errors import EventDataError
-from perseid.runtime import jit
+from perseid.runtime import jit, key_encoding
 from perseid.semantics import values as v
 from perseid.tables import parquet
 from perseid.tables.parquet import Paths, partitioned
