@@ -129,6 +129,28 @@ def test_a_stale_lock_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert lock.read_text() == "4711"
 
 
+def test_first_rows_of_a_process_run_without_numba() -> None:
+    """Also where kernels are compiled already: loading them takes longer than these matches."""
+    code = f"""
+import sys
+import perseid as ps
+pattern = ps.pattern({PATTERN!r})
+rows = {events(900)!r}
+first = [match.match_id for match in pattern.match(rows)]
+assert "numba" not in sys.modules
+pattern.match(rows)
+assert "numba" not in sys.modules
+assert [match.match_id for match in pattern.match(rows)] == first
+print("numba" in sys.modules, len(first))
+"""
+    marker = cold_start.marker_of("sequence")
+    assert marker is not None
+    if not marker.exists():
+        pytest.skip("kernels are not compiled ahead here")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240)
+    assert done.stdout.startswith("True ")
+
+
 def test_unwritable_cache_compiles_in_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cold_start, "marker_of", lambda engine: None)
     monkeypatch.setattr(jit, "_COMPILED_MODULES", set())

@@ -1,8 +1,9 @@
-"""Match small local inputs in plain Python while the kernels are compiled for the first time, in another process.
+"""Match the first small local inputs of a process in plain Python, without loading or compiling kernels.
 
-Kernels of one engine take a minute or more to compile. They are compiled once for a machine, a version of the source and
-a version of Numba; a marker file in the cache folder says that it is done. Until then, small inputs run on the same
-source as plain Python. A search that turns out to be long continues compiled.
+Kernels of one engine take a minute or more to compile, and seconds to load. They are compiled once for a machine, a
+version of the source and a version of Numba, by another process; a marker file in the cache folder says that it is done.
+Small inputs run on the same source as plain Python: until the kernels are compiled, and for the first rows of every
+process. A search that turns out to be long continues compiled.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sized
 from contextlib import contextmanager
 from functools import cache
@@ -21,7 +23,9 @@ from threading import Lock
 from perseid.runtime import jit
 
 PLAIN_ROWS = 1_000
-"""Rows up to which plain Python takes less time than a first compilation."""
+"""Rows of one input up to which plain Python takes less time than a first compilation."""
+PLAIN_ROWS_OF_PROCESS = 2_000
+"""Rows of all inputs of a process up to which plain Python takes less time than loading compiled kernels."""
 STALE_LOCK_S = 900
 """Age of a lock file at which the process that wrote it is taken for dead."""
 POLL_INTERVAL_S = 0.1
@@ -31,22 +35,28 @@ ENTRY_MODULES = {"sequence": "perseid.engines.sequence.run"}
 
 _LOCK = Lock()
 _BUILDS: dict[str, subprocess.Popen[bytes]] = {}
+_ROWS = Counter[str]()
+"""By engine, rows that this process has matched in plain Python."""
 
 
 @contextmanager
 def small_input(engine: str, data: object) -> Iterator[None]:
-    """Run kernels as plain Python inside this context if they are not compiled yet and the input is small.
+    """Run kernels as plain Python inside this context if none is loaded in this process and the input is small.
 
     Larger input waits for the compilation.
     """
     in_use = not jit.COMPILED or jit.is_any_compiled(f"perseid.engines.{engine}.")
     marker = None if in_use else marker_of(engine)
-    if marker is None or marker.exists():
+    if marker is None:
         yield
         return
-    _start(engine, marker)
     rows = _count_rows(data)
-    if rows is not None and rows <= PLAIN_ROWS:
+    is_built = marker.exists()
+    if not is_built:
+        _start(engine, marker)
+    most = PLAIN_ROWS if not is_built else min(PLAIN_ROWS, PLAIN_ROWS_OF_PROCESS - _ROWS[engine])
+    if rows is not None and rows <= most:
+        _ROWS[engine] += rows
         with jit.plain_kernels():
             yield
     else:

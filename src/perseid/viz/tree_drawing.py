@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from perseid.engines.trees.siblings import OVER, PASS
-from perseid.engines.trees.siblings import SiblingEdge as SiblingEdge
+from perseid.engines.trees.siblings import OVER, PASS, SiblingEdge
 from perseid.engines.trees.transducer import (
     MOST_SHOWN,
     SiblingState,
