@@ -29,7 +29,7 @@ from perseid.engines.uncertain.local_rows import read_rows
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.reading import SymbolEncoder
 from perseid.engines.uncertain.stream import Beliefs, columns_of, streams_for
-from perseid.engines.uncertain.traces import NEVER, gather, lots, material
+from perseid.engines.uncertain.traces import NEVER, gather, material, split_groups
 from perseid.lang.parser import parse_file
 from perseid.semantics import values as v
 from perseid.semantics.check import check
@@ -88,7 +88,9 @@ class Prepared:
         asked, streams = self.plan.asked[0], self.plan.streams
         given, _ = gather(streams, self.rows)
         found = material(asked, streams, self.reader, given)
-        ready = [lot for lot in lots(found, np.full(len(found.units), NEVER), given.numbered) if len(lot.groups)]
+        ready = [
+            lot for lot in split_groups(found, np.full(len(found.units), NEVER), given.numbered) if len(lot.groups)
+        ]
 
         def run() -> None:
             for lot in ready:

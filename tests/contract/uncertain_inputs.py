@@ -16,7 +16,7 @@ from perseid.engines.uncertain.streams import CHANCE, GIVEN, READING, Inference,
 from perseid.engines.uncertain.telling import OutputPolicy
 from perseid.errors import UnsupportedError
 from perseid.lang.parser import parse_pattern
-from perseid.reference.worlds import Answer, answers
+from perseid.reference.worlds import GroupResult, group_results
 from perseid.runtime.arrays import BoolArray, IntArray
 from perseid.semantics import values as v
 from perseid.semantics.classes import window_of
@@ -45,7 +45,7 @@ def _micros(moment: dt.datetime) -> int:
 
 
 def _check(case: Uncertain, asked: PlannedQuery, telling: OutputPolicy, tables: Sequence[pa.Table]) -> int:
-    expected = answers(case.pattern, case.chains, case.certain)
+    expected = group_results(case.pattern, case.chains, case.certain)
     rows = [row for table in tables for row in table.to_pylist()]
     names = [component.name for component in asked.unit[: asked.groups]]
     if telling.how == "spans":
@@ -53,7 +53,7 @@ def _check(case: Uncertain, asked: PlannedQuery, telling: OutputPolicy, tables: 
     found = {(tuple(row[name] for name in names), _micros(row["time"])): row for row in rows}
     assert len(found) == len(rows), "two rows of one group and step"
     for key in {*found, *expected}:
-        row, right = found.get(key), expected.get(key, Answer())
+        row, right = found.get(key), expected.get(key, GroupResult())
         chance, error = (0.0, 0.0) if row is None else (row["p"], row["error"])
         assert row is None or key in expected, f"{key} is in no world"
         if row is not None or not asked.is_sampled(case.streams):
@@ -65,7 +65,7 @@ def _check(case: Uncertain, asked: PlannedQuery, telling: OutputPolicy, tables: 
     return len(expected)
 
 
-def _check_spans(expected: Mapping[Key, Answer], rows: Sequence[Row], names: Sequence[str]) -> int:
+def _check_spans(expected: Mapping[Key, GroupResult], rows: Sequence[Row], names: Sequence[str]) -> int:
     """Longest runs of steps above ``RISE``, by their probabilities in the oracle."""
     spans = {(tuple(row[name] for name in names), _micros(row["start"]), _micros(row["end"])): row["p"] for row in rows}
     right = dict(_spans_of(expected))
@@ -74,7 +74,7 @@ def _check_spans(expected: Mapping[Key, Answer], rows: Sequence[Row], names: Seq
     return len(right)
 
 
-def _spans_of(expected: Mapping[Key, Answer]) -> Iterator[tuple[tuple[tuple[object, ...], int, int], float]]:
+def _spans_of(expected: Mapping[Key, GroupResult]) -> Iterator[tuple[tuple[tuple[object, ...], int, int], float]]:
     high = {key: one.probability for key, one in expected.items() if one.probability >= RISE}
     for group, first in high:
         if (group, first - SECOND) not in high:

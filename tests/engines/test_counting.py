@@ -16,14 +16,14 @@ import perseid as ps
 from perseid.engines.uncertain import automaton
 from perseid.engines.uncertain.engine import expected_of, finish, make_plan, match_all, report, step
 from perseid.engines.uncertain.output import apart_schema, output_schema
-from perseid.engines.uncertain.plan import UncertainPlan, ask
+from perseid.engines.uncertain.plan import UncertainPlan, plan_query
 from perseid.engines.uncertain.streams import Known, Sampling, Stream, Streams
 from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.engines.uncertain.traces import gather
 from perseid.errors import EventDataError, LimitError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
 from perseid.reference.oracle import completions
-from perseid.reference.worlds import answers
+from perseid.reference.worlds import group_results
 from perseid.runtime.event_batch import EventBatch, take_events
 from perseid.runtime.watermark import Watermark
 from perseid.semantics.classes import QueryClass
@@ -208,9 +208,9 @@ def check_numbers(first: int, many: int) -> Counter[str]:
     met: Counter[str] = Counter()
     for seed in range(first, first + many):
         case = make_uncertain(seed)
-        asked = ask(case.pattern, case.streams)
+        asked = plan_query(case.pattern, case.streams)
         found = read_answers(asked, case.streams, expected_of(asked, case.streams, gathered(case))).chances
-        right = answers(case.pattern, case.chains, case.certain)
+        right = group_results(case.pattern, case.chains, case.certain)
         for key in found.keys() | right.keys():
             due = right[key].expected if key in right else 0.0
             assert abs(found.get(key, 0.0) - due) <= 1e-9, f"seed {seed} at {key}: {found.get(key)} and not {due}"

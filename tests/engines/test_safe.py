@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.engines.uncertain.automaton import TooManyStates
-from perseid.engines.uncertain.plan import ask
+from perseid.engines.uncertain.automaton import StateLimitExceeded
+from perseid.engines.uncertain.plan import plan_query
 from perseid.engines.uncertain.safe import safely
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, READING, Inference, Known, Stream, Streams
 from perseid.engines.uncertain.traces import gather
 from perseid.lang.ast import EventType
 from perseid.lang.parser import parse_pattern
-from perseid.reference.worlds import Chain, HiddenChain, Possible, answers
+from perseid.reference.worlds import Chain, HiddenChain, Possible, group_results
 from perseid.runtime.event_batch import EventBatch
 from perseid.semantics.classes import Keys, QueryClass, key_constants
 from perseid.semantics.core import CorePattern
@@ -170,7 +170,7 @@ def check(first: int, many: int, windows: bool = False) -> Counter[str]:
         case = Case(seed, windows)
         if not case.rows:
             continue
-        asked = ask(case.pattern, case.streams)
+        asked = plan_query(case.pattern, case.streams)
         if windows and asked.classified.kind is QueryClass.UNSAFE:
             assert "which is not followed" in asked.classified.why
             met["sampled"] += 1
@@ -180,14 +180,14 @@ def check(first: int, many: int, windows: bool = False) -> Counter[str]:
         given, _ = gather(case.streams, case.table())
         try:
             told, _ = safely(asked, case.streams, given)
-        except TooManyStates:
+        except StateLimitExceeded:
             assert not windows, "what is declared says so"
             met["sampled"] += 1  # intervals of what follows a linked chain, or behind a test
             continue
         groups = [tuple(key[i].as_py() for key in told.keys) for i in range(int(told.group.max(initial=-1)) + 1)]
         keys = [(groups[group], int(step) * SECOND) for group, step in zip(told.group, told.step, strict=True)]
         found = dict(zip(keys, told.probability.tolist(), strict=True))
-        due = answers(case.pattern, case.chains, case.certain)
+        due = group_results(case.pattern, case.chains, case.certain)
         for key in found.keys() | due.keys():
             expected = due[key].probability if key in due else 0.0
             assert found.get(key, 0.0) == pytest.approx(expected, abs=1e-9), f"seed {seed}, {key}"
@@ -222,7 +222,7 @@ def test_silence_that_is_a_reading_has_steps_of_its_own(within: str) -> None:
     case = Case(0)
     case.rows = [{"type": "A", "time": second * SECOND, READING: "r", "k": 0} for second in (0, 3, 7)]
     case.rows += [{"type": "C", "time": second * SECOND, "k": 0, "v": 1, "p": 0.5} for second in (3, 10)]
-    asked = ask(pattern, streams)
+    asked = plan_query(pattern, streams)
     told, _ = safely(asked, streams, gather(streams, case.table())[0])
     nothing, seen = (1.0, 1.0), (0.8, 0.3)
     values = [(("v", 1),), (("v", 2),)]
@@ -233,7 +233,7 @@ def test_silence_that_is_a_reading_has_steps_of_its_own(within: str) -> None:
     ]
     possible = [Possible((("v", 1),), 0.5)]
     chains.append(Chain("C", {"k": 0}, [(3 * SECOND, possible), (10 * SECOND, possible)]))
-    due = {end: one.probability for (_, end), one in answers(pattern, chains).items()}
+    due = {end: one.probability for (_, end), one in group_results(pattern, chains).items()}
     found = {int(at) * SECOND: p for at, p in zip(told.step, told.probability, strict=True) if p > 0}
     assert found == pytest.approx(due)
     assert set(due) == {3 * SECOND, 10 * SECOND}

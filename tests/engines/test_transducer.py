@@ -120,7 +120,7 @@ class Interpreter:
     def fits(self, head: td.Head, forest: Forest) -> Scope | None:
         if isinstance(head, td.Whole):
             return Scope({"x0": forest})
-        if isinstance(head, td.Nothing):
+        if isinstance(head, td.EmptyForest):
             return None if forest else Scope({})
         if not forest or (isinstance(head, td.Tag) and not self.named(head, forest[0])):
             return None

@@ -20,19 +20,19 @@ import perseid as ps
 from perseid.engines.uncertain import automaton, sparse
 from perseid.engines.uncertain.answers import StepProbabilities, exactly, sampled
 from perseid.engines.uncertain.automaton import Automaton
-from perseid.engines.uncertain.engine import answers_of
-from perseid.engines.uncertain.plan import PlannedQuery, ask
+from perseid.engines.uncertain.engine import evaluate_pattern
+from perseid.engines.uncertain.plan import PlannedQuery, plan_query
 from perseid.engines.uncertain.reading import SymbolEncoder
 from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.streams import CHANCE, Known, Sampling, Stream, Streams
 from perseid.engines.uncertain.symbols import Symbols
-from perseid.engines.uncertain.traces import Given, gather
+from perseid.engines.uncertain.traces import CallInput, gather
 from perseid.errors import UnsupportedError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.parser import parse_pattern
 from perseid.reference.oracle import completions
-from perseid.reference.worlds import Chain, Possible, answers
+from perseid.reference.worlds import Chain, Possible, group_results
 from perseid.semantics.classes import QueryClass
 from perseid.semantics.events import arrange
 from perseid.semantics.resolve import resolve
@@ -122,7 +122,7 @@ def read_answers(asked: PlannedQuery, streams: Streams, told: StepProbabilities,
     return Found(asked, chances, dict(zip(keys, told.error.tolist(), strict=True)), impossible)
 
 
-def gathered(case: Uncertain) -> Given:
+def gathered(case: Uncertain) -> CallInput:
     given, impossible = gather(case.streams, rows_of(case.given))
     assert not len(given.bad)
     assert not impossible
@@ -130,27 +130,27 @@ def gathered(case: Uncertain) -> Given:
 
 
 def exact(case: Uncertain, most: int = 100_000) -> Found:
-    asked = ask(case.pattern, case.streams)
+    asked = plan_query(case.pattern, case.streams)
     reader = SymbolEncoder(Automaton(asked.pattern, {}, elapsed=case.streams.every or 0, most=most))
     return read_answers(asked, case.streams, *exactly(asked, case.streams, reader, gathered(case)))
 
 
 def by_sampling(case: Uncertain, sampling: Sampling) -> Found:
     streams = replace(case.streams, sampling=sampling)
-    asked = ask(case.pattern, streams)
+    asked = plan_query(case.pattern, streams)
     reader = SymbolEncoder(Automaton(asked.pattern, {}, elapsed=streams.every or 0))
     return read_answers(asked, streams, sampled(asked, streams, reader, gathered(case)))
 
 
 def due(case: Uncertain) -> dict[tuple[Any, int], float]:
-    return {key: answer.probability for key, answer in answers(case.pattern, case.chains, case.certain).items()}
+    return {key: answer.probability for key, answer in group_results(case.pattern, case.chains, case.certain).items()}
 
 
 def cases(first: int, kinds: tuple[QueryClass, ...] = EXACT) -> Iterator[tuple[int, Uncertain]]:
     """Cases of some classes, from a seed on."""
     for seed in count(first):
         case = make_uncertain(seed)
-        if ask(case.pattern, case.streams).classified.kind in kinds:
+        if plan_query(case.pattern, case.streams).classified.kind in kinds:
             yield seed, case
 
 
@@ -193,7 +193,7 @@ EPSILON = DELTA = 0.1
 
 def can_be_sampled(case: Uncertain) -> bool:
     try:
-        ask(case.pattern, case.streams).refuse_unsampled(case.streams)
+        plan_query(case.pattern, case.streams).refuse_unsampled(case.streams)
     except UnsupportedError:
         return False
     return True
@@ -233,9 +233,9 @@ def check_every_class(first: int, many: int) -> Counter[str]:
     for seed in range(first, first + many):
         case = make_uncertain(seed)
         streams = replace(case.streams, sampling=Sampling(EPSILON, DELTA, seed))
-        asked = ask(case.pattern, streams)
+        asked = plan_query(case.pattern, streams)
         try:
-            told, _, _ = answers_of(asked, streams, gathered(case))
+            told, _, _ = evaluate_pattern(asked, streams, gathered(case))
         except UnsupportedError:
             assert asked.unsampled(streams) is not None
             continue
@@ -290,7 +290,7 @@ def test_a_comma_with_a_shared_variable_is_sampled(match: str) -> None:
         chains.append(Chain(type_, {"k": k}, steps))
     a, b = (ps.beliefs(rows[t], event=t, of="k", about="v", every="1 second", epsilon=0.05, delta=0.01) for t in "AB")
     told = {(row["time"] - START) // dt.timedelta(seconds=1) * SECOND: row["p"] for row in pattern.match(a.beside(b))}
-    right = {end: answer.probability for (_, end), answer in answers(meaning, chains).items()}
+    right = {end: answer.probability for (_, end), answer in group_results(meaning, chains).items()}
     assert right
     assert told == pytest.approx(right, abs=0.05)
     assert "Unsafe (paper 5)" in pattern.explain(a.beside(b))
@@ -327,7 +327,7 @@ def test_a_sparse_automaton_gives_the_same_answers_to_the_bit() -> None:
     suited = ((seed, case) for seed, case in cases(6_000, tuple(QueryClass)) if can_be_sampled(case))
     for seed, case in islice(suited, 120 if FAST else 10):
         streams = replace(case.streams, sampling=Sampling(EPSILON, DELTA, seed))
-        asked, given = ask(case.pattern, streams), gathered(case)
+        asked, given = plan_query(case.pattern, streams), gathered(case)
         dense, sparse = (
             read_answers(
                 asked, streams, sampled(asked, streams, SymbolEncoder(kind(asked.pattern, {}, elapsed=SECOND)), given)
@@ -396,7 +396,7 @@ def test_sampling_many_keys_keeps_few_states(monkeypatch: pytest.MonkeyPatch) ->
         {"type": "A", "time": t * SECOND, "k": k, "v": v, CHANCE: chance.random() / 2}
         for t in range(8) for k in range(20) for v in (0, 1)
     ]  # fmt: skip
-    asked, found = ask(pattern, streams), []
+    asked, found = plan_query(pattern, streams), []
     for bound in (1 << 19, 50):
         monkeypatch.setattr(sparse, "MOST_EFFECTS", bound)
         monkeypatch.setattr(sparse, "MOST_MOVE_BYTES", bound * sparse.MOVE_BYTES)
@@ -451,7 +451,7 @@ def test_other_keys_change_no_bit() -> None:
     by_key = (ex.Ref(("k",)),)
     for seed, case in islice(cases(700), 80 if FAST else 5):
         pattern = replace(case.pattern, partition=by_key)
-        if ask(pattern, case.streams).classified.kind not in EXACT:
+        if plan_query(pattern, case.streams).classified.kind not in EXACT:
             continue
         whole = replace(case, pattern=pattern)
         together = exact(whole).chances
@@ -496,10 +496,10 @@ def test_an_engine_samples_where_it_must() -> None:
     """The class decides, and nothing fell to sampling."""
     kinds: Counter[QueryClass] = Counter()
     for _, case in islice(((s, c) for s, c in cases(0, tuple(QueryClass)) if can_be_sampled(c)), 60):
-        asked = ask(case.pattern, case.streams)
+        asked = plan_query(case.pattern, case.streams)
         if asked.classified.kind is QueryClass.SAFE:
             continue
-        told, _, fell = answers_of(asked, case.streams, gathered(case))
+        told, _, fell = evaluate_pattern(asked, case.streams, gathered(case))
         epsilon = case.streams.sampling.epsilon if asked.classified.kind is QueryClass.UNSAFE else 0.0
         assert set(told.error.tolist()) <= {epsilon}
         assert fell == 0
@@ -541,7 +541,7 @@ def test_what_is_sampled_from_a_step_on_is_seldom_far_off() -> None:
     drawn = off = before = 0
     suited = ((seed, case) for seed, case in cases(3_000) if can_be_sampled(case))
     for seed, case in islice(suited, 350 if FAST else 10):
-        if not ask(case.pattern, case.streams).is_single(case.streams):
+        if not plan_query(case.pattern, case.streams).is_single(case.streams):
             continue
         found = exact(replace(case, streams=replace(case.streams, sampling=Sampling(EPSILON, DELTA, seed))), most=2)
         right = due(case)

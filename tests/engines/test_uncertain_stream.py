@@ -15,7 +15,7 @@ import pytest
 
 from perseid.engines.uncertain import automaton, reading
 from perseid.engines.uncertain.engine import make_plan, match_all, report, step
-from perseid.engines.uncertain.plan import UncertainPlan, ask
+from perseid.engines.uncertain.plan import UncertainPlan, plan_query
 from perseid.engines.uncertain.streams import (
     CHANCE,
     FILTER,
@@ -62,7 +62,7 @@ def planned(
     )
     drawn = Sampling(0.25, 0.25, seed, always=sampled and chance.random() < 0.5)
     streams = Streams(parts, case.streams.every if numbered else None, drawn)
-    asked = ask(case.pattern, streams)
+    asked = plan_query(case.pattern, streams)
     try:
         plan = make_plan([case.pattern], streams, {})
         plan.refuse_on_streams()

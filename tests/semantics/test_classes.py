@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from perseid.engines.uncertain.plan import PlannedQuery, ask
+from perseid.engines.uncertain.plan import PlannedQuery, plan_query
 from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.lang.parser import parse_pattern
 from perseid.semantics.classes import Classified, Keys, QueryClass, classify, local_form, shown
@@ -254,7 +254,7 @@ def asked_within(match: str, within: str, *, linked: tuple[str, ...] = (), more:
         Stream(type_, Known.LINKED if type_ in linked else Known.INDEPENDENT, keys.key or (), keys.uncertain or ("v",))
         for type_, keys in STREAMS.items()
     )
-    return ask(pattern(match, f"within {within} {more} selection successor"), Streams(streams, SECOND))
+    return plan_query(pattern(match, f"within {within} {more} selection successor"), Streams(streams, SECOND))
 
 
 def test_a_window_reaches_back_so_many_steps() -> None:
@@ -325,14 +325,14 @@ def test_a_variable_on_the_column_of_the_partition_is_a_constant() -> None:
     """In each group x has one value, so h3 is Regular there."""
     parts = tuple(Stream(type_, Known.INDEPENDENT, ("k",), ("v",)) for type_ in ("R", "S", "T"))
     asked = pattern("R -> S(k as x) -> T(k as x)", "within forever partition by k selection successor")
-    assert ask(asked, Streams(parts)).classified.kind is REGULAR
+    assert plan_query(asked, Streams(parts)).classified.kind is REGULAR
 
 
 def test_all_columns_of_certain_events_are_certain() -> None:
     """Nothing in a certain event depends on anything: bindings of p are independent."""
     parts = Stream("At", Known.INDEPENDENT, ("person",), ("place",)), Stream("Door", Known.CERTAIN)
     asked = pattern("At(person as p) -> Door(person as p)", "within forever selection successor")
-    assert ask(asked, Streams(parts)).classified.kind is EXTENDED
+    assert plan_query(asked, Streams(parts)).classified.kind is EXTENDED
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perseid.lang.parser import parse_pattern
-from perseid.reference.worlds import Answer, Chain, HiddenChain, Possible, answers, worlds
+from perseid.reference.worlds import Chain, GroupResult, HiddenChain, Possible, group_results, worlds
 from perseid.semantics.core import CorePattern
 from perseid.semantics.events import Event
 from perseid.semantics.resolve import resolve
@@ -45,7 +45,7 @@ def linked(who: str, *steps: Mapping[tuple[str | None, str], float]) -> Chain:
 
 def probabilities(given: CorePattern, *chains: Chain | HiddenChain, **more: Any) -> dict[Any, float]:
     """By second, or by group and second."""
-    found = answers(given, chains, **more)
+    found = group_results(given, chains, **more)
     return {
         (end // SECOND if not group else (*group, end // SECOND)): answer.probability
         for (group, end), answer in found.items()
@@ -253,14 +253,14 @@ def test_within_is_to_see_the_last_steps_alone(seconds: int) -> None:
 
 def test_expected_counts() -> None:
     """Two that may begin, one that ends: one way for each that did. At 1 and 2 a with 0.5, at 3 b."""
-    found = answers(AB, [believed("ann", {"a": 0.5}, {"a": 0.5}, {"b": 1.0})])
-    assert found == {((), 3 * SECOND): Answer(pytest.approx(0.75), pytest.approx(1.0))}
+    found = group_results(AB, [believed("ann", {"a": 0.5}, {"a": 0.5}, {"b": 1.0})])
+    assert found == {((), 3 * SECOND): GroupResult(pytest.approx(0.75), pytest.approx(1.0))}
 
 
 def test_expected_counts_of_events_at_once() -> None:
     """A way for each of ann and bob who is in b."""
     ann, bob = believed("ann", {"a": 1.0}, {"b": 0.5}), believed("bob", {}, {"b": 0.5})
-    assert answers(AB, [ann, bob]) == {((), 2 * SECOND): Answer(pytest.approx(0.75), pytest.approx(1.0))}
+    assert group_results(AB, [ann, bob]) == {((), 2 * SECOND): GroupResult(pytest.approx(0.75), pytest.approx(1.0))}
 
 
 def test_worlds_have_all_of_the_probability() -> None:
@@ -274,5 +274,5 @@ def test_worlds_have_all_of_the_probability() -> None:
 
 
 def test_nothing_believed() -> None:
-    assert answers(AB, [believed("ann")]) == {}
+    assert group_results(AB, [believed("ann")]) == {}
     assert probabilities(IN_A, hidden(0)) == {}

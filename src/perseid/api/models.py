@@ -21,14 +21,14 @@ from perseid.engines.models.plan import ROLES
 from perseid.engines.models.quick_fixes import QuickFixes, search_quick_fixes
 from perseid.engines.models.reactions import Reaction, check_columns, react_here, require_rules_on_spark
 from perseid.engines.models.repair import STRATEGIES
-from perseid.engines.models.stream import Models, beside_of, bind_rules, events_here, require_equal_keys
+from perseid.engines.models.stream import Models, bind_rules, events_here, joined_types, require_equal_keys
 from perseid.engines.sequence.stream import Events
 from perseid.errors import EventDataError, PatternError
 from perseid.runtime.search_budget import MAX_MATCHES, MAX_STEPS
 from perseid.semantics.graphs import Element
 from perseid.semantics.model_repair import Aims
 from perseid.semantics.model_rules import CHANGES, ROUNDS
-from perseid.semantics.model_steps import Beside, EventStreamGroup
+from perseid.semantics.model_steps import EventStreamGroup, JoinedEvents
 from perseid.semantics.rules import Rules
 from perseid.tables.rows import is_spark, require_here, require_spark
 
@@ -100,7 +100,7 @@ def _additional_events(given: object, key: str | Iterable[str]) -> Events | None
     return declared if declared.key else replace(declared, key=_names(key))
 
 
-def additional_events_of(stream: Models) -> Beside | None:
+def additional_events_of(stream: Models) -> JoinedEvents | None:
     """The ordinary events that patterns over a model may name."""
     if stream.beside is None:
         return None
@@ -109,7 +109,7 @@ def additional_events_of(stream: Models) -> Beside | None:
         return stream.shape_of_beside()
     from perseid.spark.inputs import column_types
 
-    return beside_of(stream.beside, column_types(stream.beside.tables()))
+    return joined_types(stream.beside, column_types(stream.beside.tables()))
 
 
 @named_words

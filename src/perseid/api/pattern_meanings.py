@@ -5,7 +5,7 @@ from __future__ import annotations
 from perseid.api.pattern_sources import PatternSources
 from perseid.compile.plan import Plan
 from perseid.engines.trees.explain import explain_tree
-from perseid.engines.trees.stream import asked_of
+from perseid.engines.trees.stream import extract_trees
 from perseid.lang.tree_patterns import TreePattern
 from perseid.viz.explain import explain
 
@@ -17,7 +17,7 @@ def meanings(patterns: PatternSources, plan: Plan) -> list[str]:
 
 def trees_of(patterns: PatternSources) -> dict[str, TreePattern]:
     """The tree patterns of all steps, by the type of their events."""
-    _, asked = asked_of(patterns.patterns)  # by their prefixes: a stream declares the namespaces
+    _, asked = extract_trees(patterns.patterns)  # by their prefixes: a stream declares the namespaces
     return {step.type: step.tree for step in asked.steps}
 
 

@@ -160,11 +160,11 @@ def learn(
 
 def explain_beliefs(cores: Sequence[CorePattern], stream: Beliefs) -> str:
     """An explanation of the inference of patterns over an uncertain stream."""
-    from perseid.engines.uncertain.explain import explain_answers
+    from perseid.engines.uncertain.explain import explain_queries
 
     spark = any(is_spark(data) for data in stream.frames())
     types = {s.kind.name for core in cores for s in core.steps if isinstance(s.kind, ast.EventType)}
-    said = explain_answers(cores, streams_for(cores, stream, sorted(types)), spark)
+    said = explain_queries(cores, streams_for(cores, stream, sorted(types)), spark)
     return said if stream.max_ahead is None else f"{said}max_ahead: {describe_max_ahead(stream.max_ahead)}\n"
 
 

@@ -14,7 +14,7 @@ from perseid.lang.printer import print_expr
 from perseid.semantics import core as c
 from perseid.semantics.detection import feeding_order, feeds
 from perseid.semantics.facts import Facts, event_local, facts_of
-from perseid.semantics.names import without_own
+from perseid.semantics.names import strip_step_name
 
 
 def compile_set(patterns: Sequence[c.CorePattern]) -> Plan:
@@ -47,7 +47,7 @@ class _Predicates:
         local = step is not None and event_local(expr, step, pattern)
         if local and step is not None:
             # An event-local predicate is the same in every pattern, regardless of the name of its step.
-            expr = without_own(expr, step.name)
+            expr = strip_step_name(expr, step.name)
         # Names of other steps have a meaning in their own pattern only.
         owner = "" if local else f"{pattern.semantic_hash} {'' if step is None else step.id}"
         key = (print_expr(expr), event_type, owner)

@@ -218,11 +218,11 @@ class ModelReader(RuleReader):
         rules = tuple(part for part in parts if isinstance(part, r.Rule))
         repairs = tuple(part for part in parts if isinstance(part, r.Repair))
         for what, named in (("queries", queries), ("patterns", patterns), ("rules", rules), ("repairs", repairs)):
-            _told_apart(what, named)
+            _require_distinct(what, named)
         return m.ModelFile(metamodels[0] if metamodels else None, queries, patterns, rules, repairs)
 
 
-def _told_apart(what: str, named: tuple[_Named, ...]) -> None:
+def _require_distinct(what: str, named: tuple[_Named, ...]) -> None:
     seen: set[str] = set()
     for part in named:
         if part.name in seen:

@@ -36,19 +36,19 @@ Piece: TypeAlias = str | Slot
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TemplateElement:
     """An element of the output."""
 
     name: Name
     attributes: tuple[tuple[Name, tuple[Piece, ...]], ...] = ()
-    content: tuple[Made | Piece, ...] = ()
+    content: tuple[TemplateElement | Piece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
     """A template: its root element, and its slots with their offsets in the text."""
 
-    root: Made
+    root: TemplateElement
     slots: tuple[tuple[str, int, int], ...]
 
     @property
@@ -136,8 +136,8 @@ class _TemplateBuilder:
     def __init__(self, text: str, begin: str, fill: str, variables: list[str]) -> None:
         self._text, self._begin, self._fill = text, begin, fill
         self._slot, self._variables = re.compile(f"{begin}{fill}*"), iter(variables)
-        self._open: list[tuple[Name, tuple[tuple[Name, tuple[Piece, ...]], ...], list[Made | Piece]]] = []
-        self._over: list[Made] = []
+        self._open: list[tuple[Name, tuple[tuple[Name, tuple[Piece, ...]], ...], list[TemplateElement | Piece]]] = []
+        self._over: list[TemplateElement] = []
         self._data = text.encode()
         parser = expat.ParserCreate("utf-8", namespace_separator=_SEPARATOR)
         parser.ordered_attributes = parser.buffer_text = True
@@ -146,7 +146,7 @@ class _TemplateBuilder:
         parser.StartNamespaceDeclHandler = self._namespace
         self._parser = parser
 
-    def read(self) -> Made:
+    def read(self) -> TemplateElement:
         parser = self._parser
         try:
             parser.Parse(self._data, True)
@@ -183,7 +183,7 @@ class _TemplateBuilder:
 
     def _end(self, _: str) -> None:
         name, attributes, content = self._open.pop()
-        made = Made(name, attributes, tuple(content))
+        made = TemplateElement(name, attributes, tuple(content))
         if self._open:
             self._open[-1][2].append(made)
         else:

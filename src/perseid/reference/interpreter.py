@@ -21,13 +21,13 @@ from perseid.reference.threads import (
     CLEAR,
     AcceptedThread,
     Complete,
-    GivenUp,
     ListItem,
     OpenZone,
     Pending,
     PendingBranch,
     SearchRun,
     Thread,
+    TimedOutOption,
     Wait,
     WatchedProgram,
 )
@@ -224,7 +224,7 @@ class Machine:
                 continue
             if not isinstance(item, PendingBranch):
                 # A thread that is extended did not time out, even if one of its options did.
-                if not (isinstance(item, GivenUp) and id(item.thread) in committed):
+                if not (isinstance(item, TimedOutOption) and id(item.thread) in committed):
                     out.append(item)
                 continue
             wait = item.wait
@@ -272,7 +272,7 @@ class Machine:
             if isinstance(item, PendingBranch) and item.broken is not None and item.broken < now:
                 continue
             if isinstance(item, PendingBranch) and item.closing is not None and item.closing < now:
-                out.append(GivenUp(item.thread, item.closing))
+                out.append(TimedOutOption(item.thread, item.closing))
             elif isinstance(item, Pending) and item.end < now:
                 out.append(Complete(item.thread, item.end))
             else:
@@ -285,7 +285,7 @@ class Machine:
         for item in items:
             if isinstance(item, PendingBranch) and any(count - first >= n for n, first in item.limits):
                 if item.broken is None:
-                    out.append(GivenUp(item.thread, self.events[count - 1].time))
+                    out.append(TimedOutOption(item.thread, self.events[count - 1].time))
             else:
                 out.append(item)
         return out
@@ -331,7 +331,7 @@ class Machine:
             return False
         if not attempt.emitted and self.pattern.report_timeouts:
             for item in attempt.items:
-                if isinstance(item, GivenUp):
+                if isinstance(item, TimedOutOption):
                     self._emit(item.thread, item.end, "timed out")
                     break
         return True

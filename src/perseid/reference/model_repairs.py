@@ -15,7 +15,7 @@ from perseid.reference.models import evaluate_all
 from perseid.semantics.graphs import Graph
 from perseid.semantics.model_changes import applied
 from perseid.semantics.model_queries import Match, Queries
-from perseid.semantics.model_repair import Aims, Fact, Fix, RepairStep, asked_by, facts, said
+from perseid.semantics.model_repair import Aims, Fact, Fix, RepairStep, changes_of_step, describe_step, facts
 from perseid.semantics.model_values import ordered
 
 
@@ -50,7 +50,7 @@ def climbed_by_hand(queries: Queries, repairs: Iterable[r.Repair], graph: Graph,
     now = world.judge(graph)
     while now[0]:
         allowed = [(s, g) for s, g in world.steps(graph) if aims.allows(len(steps) + 1, cost + s.cost)]
-        judged = [(world.judge(after), step.cost, step.said, step, after) for step, after in allowed]
+        judged = [(world.judge(after), step.cost, step.description, step, after) for step, after in allowed]
         if not judged:
             return []
         then, _, _, step, graph = min(judged, key=lambda one: one[:3])
@@ -72,12 +72,12 @@ class World:
         matches = self._matches(graph)
         for repair in self.repairs:
             for match in ordered(matches[repair.query]):
-                changes = asked_by(repair, match, graph)
+                changes = changes_of_step(repair, match, graph)
                 after = copied(graph)
                 done, refused = applied(after, changes)
                 if refused or any(self._matches(after)[name] for name in self.aims.never):
                     continue
-                yield RepairStep(repair.name, match, changes, repair.cost, said(repair, match, done)), after
+                yield RepairStep(repair.name, match, changes, repair.cost, describe_step(repair, match, done)), after
 
     def judge(self, graph: Graph) -> tuple[int, int]:
         """Return the number of matches of the hard and of the soft objectives."""

@@ -16,7 +16,7 @@ from perseid.lang import expressions as ex
 from perseid.lang import models as m
 from perseid.semantics.evaluate import evaluate, truth
 from perseid.semantics.graphs import AppliedChange, Change, Element, Graph, Happening, canonical, same
-from perseid.semantics.model_changes import QueryChange, TransactionEffects, applied, told_apart, touched
+from perseid.semantics.model_changes import QueryChange, TransactionEffects, applied, split_input, touched
 from perseid.semantics.model_queries import Match, Moving, Queries
 from perseid.semantics.model_values import (
     RowScope,
@@ -47,7 +47,7 @@ class Recomputed:
 
     def transact(self, time: int, changes: Iterable[Change | Happening]) -> TransactionEffects:
         """Apply all changes of one point in time, in order."""
-        asked, happened = told_apart(changes)
+        asked, happened = split_input(changes)
         if happened and not asked:
             return TransactionEffects([], [], [], happened)
         done, refused = applied(self.graph, asked)

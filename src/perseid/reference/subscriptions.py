@@ -19,7 +19,17 @@ from perseid.lang import tree_patterns as tp
 from perseid.lang.subscriptions import Block, Subscription, TemporalRelation
 from perseid.semantics.documents import Element, Found, XmlAttribute, node_numbers
 from perseid.semantics.subscription_nodes import compare_numbers, holds, names_at, root_of, variables_in_runs
-from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, below, kept, normal_forms, step_at, steps_of
+from perseid.semantics.subscriptions import (
+    LEFT,
+    RIGHT,
+    Node,
+    Related,
+    below,
+    normal_forms,
+    reduced_nodes,
+    step_at,
+    steps_of,
+)
 from perseid.semantics.trees import DocumentEvaluation, TreeLocation, known_prefixes
 from perseid.semantics.writing import result_of
 
@@ -104,7 +114,7 @@ def _of_one(
         [list(_embeddings(block, one, related, side, asked[side], namespaces)) for one in documents]
         for side, block in enumerate(related.blocks)
     ]
-    shown = [kept(pair[side] for pair in related.pairs) for side in (LEFT, RIGHT)]
+    shown = [reduced_nodes(pair[side] for pair in related.pairs) for side in (LEFT, RIGHT)]
     numbered = [node_numbers(one.root) for one in documents]
     for (i, left), (j, right) in product(enumerate(documents), repeat=2):
         if i == j or not in_time(related, left.time, right.time):

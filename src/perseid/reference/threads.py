@@ -114,14 +114,14 @@ class Complete:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GivenUp:
+class TimedOutOption:
     """An option that timed out, at its position in the order of preference."""
 
     thread: Thread
     end: int
 
 
-ListItem: TypeAlias = PendingBranch | Pending | Complete | GivenUp
+ListItem: TypeAlias = PendingBranch | Pending | Complete | TimedOutOption
 
 
 @dataclass(slots=True, eq=False)

@@ -123,22 +123,22 @@ class HiddenChain:
 
 
 @dataclass
-class Answer:
+class GroupResult:
     """Result for a group at a time: probability that the pattern is completed, and expected number of matches."""
 
     probability: float = 0.0
     expected: float = 0.0
 
 
-def answers(
+def group_results(
     pattern: c.CorePattern,
     chains: Sequence[Chain | HiddenChain],
     certain: Sequence[Event] = (),
     relations: Mapping[str, Relation] | None = None,
-) -> dict[tuple[tuple[object, ...], int], Answer]:
+) -> dict[tuple[tuple[object, ...], int], GroupResult]:
     """Return the nonzero results by group and time; ``certain`` are events that happen in every world."""
     times = sorted({time for chain in chains for time, _ in chain.steps} | {event.time for event in certain})
-    out: dict[tuple[tuple[object, ...], int], Answer] = defaultdict(Answer)
+    out: dict[tuple[tuple[object, ...], int], GroupResult] = defaultdict(GroupResult)
     # Later readings change the distribution of earlier values; without readings, one evaluation is enough.
     hidden = any(isinstance(chain, HiddenChain) for chain in chains)
     for until in times if hidden else times[-1:]:

@@ -20,13 +20,12 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache, update_wrapper
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from threading import RLock
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -108,7 +107,6 @@ _IMPORT = re.compile(r"^[ \t]*from (perseid[\w.]*) import (\([^)]*\)|.*)$", re.M
 
 
 _PLAIN: ContextVar[bool] = ContextVar("plain", default=False)
-_BUILD_LOCK = RLock()
 _COMPILED_MODULES = set[str]()
 
 
@@ -150,7 +148,7 @@ class Kernel:
     def compiled(self) -> Callable[..., object]:
         """The function of Numba, for kernels that call this one."""
         if self._compiled is None:
-            with _BUILD_LOCK:
+            with _compiler_lock():
                 self._compiled = self._compiled or cast("Callable[..., object]", self._build())
                 _COMPILED_MODULES.add(self.py_func.__module__)
         return self._compiled
@@ -159,6 +157,13 @@ class Kernel:
     def _numba_type_(self) -> object:
         """The type of the compiled function, for kernels that name this one as an attribute of a module."""
         return cast("Any", self.compiled())._numba_type_
+
+
+def _compiler_lock() -> AbstractContextManager[None]:
+    """The lock of Numba's compiler: a second lock around compilations could be taken in the other order."""
+    from numba.core.compiler_lock import global_compiler_lock
+
+    return cast("AbstractContextManager[None]", global_compiler_lock)
 
 
 def build_with(function: F, build: Callable[[], object]) -> F:

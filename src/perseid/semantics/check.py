@@ -277,13 +277,13 @@ class _Checker:
                 raise ScopeError(
                     f"{name!r} is ambiguous: {places} have such a column.",
                     span=ref.span,
-                    hint=_say_which(having, name),
+                    hint=_name_candidates(having, name),
                 )
             if having:
                 raise ScopeError(
                     f"Which step's {name!r} is meant has to be said; only {_title(having[0])} has it.",
                     span=ref.span,
-                    hint=_say_which(having, name),
+                    hint=_name_candidates(having, name),
                 )
             if len(ref.parts) == 1:
                 known_names = {column for _, known in positive for column in known or ()}
@@ -543,7 +543,7 @@ def _title(step: ast.Step | c.CoreStep) -> str:
     return f"{_kind(step)} {step.name}" if step.name else _kind(step)
 
 
-def _say_which(steps: list[ast.Step], name: str) -> str:
+def _name_candidates(steps: list[ast.Step], name: str) -> str:
     named = [s.name for s in steps if s.name]
     if not named:
         return f"Name a step and write its name before: {_kind(steps[0])} a … a.{name}."

@@ -92,12 +92,12 @@ def local_form(pattern: c.CorePattern) -> c.CorePattern:
     steps = []
     for step in pattern.steps:
         own = {name: path for path, name in step.unify}
-        choose = tuple(replace(k, expr=_with_own(k.expr, own)) for k in step.choose)
-        steps.append(replace(step, choose=choose, must=tuple(_with_own(test, own) for test in step.must)))
+        choose = tuple(replace(k, expr=_with_paths(k.expr, own)) for k in step.choose)
+        steps.append(replace(step, choose=choose, must=tuple(_with_paths(test, own) for test in step.must)))
     return replace(pattern, steps=tuple(steps))
 
 
-def _with_own(expr: ex.Expr, own: Mapping[str, ex.Ref]) -> ex.Expr:
+def _with_paths(expr: ex.Expr, own: Mapping[str, ex.Ref]) -> ex.Expr:
     def read(part: ex.Expr) -> ex.Expr | None:
         if not isinstance(part, ex.Ref):
             return None

@@ -121,14 +121,14 @@ def _step(step: c.CoreStep, pattern: c.CorePattern) -> StepFacts:
         (local if event_local(condition.expr, step, pattern) else cross).append(condition.expr)
     own: list[str] = []
     for expr in (*local, *cross, *step.must):
-        own.extend(_own_columns(expr, step, pattern, bare=True))
+        own.extend(_columns_of_step(expr, step, pattern, bare=True))
     own.extend(path.parts[0] for path, _ in step.unify)
     kept = [path.parts[0] for path, _ in step.unify if not step.negated]
     for other in _later_expressions(step, pattern):
-        kept.extend(_own_columns(other, step, pattern, bare=False))
+        kept.extend(_columns_of_step(other, step, pattern, bare=False))
     if not step.negated:
         for _, expr in pattern.returns:
-            kept.extend(_own_columns(expr, step, pattern, bare=True))
+            kept.extend(_columns_of_step(expr, step, pattern, bare=True))
     return StepFacts(
         step.id,
         tuple(local),
@@ -147,7 +147,7 @@ def _later_expressions(step: c.CoreStep, pattern: c.CorePattern) -> Iterator[ex.
     yield from c.guards_of(pattern)
 
 
-def _own_columns(expr: ex.Expr, step: c.CoreStep, pattern: c.CorePattern, *, bare: bool) -> Iterator[str]:
+def _columns_of_step(expr: ex.Expr, step: c.CoreStep, pattern: c.CorePattern, *, bare: bool) -> Iterator[str]:
     names = {s.name for s in pattern.steps if s.name is not None}
     refs = references(expr)
     for ref in [*refs.plain, *(r for _, r in refs.aggregated)]:

@@ -473,7 +473,7 @@ def _aggregate(
     return Function(name, 1, len(parameters), parameters, rule, run, doc, examples, False, True, distinct)
 
 
-def _answered_by_scope(*args: Value) -> Value:
+def _evaluated_by_scope(*args: Value) -> Value:
     """Placeholder: the evaluator reads this function from the scope, which has the events."""
     return None
 
@@ -528,8 +528,8 @@ _TABLE = (
     _scalar("element_at", ("collection", "any"), _element, _element_at, "an array's element from 1 (from the end when negative), or a map's value", "element_at(a.items, -1)"),
     _scalar("distance_km", _GEO, _DBL, _distance_km, "kilometres between two points given in degrees: latitude, longitude, latitude, longitude", "distance_km(0, 0, 0, 0) is 0.0"),
     _scalar("angle", _CORNER, _DBL, _angle, "degrees, 0 to 180, at the second of three points between the other two, each given as x, y; null where one of these is the second", "angle(1, 0, 0, 0, 0, 1) is 90.0"),
-    _scalar("time", ("step",), _TS, _answered_by_scope, "the event time of a step; without one, of the event itself", "time(b) - time(a)", low=0),
-    _scalar("type", ("step",), _STR, _answered_by_scope, "the event type of a step; without one, of the event itself", "type(a)", low=0),
+    _scalar("time", ("step",), _TS, _evaluated_by_scope, "the event time of a step; without one, of the event itself", "time(b) - time(a)", low=0),
+    _scalar("type", ("step",), _STR, _evaluated_by_scope, "the event type of a step; without one, of the event itself", "type(a)", low=0),
     _aggregate("count", "any", _INT, lambda xs: len(_known(xs)), "how many events, or values that are not null", "count(t)", "count(distinct t.payee)"),
     _aggregate("sum", "amount", _sum_type, _sum, "the total; null when it does not fit", "sum(t.amount)"),
     _aggregate("avg", "amount", _average_type, _avg, "the mean", "avg(t.amount)"),

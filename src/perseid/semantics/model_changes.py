@@ -36,7 +36,7 @@ class TransactionEffects:
     happened: list[Happening] = field(default_factory=list)
 
 
-def told_apart(changes: Iterable[Change | Happening]) -> tuple[list[Change], list[Happening]]:
+def split_input(changes: Iterable[Change | Happening]) -> tuple[list[Change], list[Happening]]:
     """Split the input of one point in time into changes and other events.
 
     Without a change there is no transaction: query results do not depend on unrelated events.

@@ -45,7 +45,7 @@ class RepairStep:
     match: Match
     changes: tuple[Change, ...]
     cost: Decimal
-    said: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +66,23 @@ class Fix:
 
     def way(self) -> tuple[object, ...]:
         """Return the sort key among fixes that lead to the same model."""
-        return self.cost, len(self.steps), tuple(step.said for step in self.steps)
+        return self.cost, len(self.steps), tuple(step.description for step in self.steps)
 
     def rank(self) -> tuple[object, ...]:
-        return self.cost, self.soft, len(self.steps), tuple(step.said for step in self.steps)
+        return self.cost, self.soft, len(self.steps), tuple(step.description for step in self.steps)
 
 
 # steps
 
 
-def asked_by(repair: r.Repair, match: Match, graph: Graph) -> tuple[Change, ...]:
+def changes_of_step(repair: r.Repair, match: Match, graph: Graph) -> tuple[Change, ...]:
     """Return the changes of a step, evaluated on the current model."""
     names = {name: value for name, value in zip(repair.arguments, match, strict=True) if name != "_"}
     effects = effects_of(r.ActionBlock(repair.actions), repair.name, names, graph)
     return tuple(asked.change for asked in effects.asked)
 
 
-def said(repair: r.Repair, match: Match, done: Iterable[AppliedChange]) -> str:
+def describe_step(repair: r.Repair, match: Match, done: Iterable[AppliedChange]) -> str:
     """Describe a step."""
     return f"{repair.name}({', '.join(map(_text, match))}): {', '.join(map(_done, done))}"
 

@@ -17,7 +17,7 @@ from perseid.lang import rules as r
 from perseid.semantics.detection import Match as PatternMatch
 from perseid.semantics.evaluate import evaluate
 from perseid.semantics.graphs import Change, Graph, Happening
-from perseid.semantics.model_changes import TransactionEffects, told_apart
+from perseid.semantics.model_changes import TransactionEffects, split_input
 from perseid.semantics.model_queries import Match
 from perseid.semantics.model_values import RowScope, match_key
 from perseid.semantics.rules import Rules, column_name
@@ -122,7 +122,7 @@ class Reacting:
         self, time: int, changes: Iterable[Change | Happening], decided: Sequence[PatternMatch] = ()
     ) -> list[RuleIteration]:
         """Process one point in time; ``decided`` are matches decided because no event occurred until now."""
-        from_outside, happened = told_apart(changes)
+        from_outside, happened = split_input(changes)
         asked = [RequestedChange(change) for change in from_outside]
         matches = [*decided, *self.watch.pass_to(time)]
         rounds: list[RuleIteration] = []

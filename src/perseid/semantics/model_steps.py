@@ -64,7 +64,7 @@ def change_event(action: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class JoinedEvents:
     """Declaration of the ordinary events joined to a model."""
 
     types: tuple[str, ...] | None
@@ -85,7 +85,7 @@ def grouped(
     queries: Queries,
     key: tuple[str, ...],
     observe: Iterable[str] = (),
-    beside: Beside | None = None,
+    beside: JoinedEvents | None = None,
 ) -> list[EventStreamGroup]:
     """Group patterns by the model events they read; ``key`` columns partition every pattern by model.
 
@@ -127,7 +127,7 @@ def _fed_by(pattern: ast.PatternDefinition, by_name: dict[str, ast.PatternDefini
 class _Found:
     """Collects the queries, changes and ordinary events of steps during lowering."""
 
-    def __init__(self, queries: Queries, beside: Beside | None, patterns: Collection[str]) -> None:
+    def __init__(self, queries: Queries, beside: JoinedEvents | None, patterns: Collection[str]) -> None:
         self.known = queries
         self.beside = beside
         self.patterns = patterns

@@ -57,7 +57,7 @@ def _collect(expr: ex.Expr, inside: ex.Call | None, found: References) -> None:
         _collect(child, inside, found)
 
 
-def without_own(expr: ex.Expr, own: str | None) -> ex.Expr:
+def strip_step_name(expr: ex.Expr, own: str | None) -> ex.Expr:
     """Rewrite ``a.temp`` to ``temp`` and ``time(a)`` to ``time()``, independent of the step's name."""
     if own is None:
         return expr

@@ -11,7 +11,7 @@ from perseid.errors import MeaningError, ScopeError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.semantics import core as c
-from perseid.semantics.names import references, without_own
+from perseid.semantics.names import references, strip_step_name
 
 _PRESET = {
     ast.Selection.SQL: ast.Contiguity.NEXT,
@@ -345,7 +345,9 @@ class Structure:
             )
         take = c.Take(self._draft(step, place).id)
         own = step.name
-        against = ast.Step(step.kind, None, step.unify, ex.Is(without_own(step.condition, own), "true", negated=True))
+        against = ast.Step(
+            step.kind, None, step.unify, ex.Is(strip_step_name(step.condition, own), "true", negated=True)
+        )
         absent = c.Absent(
             c.Take(self._draft(against, replace(place, absence=self._next())).id), micros(element.duration)
         )

@@ -78,14 +78,14 @@ def _alternatives(predicate: Predicate) -> list[tuple[Compared, ...]]:
         count = 1
         for part in parts:
             count *= len(part)
-        _refuse_many(count, predicate)
+        _require_few_nodes(count, predicate)
         return [tuple(dict.fromkeys(c for part in chosen for c in part)) for chosen in product(*parts)]
     found = [each for part in predicate.parts for each in _alternatives(part)]
-    _refuse_many(len(found), predicate)
+    _require_few_nodes(len(found), predicate)
     return found
 
 
-def _refuse_many(count: int, predicate: Predicate) -> None:
+def _require_few_nodes(count: int, predicate: Predicate) -> None:
     if count > MAX_ALTERNATIVES:
         raise LimitError(
             f"The predicate has {count:,} alternatives, and at most {MAX_ALTERNATIVES} are taken.",
@@ -247,7 +247,7 @@ def _last(path: tp.TreeNode, node: Node) -> Node:
     return node
 
 
-def kept(nodes: Iterable[Node]) -> tuple[Node, ...]:
+def reduced_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
     """Return the nodes of the reduced tree: the given nodes and their lowest common ancestors.
 
     This reduces a join graph to its minor (Hong et al. 2007, Section 4.2): unused leaves, the steps above the lowest

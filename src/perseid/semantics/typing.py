@@ -279,7 +279,7 @@ def _binary(expr: Binary, env: TypeEnv) -> t.Type:
 
 def _arithmetic(expr: Binary, left: t.Type, right: t.Type) -> t.Type:
     op = expr.op
-    found = t.arithmetic_type(op, _beside(expr.left, left, right), _beside(expr.right, right, left))
+    found = t.arithmetic_type(op, _operand_type(expr.left, left, right), _operand_type(expr.right, right, left))
     if found is not None:
         return found
     if op == "+" and isinstance(left, t.String) and isinstance(right, t.String):
@@ -297,7 +297,7 @@ def _arithmetic(expr: Binary, left: t.Type, right: t.Type) -> t.Type:
     )
 
 
-def _beside(expr: Expr, type_: t.Type, other: t.Type) -> t.Type:
+def _operand_type(expr: Expr, type_: t.Type, other: t.Type) -> t.Type:
     """Return the operand's type; an integer literal next to a decimal counts only its own digits."""
     number = literal_integer(expr)
     if number is None or not isinstance(other, t.Decimal):

@@ -11,13 +11,13 @@ from typing import TypeAlias
 
 from perseid.errors import UnsupportedError
 from perseid.lang.subscriptions import Construction
-from perseid.lang.templates import Made, Piece, Slot
+from perseid.lang.templates import Piece, Slot, TemplateElement
 from perseid.semantics.documents import Element, Found, Name, XmlAttribute
 from perseid.semantics.trees import XML
 
 BLOCKS = ("left block", "right block")
 """Names of the nodes at the ends of the two blocks' paths; no variable can have such a name."""
-DEFAULT = Made(("", "result"), (), tuple(map(Slot, BLOCKS)))
+DEFAULT = TemplateElement(("", "result"), (), tuple(map(Slot, BLOCKS)))
 """Default output without SELECT: a new root with the nodes of both blocks (Hong et al. 2007, Section 2)."""
 LONGEST = 1 << 26
 """Maximum characters of a result: nested elements are copied separately."""
@@ -25,7 +25,7 @@ LONGEST = 1 << 26
 _TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
 _VALUE = str.maketrans({"&": "&amp;", "<": "&lt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
 
-_Tag: TypeAlias = tuple[Name, Sequence[tuple[Name, str]], Sequence["Element | Made | Piece"]]
+_Tag: TypeAlias = tuple[Name, Sequence[tuple[Name, str]], Sequence["Element | TemplateElement | Piece"]]
 
 
 def result_of(select: Construction | None, nodes: Mapping[str, Sequence[Found]]) -> str:
@@ -43,9 +43,9 @@ def result_of(select: Construction | None, nodes: Mapping[str, Sequence[Found]])
     return "".join(parts)
 
 
-def _written(root: Made, nodes: Mapping[str, Sequence[Found]]) -> Iterator[str]:
+def _written(root: TemplateElement, nodes: Mapping[str, Sequence[Found]]) -> Iterator[str]:
     """Yield the output in pieces, without recursion, as documents may be deep."""
-    waiting: list[tuple[Element | Made | Piece, str] | str] = [(root, "")]
+    waiting: list[tuple[Element | TemplateElement | Piece, str] | str] = [(root, "")]
     while waiting:
         given = waiting.pop()
         if isinstance(given, str):
@@ -60,7 +60,7 @@ def _written(root: Made, nodes: Mapping[str, Sequence[Found]]) -> Iterator[str]:
                 elements = [one for one in found if isinstance(one, Element)]
                 yield " ".join(one.text for one in found if isinstance(one, XmlAttribute)).translate(_TEXT)
                 waiting.extend((one, default) for one in reversed(elements))
-            case Element() | Made():
+            case Element() | TemplateElement():
                 name, attributes, content = _parts_of(part, nodes)
                 inside = default if name[0] == XML else name[0]
                 tag = f"xml:{name[1]}" if name[0] == XML else name[1]
@@ -70,7 +70,7 @@ def _written(root: Made, nodes: Mapping[str, Sequence[Found]]) -> Iterator[str]:
                     waiting.extend((one, inside) for one in reversed(content))
 
 
-def _parts_of(part: Element | Made, nodes: Mapping[str, Sequence[Found]]) -> _Tag:
+def _parts_of(part: Element | TemplateElement, nodes: Mapping[str, Sequence[Found]]) -> _Tag:
     if isinstance(part, Element):
         return part.name, list(part.attributes.items()), part.content
     return part.name, [(name, _value(pieces, nodes)) for name, pieces in part.attributes], part.content

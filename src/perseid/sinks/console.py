@@ -52,11 +52,11 @@ def show(rows: DataFrame, title: str, most: int, whole: bool = False) -> None:
     below = f"and {more:,} more" if more > 0 else ""
     cells = [[_visible(value) for value in row] for row in shown[:most]]
     names = rows.columns
-    seen = [k for k in range(len(names)) if whole or _says(names[k], [row[k] for row in cells])]
+    seen = [k for k in range(len(names)) if whole or _is_informative(names[k], [row[k] for row in cells])]
     _show(title, [names[k] for k in seen], [[row[k] for k in seen] for row in cells], below)
 
 
-def _says(name: str, cells: list[str]) -> bool:
+def _is_informative(name: str, cells: list[str]) -> bool:
     """True if a column has information for a reader."""
     if name in FOR_MACHINES:
         return False

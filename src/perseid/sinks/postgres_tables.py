@@ -96,7 +96,7 @@ class SinkTables:
             self._add_digests(database)
         try:
             with database.transaction():
-                database.execute(self._said("explain " + _MERGE), _nothing())
+                database.execute(self._said("explain " + _MERGE), _empty_row())
                 database.execute(self._said("explain " + _ENTER), (job, 0, "", 0, None))
         except (
             errors.UndefinedColumn,
@@ -205,5 +205,5 @@ on conflict ({named}) do update set (op, version, start, "end", data, job, batch
 """
 
 
-def _nothing() -> tuple[object, ...]:
+def _empty_row() -> tuple[object, ...]:
     return ("", 0, "", 0, "", [""])

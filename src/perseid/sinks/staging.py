@@ -105,13 +105,13 @@ def copied(
                         rows += 1
         except (psycopg.Error, OverflowError) as error:
             lost = f"{LOST_CONNECTION}: " if is_lost_database(error) else ""
-            raise StagingError(lost + told(error)) from None
+            raise StagingError(lost + server_message(error)) from None
         yield pa.RecordBatch.from_pydict({"task": [task], "rows": [rows]})
 
     return stage
 
 
-def told(error: Exception) -> str:
+def server_message(error: Exception) -> str:
     """The server's message in one line."""
     diagnosis = getattr(error, "diag", None)
     said = getattr(diagnosis, "message_primary", None) or str(error)

@@ -238,7 +238,7 @@ class _Attempt(threading.Thread):
             return self._failure
 
     def run(self) -> None:
-        opener = urllib.request.build_opener(_NoDetour, _OwnHTTP(self), _OwnHTTPS(self))
+        opener = urllib.request.build_opener(_NoDetour, _TimedHTTP(self), _TimedHTTPS(self))
         try:
             with opener.open(self._request, timeout=self._timeout_s):
                 self._answer(None)
@@ -269,7 +269,7 @@ class _Attempt(threading.Thread):
             self._socket = own
 
 
-class _OwnConnection(http.client.HTTPConnection):
+class _TimedConnection(http.client.HTTPConnection):
     attempt: _Attempt
 
     def connect(self) -> None:
@@ -277,7 +277,7 @@ class _OwnConnection(http.client.HTTPConnection):
         self.attempt.connected(self.sock)
 
 
-class _OwnSecureConnection(http.client.HTTPSConnection):
+class _TimedSecureConnection(http.client.HTTPSConnection):
     attempt: _Attempt
 
     def connect(self) -> None:
@@ -285,7 +285,7 @@ class _OwnSecureConnection(http.client.HTTPSConnection):
         self.attempt.connected(self.sock)
 
 
-class _OwnHTTP(urllib.request.HTTPHandler):
+class _TimedHTTP(urllib.request.HTTPHandler):
     def __init__(self, attempt: _Attempt) -> None:
         super().__init__()
         self._attempt = attempt
@@ -293,13 +293,13 @@ class _OwnHTTP(urllib.request.HTTPHandler):
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(self._connection, request)
 
-    def _connection(self, host: str, **named: Any) -> _OwnConnection:
-        made = _OwnConnection(host, **named)
+    def _connection(self, host: str, **named: Any) -> _TimedConnection:
+        made = _TimedConnection(host, **named)
         made.attempt = self._attempt
         return made
 
 
-class _OwnHTTPS(urllib.request.HTTPSHandler):
+class _TimedHTTPS(urllib.request.HTTPSHandler):
     def __init__(self, attempt: _Attempt) -> None:
         super().__init__()
         self._attempt = attempt
@@ -307,8 +307,8 @@ class _OwnHTTPS(urllib.request.HTTPSHandler):
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(self._connection, request)
 
-    def _connection(self, host: str, **named: Any) -> _OwnSecureConnection:
-        made = _OwnSecureConnection(host, **named)
+    def _connection(self, host: str, **named: Any) -> _TimedSecureConnection:
+        made = _TimedSecureConnection(host, **named)
         made.attempt = self._attempt
         return made
 

@@ -124,7 +124,7 @@ def examine(spark: SparkSession, *, tasks: int | None = None) -> Report:
             before, slots = slots, _slots(spark)
             if before >= slots:
                 break
-            for found in _ask(spark, tasks or min(2 * slots + 2, _MOST_TASKS)):
+            for found in _probe_workers(spark, tasks or min(2 * slots + 2, _MOST_TASKS)):
                 place = _place(found)
                 workers.setdefault((place.host, place.process), place)
     except Exception as error:  # The failure of the job is itself a finding.
@@ -138,7 +138,7 @@ def _slots(spark: SparkSession) -> int:
     return int(spark.range(10_000).selectExpr("spark_partition_id() as p").distinct().count())
 
 
-def _ask(spark: SparkSession, tasks: int) -> Iterator[Found]:
+def _probe_workers(spark: SparkSession, tasks: int) -> Iterator[Found]:
     look = _probe(__version__, _trial())
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -46,7 +46,7 @@ def _prepare(stage: PrepareStage, one: PrepareInput, frame: DataFrame) -> DataFr
     for i, (name, source) in enumerate(one.columns.items()):
         given[name] = source if isinstance(source, str) and source in kept else f"{OURS}given{i}"
         if given[name] != source:
-            texts.append(f"{_given(source, types)} as {given[name]}")
+            texts.append(f"{_input_column(source, types)} as {given[name]}")
     for name, value in one.constants.items():
         given[name] = f"{OURS}constant_{name}"
         texts.append(f"{literal(value)} as {given[name]}")
@@ -82,7 +82,7 @@ def _prepare(stage: PrepareStage, one: PrepareInput, frame: DataFrame) -> DataFr
     return watched(frame.selectExpr(*map(quoted, kept), *texts).mapInArrow(job, schema), frame)
 
 
-def _given(source: str | tuple[str, ...], types: Mapping[str, st.DataType]) -> str:
+def _input_column(source: str | tuple[str, ...], types: Mapping[str, st.DataType]) -> str:
     """A column that the engine reads, as SQL."""
     if not isinstance(source, str):
         # A row used as a document is converted to XML on the executor, to the same text as locally.

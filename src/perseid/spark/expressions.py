@@ -50,7 +50,7 @@ from perseid.spark.sql.comparisons import between, compared, in_list, is_
 from perseid.spark.sql.functions import function
 from perseid.spark.sql.literals import constant, literal, quoted, whole
 from perseid.spark.sql.numbers import negated
-from perseid.spark.sql.pieces import CannotSayError, Names, Sql, boolean, integer, need, null, string, truth
+from perseid.spark.sql.pieces import InexpressibleError, Names, Sql, boolean, integer, need, null, string, truth
 from perseid.spark.sql.strings import concatenated, like
 
 MAX_TEXT = 100_000
@@ -98,7 +98,7 @@ def lower_expression(
     """Spark SQL for an expression, with its type; None if only Python can evaluate it."""
     try:
         found = _Writer(columns, time, type_, event_type).write(expr)
-    except CannotSayError:
+    except InexpressibleError:
         return None
     return found if len(found.text) <= MAX_TEXT else None
 
@@ -142,11 +142,11 @@ class _Writer:
                 return self.call(expr)
             case Cast():
                 return cast(self.names, self.write(expr.value), target_type(expr.type))
-        raise CannotSayError
+        raise InexpressibleError
 
     def column(self, name: str) -> Sql:
         if sum(name.lower() == other.lower() for other in self.columns) > 1 or name not in self.columns:
-            raise CannotSayError
+            raise InexpressibleError
         return read(quoted(name), self.columns[name])
 
     def unary(self, expr: Unary) -> Sql:
@@ -184,9 +184,9 @@ class _Writer:
     def call(self, expr: Call) -> Sql:
         known = FUNCTIONS.get(expr.name)
         if known is None or known.aggregate:
-            raise CannotSayError
+            raise InexpressibleError
         if not known.low <= len(expr.args) <= (known.high or len(expr.args)):
-            raise CannotSayError
+            raise InexpressibleError
         if expr.name in ("time", "type"):
             return self.own(expr)
         if expr.name == "mod":
@@ -199,14 +199,14 @@ class _Writer:
     def own(self, expr: Call) -> Sql:
         """``time()`` and ``type()`` of the event itself; with an argument they belong to a step and are not lowered."""
         if expr.args:
-            raise CannotSayError
+            raise InexpressibleError
         name, kind = (self.time, t.Timestamp) if expr.name == "time" else (self.type, t.String)
         if name is not None:
             found = self.column(name)
             need(found, kind)
             return found
         if self.event_type is None:
-            raise CannotSayError
+            raise InexpressibleError
         return string(constant(self.event_type))
 
 

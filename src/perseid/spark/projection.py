@@ -94,7 +94,7 @@ class SqlEvaluator:
         known = self._lowered.get((id(expr), table))
         if known is None:
             frame = self.frames[table]
-            found = lower_expression(expr, columns_seen(expr, frame), frame.time, frame.type, frame.event_type)
+            found = lower_expression(expr, available_columns(expr, frame), frame.time, frame.type, frame.event_type)
             known = self._lowered[id(expr), table] = expr, found
         return known[1]
 
@@ -311,7 +311,7 @@ def _needed(query: Query, table: int, evaluator: SqlEvaluator) -> str | None:
     return " or ".join(f"({term})" for term in terms) or "false"
 
 
-def columns_seen(expr: ex.Expr, one: InputFrame) -> Mapping[str, st.DataType]:
+def available_columns(expr: ex.Expr, one: InputFrame) -> Mapping[str, st.DataType]:
     """The input's columns, and null for columns of the expression that it lacks."""
     missing = {e.parts[0] for e in ex.walk(expr) if isinstance(e, ex.Ref)} - set(one.columns)
     return {**one.columns, **{name: st.NullType() for name in missing}}

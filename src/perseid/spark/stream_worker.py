@@ -234,7 +234,7 @@ class StreamJob(Sent):
             if self.rejected:
                 late = late.append_column(REASON, _why_late(late, done.late_reasons, watermark))
                 if self.position is not None:
-                    late = _told_by(late, self.position)
+                    late = _late_object(late, self.position)
             late = self.job.once(late)
         if bad.num_rows and self.rejected:
             reason = pc.if_else(pc.is_null(bad[TIME]), NO_TIME, UNCLEAR_PROMISE)
@@ -281,7 +281,7 @@ class StreamJob(Sent):
                 yield from pa.ipc.open_stream(packet.as_buffer())
 
 
-def _told_by(late: pa.Table, column: str) -> pa.Table:
+def _late_object(late: pa.Table, column: str) -> pa.Table:
     """Replace the JSON of late rows, a single value, by an object with that value under ``column``."""
     rows = [None if text is None else json.dumps({column: text}) for text in late[ROW].to_pylist()]
     return late.set_column(late.schema.get_field_index(ROW), ROW, pa.array(rows, pa.string()))

@@ -188,11 +188,11 @@ def _from_arrow(data: pa.Table | pa.RecordBatch, needed: Collection[str] | None,
     table = Table({}, data.num_rows, tuple(names))
     for i, name in enumerate(data.schema.names):
         if needed is None or name in needed:
-            _keep(table, name, data.column(i))
+            _store_column(table, name, data.column(i))
     return table
 
 
-def _keep(table: Table, name: str, column: Column) -> None:
+def _store_column(table: Table, name: str, column: Column) -> None:
     settled = _settled(column)
     table.columns[name] = settled
     if not isinstance(settled, list) and settled.type in (MOMENT, pa.date32()):
@@ -207,7 +207,7 @@ def _from_pandas(data: pd.DataFrame, needed: Collection[str] | None) -> Table:
     table = Table({}, len(data), names, index=row_reader.index_names(data))
     for i, name in enumerate(table.names):
         if needed is None or name in needed:
-            _keep(table, name, _from_series(data.iloc[:, i]))
+            _store_column(table, name, _from_series(data.iloc[:, i]))
     return table
 
 

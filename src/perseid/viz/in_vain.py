@@ -46,10 +46,10 @@ def waited_in_vain(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> V
             else []
         )
         return Verdict("count", over, (_sentence(over), *more))
-    return _nothing_came(walk, ending, wait)
+    return _no_event(walk, ending, wait)
 
 
-def _nothing_came(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> Verdict:
+def _no_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> Verdict:
     kind = print_kind(walk.pattern.steps[wait.step].kind)
     nothing = f"No {kind} came after it; {closed_text(walk, ending)}."
     first = ending.thread.taken[0][1]

@@ -61,7 +61,7 @@ def tree_graph(transducer: Transducer) -> TreeGraph:
         source = state.parent or START
         match state:
             case StepState():
-                graph.steps[state.step] = "\n".join([f"{state.name} {print_step(state.node)}", *_asked(state)])
+                graph.steps[state.step] = "\n".join([f"{state.name} {print_step(state.node)}", *_print_request(state)])
                 graph.edges.append(Edge(source, state.step, f"{_axis(state)}\n{_delivers(state)}"))
             case SiblingState():
                 shown = state.automaton.states[:MOST_SHOWN]
@@ -108,7 +108,7 @@ def _delivers(state: State) -> str:
     return ("runs of " if isinstance(state, SiblingState) else "result ") + ", ".join(names)
 
 
-def _asked(state: StepState) -> list[str]:
+def _print_request(state: StepState) -> list[str]:
     return [f"if {print_condition(one)}" for one in state.conditions]
 
 
@@ -175,7 +175,7 @@ def _branches(states: list[State], below: dict[int, list[State]], members: dict[
         else:
             assert isinstance(state, StepState)
             yield f"{lead}{_written(state)}: {_delivers(state)}"
-            yield from (f"{stem}  {asked}" for asked in _asked(state))
+            yield from (f"{stem}  {asked}" for asked in _print_request(state))
             inner = below.get(state.step, [])
         yield from (f"{stem}{line}" for line in _branches(inner, below, members))
 

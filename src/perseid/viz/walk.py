@@ -143,7 +143,7 @@ class TracingInterpreter(Machine):
         bound = len(self.events)
         kinds: set[str] = set()
         for item in items:
-            if isinstance(item, (th.Complete, th.GivenUp)):
+            if isinstance(item, (th.Complete, th.TimedOutOption)):
                 continue
             if isinstance(item, th.PendingBranch):
                 if item.wait.next:

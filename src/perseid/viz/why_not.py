@@ -169,7 +169,7 @@ def why_not(
     own = next(pattern for pattern in plan.patterns if pattern.name == name)
     wanted = key_of(own.pattern, key)
     if len(events) > MAX_EVENTS:
-        raise too_many(wanted is None)
+        raise event_limit_error(wanted is None)
     asked = _Question(plan, own, events, wanted, max_work)
     detection = detect(
         [pattern.pattern for pattern in plan.patterns],
@@ -192,7 +192,7 @@ def why_not(
         funnel=_funnel(own, attempts, asked.reached),
         notes=(*said, *asked.notes()),
         steps=len([s for s in own.pattern.steps if not s.negated]),
-        columns=_asked_columns(own),
+        columns=_condition_columns(own),
         shown=shown,
         types=dict(asked.types.most_common()),
     )
@@ -226,7 +226,7 @@ def key_of(pattern: c.CorePattern, key: object) -> dict[str, object] | None:
     return {name: v.plain(value) for name, value in zip(names, values, strict=True)}
 
 
-def too_many(keyless: bool) -> EventDataError:
+def event_limit_error(keyless: bool) -> EventDataError:
     """Return the error for more events than ``MAX_EVENTS``."""
     return EventDataError(
         f"why_not looks at {MAX_EVENTS:,} events at most, and these are more.",
@@ -327,7 +327,7 @@ def _funnel(own: PatternPlan, attempts: Sequence[TracedRun], reached: Counter[in
     return rows
 
 
-def _asked_columns(own: PatternPlan) -> dict[str, tuple[str, ...]]:
+def _condition_columns(own: PatternPlan) -> dict[str, tuple[str, ...]]:
     keys = {path.parts[0] for path in own.pattern.partition}
     return {step_name(s): tuple(n for n in own.facts.steps[s.id].columns if n not in keys) for s in own.pattern.steps}
 

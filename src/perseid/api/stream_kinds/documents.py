@@ -10,7 +10,7 @@ from perseid.api.pattern_sources import PatternSources
 from perseid.api.stream_kinds.events import EventStreamKind
 from perseid.api.trees import check_trees
 from perseid.engines.sequence.stream import Events
-from perseid.engines.trees.stream import Documents, TreeQuery, asked_of, check_variables, event_stream
+from perseid.engines.trees.stream import Documents, TreeQuery, check_variables, event_stream, extract_trees
 from perseid.errors import PerseidError
 from perseid.tables.rows import is_spark, require_here, require_spark
 
@@ -27,7 +27,7 @@ class DocumentStreamKind(EventStreamKind):
         spark = is_spark(data[0])
         names = [name for one in data for name in (one.columns if spark else names_of(one))]
         patterns.locate(lambda: check_variables(patterns.patterns, names))
-        lowered, asked = asked_of(patterns.whole, stream.namespaces)
+        lowered, asked = extract_trees(patterns.whole, stream.namespaces)
         patterns.locate(lambda: check_trees((step.tree for step in asked.steps), stream))
         if not spark:
             from perseid.engines.trees.local import read_here

@@ -24,14 +24,14 @@ from perseid.api.streams import events as declare_events
 from perseid.compile.plan import Plan
 from perseid.engines.disorder.strategy import Buffer
 from perseid.engines.sequence.narrowing import column_types
-from perseid.engines.sequence.narrowing import few_events as few_local_events
+from perseid.engines.sequence.narrowing import select_events as few_local_events
 from perseid.engines.sequence.results import Matches
 from perseid.engines.sequence.stream import Events, read_events
 from perseid.errors import EventDataError, PerseidError, UnsupportedError
 from perseid.semantics.detection import check_relations
 from perseid.tables.rows import require_here
 from perseid.viz.detection import explain_here
-from perseid.viz.why_not import MAX_EVENTS, WhyNot, key_of, too_many, why_not
+from perseid.viz.why_not import MAX_EVENTS, WhyNot, event_limit_error, key_of, why_not
 
 if TYPE_CHECKING:
     from perseid.engines.sequence.match_counts import Counts
@@ -110,7 +110,7 @@ class EventStreamKind(StreamKind):
         else:
             found, said = few_local_events(events, narrow, MAX_EVENTS), ()
         if found is None:
-            raise too_many(wanted is None)
+            raise event_limit_error(wanted is None)
         return why_not(
             plan,
             own.name,

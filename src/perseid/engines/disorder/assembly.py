@@ -231,7 +231,7 @@ def write(M: Arrays, A: Ints, key: int, picks: int, moment: int) -> bool:
 
 
 @compiled
-def tell(M: Arrays, A: Ints, due: int, key: int, picks: int) -> bool:
+def emit_match(M: Arrays, A: Ints, due: int, key: int, picks: int) -> bool:
     """Emit the match in the current frame; False if the capacity or the key's budget is exhausted."""
     return write(M, A, key, picks, A[H_MOMENT]) and enlist(A, due, key, picks)
 
@@ -390,7 +390,7 @@ def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int,
                     if not enlist(A, due, key, picks):
                         return False
                 elif due <= A[H_CLOCK] or due == NONE:
-                    if not tell(M, A, due, key, picks):
+                    if not emit_match(M, A, due, key, picks):
                         return False
                 elif not wait(M, A, due, key, picks):
                     return False

@@ -19,7 +19,7 @@ from perseid.engines.disorder.state import read_state, write_state
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence import state as events
 from perseid.engines.sequence.partition_sort import comparable
-from perseid.engines.sequence.shard import SequenceShard, newest_before, next_wake, run
+from perseid.engines.sequence.shard import SequenceShard, newest_before, next_timer, run
 from perseid.runtime.arrays import BoolArray, Int8Array, IntArray
 from perseid.runtime.contract import StepResult
 from perseid.runtime.event_batch import (
@@ -121,7 +121,7 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark
     known = _known(plan, before.promised, before.everywhere, here)
     now = NONE if watermark.current is None else watermark.current
     more = known.with_more(promised, now)
-    make = partial(Promised, known=known, promised=more, moved=len(promised) > 0)
+    make = partial(PunctuatedShard, known=known, promised=more, moved=len(promised) > 0)
     done = run(inner, here, before.searched, clock=watermark, newest=newest_before(inner, watermark), make=make).step
     kept, wakes = replace(before, searched=done.state), [] if done.next_timer is None else [done.next_timer]
     if watermark.ended:
@@ -139,7 +139,7 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark
         "promises": len(promised),
         "state_bytes": 0 if written is None else len(written),
     }
-    wake = next_wake(wakes, watermark.current) if written is not None else None
+    wake = next_timer(wakes, watermark.current) if written is not None else None
     return replace(done, state=written, next_timer=wake, counters=counters, late=came[np.asarray(done.late, np.int64)])
 
 
@@ -151,7 +151,7 @@ def _known(plan: DisorderPlan, state: bytes | None, everywhere: Mapping[str, int
     return Promises(names, strategy.source, rows, everywhere)
 
 
-class Promised(SequenceShard):
+class PunctuatedShard(SequenceShard):
     """A shard with one completeness horizon per key."""
 
     def __init__(

@@ -43,7 +43,7 @@ def bind_subscriptions(
     """Return the query of subscriptions, as texts by owner or a folder, over documents in tables with these schemas."""
     events = documents.events
     inputs = tuple(documents.bind_events(schema) for schema in schemas)
-    columns = _columns_beside(inputs, schemas)
+    columns = _other_columns(inputs, schemas)
     plan = make_plan(
         subscriptions,
         pa.schema(list(columns.items())),
@@ -78,7 +78,7 @@ def bind_subscriptions(
     )
 
 
-def _columns_beside(inputs: Sequence[PrepareInput], schemas: Sequence[TableSchema]) -> dict[str, pa.DataType]:
+def _other_columns(inputs: Sequence[PrepareInput], schemas: Sequence[TableSchema]) -> dict[str, pa.DataType]:
     """Return the columns of all tables in addition to the documents; columns with the same name are merged."""
     found: dict[str, pa.DataType] = {}
     for one, schema in zip(inputs, schemas, strict=True):

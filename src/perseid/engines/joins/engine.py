@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from perseid.engines.joins.plan import BODIES, JoinsPlan, make_plan
 from perseid.engines.joins.program import ChainProgram
-from perseid.engines.trees.formats import lots
+from perseid.engines.trees.formats import read_chunks
 from perseid.runtime.arrays import Int32Array, IntArray
 from perseid.runtime.contract import Capabilities, Engine, Prepared, StateReport, StepResult
 from perseid.runtime.document_columns import BODY, STREAM
@@ -47,7 +47,7 @@ def prepare(plan: JoinsPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepar
         return
     reader, keys = _reader(program, plan.trusted)
     streams = columns[STREAM].cast(pa.string()).to_pylist()
-    for lot in lots(columns[BODY], plan.format):
+    for lot in read_chunks(columns[BODY], plan.format):
         count = len(lot.bodies)
         bindings, refused = reader.read(lot.bodies, streams[lot.first : lot.first + count])
         there, made = as_columns(bindings, keys, count)

@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from perseid.lang import tree_patterns as tp
 from perseid.lang.subscriptions import MIRRORED, Block, Comparator, TemporalRelation
-from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, kept, step_at
+from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, reduced_nodes, step_at
 
 ENDLESS = 1 << 62
 """The window of subscriptions without one."""
@@ -134,7 +134,7 @@ def same_order(rows: Sequence[TemplateRow]) -> list[list[int]]:
 def _row(related: Related, older: int, strict: bool) -> TemplateRow:
     sides = (older, 1 - older)
     asked = [related.asked(side) for side in sides]
-    left = [kept(nodes) for nodes in asked]
+    left = [reduced_nodes(nodes) for nodes in asked]
     blocks = [related.blocks[side] for side in sides]
     chains = [
         {node: _chain(block, node, nodes) for node in wanted}
@@ -160,7 +160,7 @@ def _row(related: Related, older: int, strict: bool) -> TemplateRow:
         edges.append(
             _Open(_kind_of(condition.op, condition.value, newer), _op_of(condition.op, condition.value), nodes, made)
         )
-    shown = [kept(pair[side] for pair in related.pairs) for side in sides]
+    shown = [reduced_nodes(pair[side] for pair in related.pairs) for side in sides]
     template, order = _canonical(edges, shown, strict)
     numbers = _numbered([edges[i] for i in order])[1]
     places = tuple(

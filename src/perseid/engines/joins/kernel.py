@@ -172,7 +172,7 @@ def _emit(x: Index, room: Room, t: int, prefix: int, older: int, newer: int, apa
 
 
 @compiled
-def _keep_state(room: Room, t: int, prefix: int) -> bool:
+def _save_state(room: Room, t: int, prefix: int) -> bool:
     """Save a search state, a prefix reached by the newer document alone; False if the capacity is exhausted."""
     number = room.told[N_STATES]
     if number >= room.sizes[Z_STATES]:
@@ -353,7 +353,7 @@ def _search(
     while depth >= start:
         if depth == until:
             if until < edges:
-                if not _keep_state(room, t, room.prefixes[depth]):
+                if not _save_state(room, t, room.prefixes[depth]):
                     return False
             elif not _emit(x, room, t, room.prefixes[depth], older, newer, apart, since):
                 return False

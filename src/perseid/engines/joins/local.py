@@ -45,7 +45,7 @@ def join_here(
 
     Subscriptions of a level also read the documents that earlier levels publish. Without levels the table is empty.
     """
-    given = _Given.read(documents)
+    given = _LocalInput.read(documents)
     if len(levels) > 1 and PUBLISHED in given.kept.column_names:
         raise EventDataError(f"A column is named {PUBLISHED!r}, as one of ours is.", hint="Rename it.")
     asked = bool(publication is not None and publication.makes) if results is None else results
@@ -61,7 +61,7 @@ def join_here(
 
 
 def _joined(
-    given: _Given, documents: Documents, subscriptions: Subscriptions, expand: bool, maker: _Maker | None
+    given: _LocalInput, documents: Documents, subscriptions: Subscriptions, expand: bool, maker: _Maker | None
 ) -> Iterator[Told]:
     """Join all documents for one level, and yield the output rows."""
     order = np.argsort(given.times, kind="stable")
@@ -81,7 +81,7 @@ def _joined(
 
 
 @dataclass
-class _Given:
+class _LocalInput:
     """All input and published documents: columns, bodies, times and streams."""
 
     kept: pa.Table
@@ -93,7 +93,7 @@ class _Given:
     """By document: its text if a subscription published it, else None."""
 
     @classmethod
-    def read(cls, documents: Documents) -> _Given:
+    def read(cls, documents: Documents) -> _LocalInput:
         tables, bodies, times, streams = [], [], [], list[str]()
         documents.require_streams()
         for event_type, data in documents.inputs():
@@ -140,7 +140,7 @@ class _Maker:
     def __init__(
         self,
         publication: Publication,
-        given: _Given,
+        given: _LocalInput,
         namespaces: Sequence[tuple[str, str]],
         told: bool,
         always: bool,
@@ -171,7 +171,7 @@ class _Maker:
 
 def _compact(joined: Joined, joiner: Joiner, numbers: IntArray, maker: _Maker | None) -> Iterator[Told]:
     """Yield a row per pair, result and document order: subscriptions with swapped blocks get separate rows."""
-    for (group, count, older, newer, nodes), kept in _kept_by_row(joined, joiner.subscriptions):
+    for (group, count, older, newer, nodes), kept in _matching_disjunctions(joined, joiner.subscriptions):
         owners = joiner.subscriptions.whose(group, count, joined.index)
         numbered = [(0, one) for one in owners]
         if kept is not None:
@@ -187,7 +187,7 @@ def _compact(joined: Joined, joiner: Joiner, numbers: IntArray, maker: _Maker | 
                 yield {"subscriptions": names, "left": left, "right": right, "result": made}
 
 
-def _kept_by_row(
+def _matching_disjunctions(
     joined: Joined, subscriptions: Subscriptions
 ) -> Iterator[tuple[tuple[int, int, int, int, list[int]], list[int] | None]]:
     """Yield each pair, and by matching subscription its disjunction number, or -1 if it is merged into another.
@@ -215,7 +215,7 @@ def _expanded(joined: Joined, joiner: Joiner, numbers: IntArray, maker: _Maker |
         yield {"subscription": one.owner, "left": left, "right": right, "values": values, "result": made}
 
 
-def _table(rows: list[Told], given: _Given, expand: bool, made: bool, published: bool) -> pa.Table:
+def _table(rows: list[Told], given: _LocalInput, expand: bool, made: bool, published: bool) -> pa.Table:
     columns = {name: whole_array(given.kept[name]) for name in given.kept.column_names}
     if published:
         columns[PUBLISHED] = pa.array(given.published, pa.string())

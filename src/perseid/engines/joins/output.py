@@ -15,7 +15,7 @@ from perseid.engines.joins.graph import Kind, TemplateRow
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner, require_expandable
 from perseid.engines.joins.plan import BODIES, VALUES, JoinsPlan
-from perseid.engines.joins.state import EPOCH, given_columns
+from perseid.engines.joins.state import EPOCH, user_columns
 from perseid.runtime.arrays import IntArray
 
 
@@ -136,8 +136,7 @@ class NotificationWriter:
         columns = [whose]
         for numbers in (left, right):
             given = [
-                column.take(pa.array(numbers)).combine_chunks()
-                for column in given_columns(documents, self.plan.columns)
+                column.take(pa.array(numbers)).combine_chunks() for column in user_columns(documents, self.plan.columns)
             ]
             columns.append(pa.StructArray.from_arrays(given, fields=list(self.plan.columns)))
         columns += [one for one in (values, results) if one is not None]

@@ -17,7 +17,7 @@ from perseid.lang import tree_patterns as tp
 from perseid.lang.subscriptions import Comparator, Subscription
 from perseid.semantics.documents import Element, Found, node_numbers
 from perseid.semantics.subscription_nodes import compare_numbers, holds, names_at, root_of, variables_in_runs
-from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, below, kept, normal_forms
+from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, below, normal_forms, reduced_nodes
 from perseid.semantics.trees import DocumentEvaluation, TreeLocation, known_prefixes
 from perseid.semantics.writing import result_of
 
@@ -49,7 +49,7 @@ def bound(
     named = [{number: node for node, number in some.items()} for some in numbered]
     found: tuple[dict[str, set[Found]], dict[str, set[Found]]] = ({}, {})
     for related in _normal_forms(subscription):
-        shown = [kept(pair[side] for pair in related.pairs) for side in (LEFT, RIGHT)]
+        shown = [reduced_nodes(pair[side] for pair in related.pairs) for side in (LEFT, RIGHT)]
         if any(len(shown[side]) != len(nodes[side]) for side in (LEFT, RIGHT)):
             continue
         there = [[named[side].get(one) for one in nodes[side]] for side in (LEFT, RIGHT)]

@@ -70,7 +70,7 @@ class Held:
             self.index.remove(set(owners))
         table = table.filter(pc.is_valid(table["text"]))
         if self.partition.of > 1:
-            table = table.filter(pa.array(_own(table["parts"].combine_chunks(), self.partition)))
+            table = table.filter(pa.array(_in_partition(table["parts"].combine_chunks(), self.partition)))
         texts = dict(zip(table["subscription"].to_pylist(), table["text"].to_pylist(), strict=True))
         sources, selects = cut_texts(texts, self._cutter, self.plan.always)
         self._add(owners, group_by_shape(sources, self._shapes), selects, since)
@@ -87,7 +87,7 @@ class Held:
         self.keys = {key: number for number, key in enumerate(keys_of(self.index.chains).tolist())}
 
 
-def _own(parts: pa.ListArray, partition: QueryPartition) -> BoolArray:
+def _in_partition(parts: pa.ListArray, partition: QueryPartition) -> BoolArray:
     """By subscription: True if one of its parts is in a partition."""
     own = np.zeros(len(parts), np.bool_)
     values = np.asarray(parts.flatten())

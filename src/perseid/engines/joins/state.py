@@ -116,7 +116,7 @@ def document_schema(plan: JoinsPlan) -> pa.Schema:
     return pa.schema([*own, *plan.found.items(), *(field.with_name(_GIVEN + field.name) for field in plan.columns)])
 
 
-def given_columns(kept: pa.Table, columns: pa.Schema) -> list[pa.ChunkedArray]:
+def user_columns(kept: pa.Table, columns: pa.Schema) -> list[pa.ChunkedArray]:
     """Return the user's columns of retained documents."""
     return [kept[_GIVEN + field.name] for field in columns]
 

@@ -66,7 +66,7 @@ class KeyedRows:
 
 def columns(places: tuple[int, ...]) -> Callable[[Row], Any]:
     """Return a getter of the values at some places of a row: the bare value for one place, else a tuple."""
-    return itemgetter(*places) if places else _nothing
+    return itemgetter(*places) if places else _no_columns
 
 
 def row_of(places: tuple[int, ...]) -> Callable[[Row], Row]:
@@ -77,5 +77,5 @@ def row_of(places: tuple[int, ...]) -> Callable[[Row], Row]:
     return columns(places)
 
 
-def _nothing(row: Row) -> Row:
+def _no_columns(row: Row) -> Row:
     return ()

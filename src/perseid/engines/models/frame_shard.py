@@ -39,7 +39,7 @@ def brought_by_frames(
         else seen | (time <= watermark.current)
     )
     work = _Work(plan, frames if due.all() else frames.filter(pa.array(due)), time[due], seen[due])
-    answered = _answered(plan)
+    answered = _compiled_groups(plan)
     told = [None if one is None else work.at_once(group, one) for group, one in zip(plan.asked, answered, strict=True)]
     slow = [group for group, one in zip(plan.asked, answered, strict=True) if one is None]
     rest = iter(work.one_by_one(slow, kept, counted))
@@ -141,7 +141,7 @@ _ANSWERED: OrderedDict[tuple[str, str], list[FrameQueries | None]] = OrderedDict
 MOST = 16
 
 
-def _answered(plan: ModelsPlan) -> list[FrameQueries | None]:
+def _compiled_groups(plan: ModelsPlan) -> list[FrameQueries | None]:
     """Return the compiled queries of each group of patterns; None for a group without an array form."""
     known = plan.digest, str(frame_schema(plan))
     if known not in _ANSWERED:

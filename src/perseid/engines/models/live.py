@@ -10,7 +10,7 @@ from perseid.engines.models.ranks import in_order
 from perseid.engines.models.sources import MovingWindows
 from perseid.semantics.graphs import Change, Element, Graph, Happening
 from perseid.semantics.metamodels import unknown as unknown_name
-from perseid.semantics.model_changes import QueryChange, TransactionEffects, applied, told_apart, touched
+from perseid.semantics.model_changes import QueryChange, TransactionEffects, applied, split_input, touched
 from perseid.semantics.model_queries import Match, Queries
 from perseid.semantics.values import Value
 
@@ -33,7 +33,7 @@ class LiveModel:
 
     def transact(self, time: int, changes: Iterable[Change | Happening]) -> TransactionEffects:
         """Apply all changes of one time, in order."""
-        asked, happened = told_apart(changes)
+        asked, happened = split_input(changes)
         if happened and not asked:
             return TransactionEffects([], [], [], happened)
         done, refused = applied(self.graph, asked)

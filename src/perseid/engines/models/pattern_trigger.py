@@ -22,7 +22,7 @@ from perseid.semantics.events import Event
 from perseid.semantics.hashing import identity_of
 from perseid.semantics.model_changes import TransactionEffects
 from perseid.semantics.model_queries import Queries
-from perseid.semantics.model_steps import Beside, EventStreamFilter, event_columns, grouped
+from perseid.semantics.model_steps import EventStreamFilter, JoinedEvents, event_columns, grouped
 from perseid.semantics.resolve import resolve
 from perseid.semantics.rules import Rules
 from perseid.semantics.scope import attribute_path
@@ -30,7 +30,7 @@ from perseid.semantics.values import Value
 
 
 def plan_triggers(
-    rules: Rules, key: Sequence[str], beside: Beside | None = None
+    rules: Rules, key: Sequence[str], beside: JoinedEvents | None = None
 ) -> list[tuple[Plan, EventStreamFilter]]:
     """Compile the patterns that trigger rules, grouped by the events that they read."""
     found = []

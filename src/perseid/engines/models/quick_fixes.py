@@ -23,7 +23,7 @@ class QuickFix:
         self.cost = fix.cost
         self.soft = fix.soft
         """Number of matches of the soft objectives after the fix."""
-        self.steps = tuple(step.said for step in fix.steps)
+        self.steps = tuple(step.description for step in fix.steps)
         """Description of each step."""
         self._fix = fix
         self._models = models

@@ -22,7 +22,7 @@ from perseid.lang import rules as r
 from perseid.semantics import types as t
 from perseid.semantics.graphs import RANK, AppliedChange, Change, Element, Graph
 from perseid.semantics.model_queries import Queries
-from perseid.semantics.model_repair import Aims, Fact, Fix, RepairStep, asked_by, facts, said
+from perseid.semantics.model_repair import Aims, Fact, Fix, RepairStep, changes_of_step, describe_step, facts
 from perseid.semantics.model_values import ordered
 
 State: TypeAlias = "frozenset[Fact]"
@@ -117,7 +117,7 @@ def _beats(one: _Way, other: _Way) -> bool:
 
 
 def _texts(way: _Way) -> tuple[str, ...]:
-    return tuple(step.said for step in way.steps)
+    return tuple(step.description for step in way.steps)
 
 
 def _climb(space: _Space) -> list[Fix]:
@@ -125,7 +125,7 @@ def _climb(space: _Space) -> list[Fix]:
     way = _Way(START, (), Decimal(0))
     while space.worth[way.state][0]:
         allowed = [
-            (space.worth[state], step.cost, step.said, step, state)
+            (space.worth[state], step.cost, step.description, step, state)
             for step, state in space.steps(way.state)
             if space.aims.allows(len(way.steps) + 1, way.cost + step.cost)
         ]
@@ -149,7 +149,7 @@ class _Space:
         self.most = states
         self.full = False
         """True if states were left out because the limit was reached."""
-        self.live.transact(0, _made_of(facts(graph, graph.nodes)))
+        self.live.transact(0, _establish_facts(facts(graph, graph.nodes)))
         self.at = START
         self.worth: dict[State, tuple[int, int]] = {START: self._worth()}
         """Number of matches of hard and of soft objectives, by state."""
@@ -165,7 +165,7 @@ class _Space:
     def _try_all(self, state: State) -> Iterator[tuple[RepairStep, State]]:
         graph = self.live.graph
         todo = [
-            (repair, match, asked_by(repair, match, graph))
+            (repair, match, changes_of_step(repair, match, graph))
             for repair in self.repairs
             for match in ordered(self.live.matches[repair.query].standing)
         ]
@@ -179,7 +179,7 @@ class _Space:
                     self.full = True
                     continue
                 self.worth[self.at] = self._worth()
-            yield RepairStep(repair.name, match, changes, repair.cost, said(repair, match, done)), self.at
+            yield RepairStep(repair.name, match, changes, repair.cost, describe_step(repair, match, done)), self.at
 
     def _worth(self) -> tuple[int, int]:
         matches = self.live.matches
@@ -209,11 +209,11 @@ class _Space:
         again = {
             f for f in there - gone if f[0] != "node" and (f[1] in replaced or (f[0] == "edge" and f[3] in replaced))
         }
-        self._change([*_taken_away(gone), *_made_of((different - gone) | again)])
+        self._change([*_taken_away(gone), *_establish_facts((different - gone) | again)])
         assert self.at == state
 
 
-def _made_of(wanted: Iterable[Fact]) -> list[Change]:
+def _establish_facts(wanted: Iterable[Fact]) -> list[Change]:
     """Return the changes that establish facts: nodes, then their values, then edges."""
     found: list[Change] = []
     for fact in wanted:

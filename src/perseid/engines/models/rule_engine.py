@@ -17,7 +17,7 @@ from perseid.engines.models.action_log import ActionLog, action_log_schema
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.pattern_trigger import PatternTrigger, plan_triggers
 from perseid.engines.models.plan import ModelsPlan, make_plan
-from perseid.engines.models.shard import accept, by_time, keep, ready, taken
+from perseid.engines.models.shard import accept, by_time, encode_shard, ready, taken
 from perseid.engines.models.state import ModelsState
 from perseid.engines.models.transactions import Key
 from perseid.engines.models.trigger_state import decode_triggers, encode_triggers
@@ -147,7 +147,7 @@ def react(plan: ReactingPlan, rows: EventBatch, state: bytes | None, watermark: 
     if not watermark.ended:
         triggers = [kept.triggers[key] for key in kept.models]
         kept.sequences = encode_triggers(plan.queries, plan.patterns, plan.types, plan.key, triggers, kept.done)
-        state = keep(plan, kept)
+        state = encode_shard(plan, kept)
     counted["capped"] += _capped(kept)
     counted["matches"] = len(log.rows)
     counted["live_keys"] = len(kept.models)

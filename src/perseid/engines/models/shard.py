@@ -40,7 +40,7 @@ def advance(plan: ModelsPlan, rows: EventBatch, state: bytes | None, watermark: 
     events = bring(plan, rows, timely, kept, watermark, counted)
     kept.pass_to(watermark)
     tables, wakes = _searched(plan, kept, events, rows, watermark, counted)
-    written = None if watermark.ended else keep(plan, kept)
+    written = None if watermark.ended else encode_shard(plan, kept)
     counted["matches"] = sum(table.num_rows for table in tables)
     counted["state_bytes"] = 0 if written is None else len(written)
     wakes += kept.first_times()
@@ -180,7 +180,7 @@ def _values(column: pa.Array | pa.ChunkedArray | list[Any]) -> list[Any]:
     return column if isinstance(column, list) else column.to_pylist()
 
 
-def keep(plan: ModelsPlan, kept: ModelsState) -> bytes:
+def encode_shard(plan: ModelsPlan, kept: ModelsState) -> bytes:
     """Encode the state of a shard, check its size, and cache the decoded form in this process."""
     state = write_state(plan, kept)
     if len(state) > plan.max_state:

@@ -38,7 +38,7 @@ from perseid.semantics import types as t
 from perseid.semantics.graphs import Change, Happening
 from perseid.semantics.model_changes import TransactionEffects
 from perseid.semantics.model_queries import Match, Queries
-from perseid.semantics.model_steps import Beside, EventStreamFilter, EventStreamGroup
+from perseid.semantics.model_steps import EventStreamFilter, EventStreamGroup, JoinedEvents
 from perseid.semantics.model_values import ordered
 from perseid.semantics.rules import Rules
 from perseid.tables.columns import Table, read_table, time_column
@@ -135,11 +135,11 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
         """Return the query of patterns over tables with these schemas."""
         return bind_patterns(self, groups, schemas, None)
 
-    def shape_of_beside(self) -> Beside | None:
+    def shape_of_beside(self) -> JoinedEvents | None:
         """Return the types and columns of the ordinary events next to the models, or None without any."""
         if self.beside is None:
             return None
-        return beside_of(self.beside, column_types(self.beside))
+        return joined_types(self.beside, column_types(self.beside))
 
     def _happenings(self) -> Iterator[BufferedChange]:
         shape = self.shape_of_beside()
@@ -256,12 +256,12 @@ def warn_of_rejected(rejected: Sequence[str]) -> None:
         warn(describe_rejected(rejected))
 
 
-def beside_of(events: Events, types: Mapping[str, t.Type]) -> Beside:
+def joined_types(events: Events, types: Mapping[str, t.Type]) -> JoinedEvents:
     """Return the types of declared events and the columns that steps may use, without those of time and type."""
     several = isinstance(events.data, Mapping)
     times = set(events.time.values()) if isinstance(events.time, Mapping) else {events.time}
     own = {name: type_ for name, type_ in types.items() if name not in times and (several or name != events.type)}
-    return Beside(tuple(events.data) if several else None, tuple(sorted(own.items())))
+    return JoinedEvents(tuple(events.data) if several else None, tuple(sorted(own.items())))
 
 
 def standing_matches(live: Mapping[Key, LiveModel]) -> dict[Key, dict[str, list[Match]]]:

@@ -112,7 +112,7 @@ def bind_events(
                 identity=EventIdentity(table.id),
                 route=tuple(map(RouteColumn, paths)),
                 order_by=table.order_by,
-                keep_if=_keep_if(plan, compiled, table.event_type, predicates),
+                keep_if=_row_filters(plan, compiled, table.event_type, predicates),
             )
             for table in schemas
         ),
@@ -259,7 +259,7 @@ def _require_crossing(compiled: SequencePlan, needed: set[str], columns: Mapping
         )
 
 
-def _keep_if(
+def _row_filters(
     plan: Plan, compiled: SequencePlan, event_type: str | None, predicates: Sequence[RowPredicate]
 ) -> tuple[RowCondition, ...] | None:
     """Conditions on the rows of a table that a step may need; None if it may need all rows."""

@@ -338,7 +338,7 @@ def forget(M: Arrays, partials: int, k: int, count: int) -> None:
 
 
 @compiled
-def keep_newest(M: Arrays, partials: int, count: int, newer: int, position: int, horizon: int) -> int:
+def retain_newest(M: Arrays, partials: int, count: int, newer: int, position: int, horizon: int) -> int:
     """Retain the newest partial match of each state, in order of recency (recent); returns their number, or FULL."""
     w = M.space
     total, kept, now = count + newer, 0, M.events[E_TIME, position]
@@ -452,7 +452,7 @@ def use(
         if count < 0:
             return FULL
     if context == RECENT:
-        return keep_newest(M, partials, count, newer, position, horizon)
+        return retain_newest(M, partials, count, newer, position, horizon)
     if starts:
         has_fresh = begin(M, seed, ways, low, position, w[partials + count], horizon)
         if has_fresh < 0:

@@ -20,7 +20,7 @@ from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.evaluate import evaluate
-from perseid.semantics.names import AGGREGATES, STEP_FUNCTIONS, references, without_own
+from perseid.semantics.names import AGGREGATES, STEP_FUNCTIONS, references, strip_step_name
 from perseid.semantics.scope import Bindings, MatchScope
 from perseid.semantics.typing import infer, member_type
 
@@ -204,7 +204,7 @@ class ExpressionCompiler:
         if step is None:
             raise NotCompilable(print_expr(expr))
         name = None if step == -1 else self.pattern.steps[step].name
-        alone = without_own(expr, name)
+        alone = strip_step_name(expr, name)
         code, family = self._load(self.column(alone), step, own)
         if step in (own, -1):
             return code, family
@@ -454,7 +454,7 @@ class ExpressionCompiler:
             if expr.name != "count":
                 raise NotCompilable(expr.name)
             return self._total(y.TOTAL_EVENTS, 0, y.INTEGER, step), y.INTEGER
-        inner = without_own(arg, head)
+        inner = strip_step_name(arg, head)
         if self._family(inner) == _NULL or self._missing(inner):
             raise NotCompilable("nothing to add up")
         column = self.column(inner)

@@ -29,13 +29,13 @@ Few: TypeAlias = "pa.Table | pd.DataFrame | list[object]"
 """Rows in memory."""
 
 
-def few_events(stream: Events, key: Key, most: int) -> list[Event] | None:
+def select_events(stream: Events, key: Key, most: int) -> list[Event] | None:
     """The events, or only those of the key if there are more than ``most``; None if these are still more."""
     few: dict[str | None, Few] = {}
     for event_type, one in stream.inputs():
         named = dict(zip(stream.key_names(), one.columns("key"), strict=True))
         here = {(named.get(head, head), *inside): value for (head, *inside), value in key.items()}
-        few[event_type] = _few(one.data, here, most)
+        few[event_type] = _select_rows(one.data, here, most)
         if sum(map(len, few.values())) > most:
             return None
     return read_events(replace(stream, data=few if isinstance(stream.data, Mapping) else few[None]))
@@ -52,7 +52,7 @@ def column_types(stream: Events) -> dict[str, t.Type]:
     return types
 
 
-def _few(data: Any, key: Key, most: int) -> Few:
+def _select_rows(data: Any, key: Key, most: int) -> Few:
     if are_paths(data):
         data = open_parquet(data)
     if is_dataset(data):

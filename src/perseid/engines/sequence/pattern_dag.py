@@ -165,7 +165,7 @@ def _refuse_changed(
 def advance_stages(plan: SequencePlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """Run one call: every stage in order, with the matches that earlier stages emitted."""
     from perseid.engines.sequence.output import joined
-    from perseid.engines.sequence.shard import newest_before, next_wake, run
+    from perseid.engines.sequence.shard import newest_before, next_timer, run
     from perseid.engines.sequence.state import join_states, split_state
 
     before = split_state(state)
@@ -207,7 +207,7 @@ def advance_stages(plan: SequencePlan, rows: EventBatch, state: bytes | None, wa
     written = join_states(after)
     counters["state_bytes"] = 0 if written is None else len(written)
     return StepResult(
-        joined(tables, plan.schema), written, next_wake(wakes, watermark.current), dict(counters), late, why
+        joined(tables, plan.schema), written, next_timer(wakes, watermark.current), dict(counters), late, why
     )
 
 

@@ -513,7 +513,7 @@ class SequenceShard:
             starts = [memory.since for memory in left.memories.values() if memory.since is not None]
             some = [*left.rows.time[left.searched].tolist(), *ends, *starts]
             times += [min(some) if now is None else now + 1] if some else []
-        return next_wake(times, now)
+        return next_timer(times, now)
 
 
 def negated_bits(bytecode: CompiledPattern) -> int:
@@ -526,7 +526,7 @@ def negated_bits(bytecode: CompiledPattern) -> int:
     return bits
 
 
-def next_wake(times: Sequence[int], now: int | None) -> int | None:
+def next_timer(times: Sequence[int], now: int | None) -> int | None:
     """The earliest of these times after ``now``; ``now + 1`` if all have passed, None if there are none."""
     if not times or now is None:
         return min(times, default=None)

@@ -44,7 +44,7 @@ from perseid.runtime.state_layout import (
 )
 from perseid.runtime.watermark import WATERMARK
 from perseid.semantics.detection import expressions_of
-from perseid.semantics.names import without_own
+from perseid.semantics.names import strip_step_name
 
 if TYPE_CHECKING:
     from perseid.runtime.arrays import ArrowColumn
@@ -310,7 +310,7 @@ def _texts(pattern: PatternPlan) -> set[str]:
     core = pattern.pattern
     names = [None, *{step.name for step in core.steps if step.name is not None}]
     parts = [part for expr in expressions_of(core) for part in ex.walk(expr)]
-    return {print_expr(without_own(part, name)) for part in parts for name in names}
+    return {print_expr(strip_step_name(part, name)) for part in parts for name in names}
 
 
 class _EventReader:

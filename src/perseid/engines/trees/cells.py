@@ -47,7 +47,7 @@ def result(M: Space, ordinal: int, step: int, name: int, begin: int, end: int, i
 
 
 @compiled
-def tell_later(M: Space, what: int) -> None:
+def queue_output(M: Space, what: int) -> None:
     """Queue for output a rope of results or, as -1 - pattern, the match of a pattern that returns nothing."""
     A = M.head
     M.scratch[A[X_QUEUED] + A[X_QUEUE]] = what
@@ -161,7 +161,7 @@ def write_row(M: Space, cell: int, level: int) -> bool:
 
 
 @compiled
-def tell(M: Space, cell: int, free: int) -> bool:
+def emit_result(M: Space, cell: int, free: int) -> bool:
     """Write a result and all results inside it as rows, or none and return False; scratch is unused from ``free``."""
     A, C, G = M.head, M.cells, M.scratch
     rows, told = A[X_ROWS], A[X_TOLD]
@@ -194,7 +194,7 @@ def tell(M: Space, cell: int, free: int) -> bool:
 
 
 @compiled
-def tell_queued(M: Space) -> bool:
+def emit_queued(M: Space) -> bool:
     """Write all queued results, each once; return False if the next one does not fit."""
     A, C, G, rows = M.head, M.cells, M.scratch, M.rows
     while A[X_QUEUE_DONE] < A[X_QUEUE]:
@@ -218,7 +218,7 @@ def tell_queued(M: Space) -> bool:
             for k in range(begin, begin + count):
                 cell = G[k]
                 if C[cell + V_TOLD] == 0:
-                    if not tell(M, cell, begin + count):
+                    if not emit_result(M, cell, begin + count):
                         return False
                     C[cell + V_TOLD] = 1
         A[X_QUEUE_DONE] += 1

@@ -7,7 +7,7 @@ requirements are met.
 
 from __future__ import annotations
 
-from perseid.engines.trees.cells import rope, tell_later
+from perseid.engines.trees.cells import queue_output, rope
 from perseid.engines.trees.match_layout import *
 from perseid.engines.trees.match_layout import Space, compiled
 
@@ -60,7 +60,7 @@ def give(M: Space, candidate: int, what: int, by: int) -> None:
             hold(M, candidate)
             return
         if number == 0:
-            tell_later(M, what)
+            queue_output(M, what)
             return
         if shares and S[candidate + C_PREVIOUS] != 0:
             S[candidate + C_INHERITED] = rope(M, S[candidate + C_INHERITED], what)
@@ -91,7 +91,7 @@ def mark(M: Space, number: int, limit: int) -> None:
         if A[A[X_DECIDED] + pattern] == 0:
             A[A[X_DECIDED] + pattern] = 1
             if P[P[P_PATTERNS] + pattern] & GIVES == 0:
-                tell_later(M, -1 - pattern)
+                queue_output(M, -1 - pattern)
         return
     if P[step + SP_BIT] < 0:
         return  # the expression matches without siblings: nothing requires it

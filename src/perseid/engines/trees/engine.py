@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.trees.formats import XML, lots
+from perseid.engines.trees.formats import XML, read_chunks
 from perseid.lang.tree_patterns import TreePattern, print_tree
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.contract import Engine, Prepared
@@ -94,7 +94,7 @@ def readings(trees: Trees, bodies: pa.Array, is_path: bool) -> Iterator[tuple[in
             for findings in reader.read_file(number, path):
                 yield 0, reader, findings
         return
-    for lot in lots(bodies, trees.format):
+    for lot in read_chunks(bodies, trees.format):
         yield lot.first, reader, lot.findings(reader.read(lot.bodies))
 
 

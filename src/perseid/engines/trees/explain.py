@@ -29,7 +29,7 @@ def explain_tree(title: str, pattern: TreePattern, *, rules: bool = False) -> st
     )
     lines = [
         f"tree {title}",
-        f"  asks for: {_asked(pattern.root)}",
+        f"  asks for: {_tree_line(pattern.root)}",
         "  engine: trees, one pass over the document",
         f"  told: {told}",
         "  kept: candidates of the elements that are open, and what they have found",
@@ -39,7 +39,7 @@ def explain_tree(title: str, pattern: TreePattern, *, rules: bool = False) -> st
     return "\n".join(lines)
 
 
-def _asked(expr: SiblingExpr) -> str:
+def _tree_line(expr: SiblingExpr) -> str:
     if not isinstance(expr, TreeNode):
         return f"the root as {_printed(expr)}"
     if expr.is_attribute:

@@ -48,16 +48,16 @@ class DocumentChunk:
         return replace(found, refused=self.explained(found.refused))
 
 
-def lots(bodies: pa.Array, format: str) -> Iterator[DocumentChunk]:
+def read_chunks(bodies: pa.Array, format: str) -> Iterator[DocumentChunk]:
     """Yield documents as XML in chunks, so that any number of them, of any size, can be read."""
     if format == JSON:
-        yield from _json_lots(bodies)
+        yield from _json_chunks(bodies)
     elif format == ROW:
         for first in range(0, len(bodies), _ROWS):
             written = rows_to_xml(bodies.slice(first, _ROWS))
-            yield from (replace(lot, first=lot.first + first, made=True) for lot in _xml_lots(written))
+            yield from (replace(lot, first=lot.first + first, made=True) for lot in _xml_chunks(written))
     else:
-        yield from _xml_lots(bodies)
+        yield from _xml_chunks(bodies)
 
 
 def together(columns: Iterable[pa.Array], format: str) -> DocumentChunk:
@@ -68,7 +68,7 @@ def together(columns: Iterable[pa.Array], format: str) -> DocumentChunk:
     kind = pa.large_string() if texts else pa.large_binary()
     bodies, refused, count = [pa.nulls(0, kind)], {}, 0
     for column in columns:
-        for lot in [DocumentChunk(0, column)] if format == XML else lots(column, format):
+        for lot in [DocumentChunk(0, column)] if format == XML else read_chunks(column, format):
             bodies.append(lot.bodies.cast(kind))
             for one in lot.refused.values():
                 refused[count + one.row] = replace(one, row=count + one.row)
@@ -76,7 +76,7 @@ def together(columns: Iterable[pa.Array], format: str) -> DocumentChunk:
     return DocumentChunk(0, pa.concat_arrays(bodies), format != XML, refused)
 
 
-def _xml_lots(bodies: pa.Array) -> Iterator[DocumentChunk]:
+def _xml_chunks(bodies: pa.Array) -> Iterator[DocumentChunk]:
     lengths = np.asarray(pc.fill_null(pc.binary_length(bodies), 0), np.int64)
     begin = size = 0
     for end, length in enumerate(lengths.tolist(), 1):
@@ -88,7 +88,7 @@ def _xml_lots(bodies: pa.Array) -> Iterator[DocumentChunk]:
         yield DocumentChunk(begin, bodies.slice(begin))
 
 
-def _json_lots(bodies: pa.Array) -> Iterator[DocumentChunk]:
+def _json_chunks(bodies: pa.Array) -> Iterator[DocumentChunk]:
     """Yield JSON as XML in chunks. The size as XML is known only after conversion, so a chunk may exceed PIECE."""
     made: list[bytes | None] = []
     refused: dict[int, BadRecord] = {}

@@ -54,7 +54,7 @@ def judged(chunks: Iterable[bytes], encoding: str | None = None) -> Iterator[byt
         if data:
             yield data
     except expat.ExpatError as error:
-        raise DocumentError(_said(error), line=error.lineno, column=error.offset + 1) from None
+        raise DocumentError(_error_text(error), line=error.lineno, column=error.offset + 1) from None
     except RefusedError as error:
         raise _at(parser, str(error)) from None
     except (LookupError, ValueError):  # raised by Python for an encoding that expat looks up
@@ -87,6 +87,6 @@ def _refuse_entities(*_: object) -> None:
     raise RefusedError("Entities that a document declares are not read")
 
 
-def _said(error: expat.ExpatError) -> str:
+def _error_text(error: expat.ExpatError) -> str:
     said = expat.ErrorString(error.code)
     return said[:1].upper() + said[1:]

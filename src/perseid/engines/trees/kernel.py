@@ -8,7 +8,7 @@ collects are emitted as soon as they are decided.
 
 from __future__ import annotations
 
-from perseid.engines.trees.cells import result, rope, tell_later, tell_queued
+from perseid.engines.trees.cells import emit_queued, queue_output, result, rope
 from perseid.engines.trees.delivery import give, hold, let_go, mark, nearest, settle
 from perseid.engines.trees.layout import *
 from perseid.engines.trees.layout import Bytes, Tokens
@@ -430,14 +430,14 @@ def match_token(M: Space, D: Bytes, K: Tokens, at: int, cut: int) -> int:
 def match_on(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
     """Process the tokens of a batch from X_AT, where it also stops; return a status."""
     A = M.head
-    if not tell_queued(M):
+    if not emit_queued(M):
         return ROWS
     while A[X_AT] < count:
         answer = match_token(M, D, K, A[X_AT], cut)
         if answer != READ:
             return answer
         A[X_AT] += 1
-        if A[X_QUEUE] and not tell_queued(M):
+        if A[X_QUEUE] and not emit_queued(M):
             return ROWS
         forget(M)
     return READ
@@ -467,7 +467,7 @@ def begin(M: Space) -> None:
         known = P[P[P_PATTERNS] + pattern]
         A[A[X_DECIDED] + pattern] = 1 if known & HOLDS_ALWAYS else 0
         if known == HOLDS_ALWAYS:
-            tell_later(M, -1 - pattern)
+            queue_output(M, -1 - pattern)
 
 
 @compiled
@@ -478,7 +478,7 @@ def end_all(M: Space) -> int:
             return ROOM
         end_element(M, 0)
         M.head[X_DEPTH] = -1
-    return READ if tell_queued(M) else ROWS
+    return READ if emit_queued(M) else ROWS
 
 
 @entry

@@ -131,7 +131,7 @@ def name_length(D: Bytes, begin: int, end: int) -> int:
 
 
 @compiled
-def seen_name(A: Ints, N: Room, D: Bytes, begin: int, length: int) -> int:
+def recent_name(A: Ints, N: Room, D: Bytes, begin: int, length: int) -> int:
     """Return the record of a name in the cache of recent names; 0 if it is not there.
 
     Most names recur: they need no validation but that the bytes are equal.

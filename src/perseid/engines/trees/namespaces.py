@@ -27,7 +27,7 @@ def warn_of_namespaces(documents: Documents, bodies: Iterable[pa.Array], pattern
         return
     seen = _names(_sample(bodies, documents.is_path))
     spaces = {local: uri for uri, local in reversed(seen) if uri}  # the first of several
-    for name in _asked(patterns):
+    for name in _unprefixed_names(patterns):
         if name in spaces and ("", name) not in seen:
             uri = spaces[name][:_LONG_URI]
             warn(
@@ -37,7 +37,7 @@ def warn_of_namespaces(documents: Documents, bodies: Iterable[pa.Array], pattern
             return
 
 
-def _asked(patterns: Iterable[TreePattern]) -> Iterator[str]:
+def _unprefixed_names(patterns: Iterable[TreePattern]) -> Iterator[str]:
     """Yield the names of elements without a prefix."""
     for pattern in patterns:
         for part, _ in walk(pattern):

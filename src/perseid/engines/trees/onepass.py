@@ -6,13 +6,13 @@ and no step, and are skipped. Everything else is processed token by token.
 
 from __future__ import annotations
 
-from perseid.engines.trees.cells import tell_queued
+from perseid.engines.trees.cells import emit_queued
 from perseid.engines.trees.kernel import begin, element, end_all, end_element, forget, has_room, match_on, next_element
 from perseid.engines.trees.layout import *
 from perseid.engines.trees.layout import Bytes, Ints, Room, Tokens
 from perseid.engines.trees.match_layout import *
 from perseid.engines.trees.match_layout import Space, compiled, entry
-from perseid.engines.trees.names import name_length, seen_name
+from perseid.engines.trees.names import name_length, recent_name
 from perseid.engines.trees.scan import after_declaration, begin_scan, is_over, scan_next
 from perseid.engines.trees.signs import GREATER, IN_TEXT, LESS, LINE_FEED, SLASH, WIDE, after_plain, wide
 from perseid.engines.trees.vectors import REACH, WORD, plain_bytes, same_bytes
@@ -114,7 +114,7 @@ def read_plain(M: Space, A: Ints, N: Room, D: Bytes, at: int, end: int) -> int:
             close = at + 1 + length
             if length == 0 or D[close] != GREATER or depth >= deepest:
                 break
-            record = seen_name(A, N, D, at + 1, length)
+            record = recent_name(A, N, D, at + 1, length)
             if record == 0 or A[record + R_EPOCH] != epoch:
                 break
             name = A[record + R_EXPANDED]
@@ -151,7 +151,7 @@ def read_plain(M: Space, A: Ints, N: Room, D: Bytes, at: int, end: int) -> int:
             A[stack + 2 * (depth - 1) + 1] = name
         at = close + 1
         if touched:
-            if X[X_QUEUE] and not tell_queued(M):
+            if X[X_QUEUE] and not emit_queued(M):
                 break
             forget(M)
     A[H_DEPTH] = X[X_DEPTH] = depth

@@ -219,7 +219,7 @@ class TreeQuery:
         return tuple(dict.fromkeys(name for step in self.steps for name in return_names(step.tree)))
 
 
-def asked_of(
+def extract_trees(
     patterns: Sequence[ast.PatternDefinition], namespaces: Sequence[tuple[str, str]] = ()
 ) -> tuple[tuple[ast.PatternDefinition, ...], TreeQuery]:
     """Replace tree patterns in steps by event types; return the patterns, and the trees that were replaced."""

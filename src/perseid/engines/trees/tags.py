@@ -12,9 +12,9 @@ from perseid.engines.trees.names import (
     name_of,
     read_name,
     read_uri,
+    recent_name,
     remember,
     same_name,
-    seen_name,
 )
 from perseid.engines.trees.signs import *
 from perseid.engines.trees.vectors import REACH, value_bytes
@@ -151,7 +151,7 @@ def declarations(A: Ints, N: Room, D: Bytes, K: Tokens, first: int, tokens: int)
 def name_at(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
     """Return the record of a tag or attribute name; -1 for no capacity, -2 for DOUBT, -3 if the input ends in it."""
     length = name_length(D, begin, end)
-    record = seen_name(A, N, D, begin, length) if length else 0
+    record = recent_name(A, N, D, begin, length) if length else 0
     if record != 0:
         return record
     close = begin

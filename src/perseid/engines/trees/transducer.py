@@ -74,7 +74,7 @@ class Sibling:
 
 
 @dataclass(frozen=True)
-class Nothing:
+class EmptyForest:
     """``ε``: the end of the forest."""
 
 
@@ -83,7 +83,7 @@ class Whole:
     """``x0``: any forest."""
 
 
-Head: TypeAlias = Tag | OtherTag | Sibling | Nothing | Whole
+Head: TypeAlias = Tag | OtherTag | Sibling | EmptyForest | Whole
 
 
 @dataclass(frozen=True)
@@ -449,7 +449,7 @@ class _StepRules:
                 mended if lost else None,
                 _either(everywhere) if lost else None,
             ),
-            TransducerRule(self.name, Nothing(), EMPTY, self.paper),
+            TransducerRule(self.name, EmptyForest(), EMPTY, self.paper),
         )
 
     def _returned(self, on: tuple[StateCall, ...]) -> tuple[Right, str | None, Right | None]:
@@ -523,7 +523,7 @@ def _sibling_rules(name: str, automaton: SiblingFA, items: list[State]) -> tuple
     begin = f"{name}.0"
     rules = [
         TransducerRule(name, Sibling(), Longest(begin, name), paper, "T3-1", Restart(begin, name)),
-        TransducerRule(name, Nothing(), SetMark() if automaton.nullable else EMPTY, paper),
+        TransducerRule(name, EmptyForest(), SetMark() if automaton.nullable else EMPTY, paper),
     ]
     for number, edges in enumerate(automaton.states):
         state = f"{name}.{number}"
@@ -637,7 +637,7 @@ def print_head(rule: TransducerRule) -> str:
             head = "%t(x1) x2"
         case Sibling():
             head = "t x2"
-        case Nothing():
+        case EmptyForest():
             head = "ε"
         case Whole():
             head = "x0"

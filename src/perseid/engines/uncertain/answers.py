@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.uncertain.exact import StateWeights
-from perseid.engines.uncertain.joint import joint_lot
+from perseid.engines.uncertain.joint import joint_groups
 from perseid.engines.uncertain.memory import no_memory
 from perseid.engines.uncertain.moving import ForwardPass, carried
 from perseid.engines.uncertain.plan import PlannedQuery
 from perseid.engines.uncertain.reading import SymbolEncoder, Units
-from perseid.engines.uncertain.sampling import SampledRows, drawn_on, fresh_worlds, told_of
+from perseid.engines.uncertain.sampling import SampledRows, drawn_on, exact_rows, fresh_worlds
 from perseid.engines.uncertain.streams import Streams
-from perseid.engines.uncertain.traces import NEVER, Given, material
+from perseid.engines.uncertain.traces import NEVER, CallInput, material
 from perseid.engines.uncertain.ways import Ways
 from perseid.engines.uncertain.worlds import Worlds
 from perseid.errors import LimitError
@@ -48,7 +48,7 @@ class StepProbabilities:
 
 
 def exactly(
-    asked: PlannedQuery, streams: Streams, reader: SymbolEncoder, given: Given, apart: bool = False
+    asked: PlannedQuery, streams: Streams, reader: SymbolEncoder, given: CallInput, apart: bool = False
 ) -> tuple[StepProbabilities, int]:
     """Return exact results for a finite input, and the number of readings with zero likelihood.
 
@@ -61,16 +61,16 @@ def exactly(
         moving = ForwardPass(asked, streams, reader, found, memory, given.numbered, None, {})
         told, impossible = moving.told(), moving.impossible
     else:
-        lot = joint_lot(found, np.full(len(found.units), NEVER), given.numbered, reader.automaton)
+        lot = joint_groups(found, np.full(len(found.units), NEVER), given.numbered, reader.automaton)
         fresh = StateWeights.fresh(len(lot.groups), lot.values)
         moved = carried(reader.automaton, lot, fresh, streams.prune)
-        told, impossible = [told_of(lot, moved, np.zeros(len(found.units)))], moved.impossible + lot.impossible
+        told, impossible = [exact_rows(lot, moved, np.zeros(len(found.units)))], moved.impossible + lot.impossible
     ways = isinstance(reader.automaton, Ways)
     return combined(asked, streams, found.units, told, apart=apart, ways=ways), impossible
 
 
 def sampled(
-    asked: PlannedQuery, streams: Streams, reader: SymbolEncoder, given: Given, apart: bool = False
+    asked: PlannedQuery, streams: Streams, reader: SymbolEncoder, given: CallInput, apart: bool = False
 ) -> StepProbabilities:
     """Return sampled results for a finite input."""
     asked.refuse_unsampled(streams)
@@ -115,15 +115,15 @@ def combined(
     return StepProbabilities(keys, group[at], told.step[at], found, error, drawn)
 
 
-def beside(answers: StepProbabilities, counted: StepProbabilities) -> StepProbabilities:
+def join_expected(answers: StepProbabilities, counted: StepProbabilities) -> StepProbabilities:
     """Add the expected numbers of matches, joined by group, step and binding; 0 where none were counted."""
-    rows = Units([_whose(answers), _whose(counted)], [len(answers.step), len(counted.step)])
+    rows = Units([_join_keys(answers), _join_keys(counted)], [len(answers.step), len(counted.step)])
     expected = np.zeros(len(rows))
     expected[rows.of[1]] = counted.probability
     return replace(answers, expected=expected[rows.of[0]])
 
 
-def _whose(answers: StepProbabilities) -> list[ArrowColumn]:
+def _join_keys(answers: StepProbabilities) -> list[ArrowColumn]:
     """Join key of each result: group columns, step, and the binding if results are per binding."""
     words = [answers.step] if answers.binding is None else [answers.step, answers.binding]
     return [*(key.take(pa.array(answers.group)) for key in answers.keys), *map(pa.array, words)]
@@ -158,7 +158,7 @@ def errors(lost: FloatArray, drawn: BoolArray, at: IntArray, streams: Streams) -
     return summed(lost, at) + np.where(some, streams.sampling.epsilon, 0.0), some
 
 
-def too_many_letters(one: PlannedQuery) -> LimitError:
+def letter_limit_error(one: PlannedQuery) -> LimitError:
     """Error for a step at which too many distinct letters occur."""
     return LimitError(
         f"Pattern {one.name} is asked of so many chains at once that steps differ in more ways than can be kept.",
@@ -166,7 +166,7 @@ def too_many_letters(one: PlannedQuery) -> LimitError:
     )
 
 
-def too_many_ways(one: PlannedQuery) -> LimitError:
+def count_limit_error(one: PlannedQuery) -> LimitError:
     """Error for a pattern with too many distinct partial matches to count."""
     return LimitError(
         f"The partial matches of pattern {one.name}, or what may happen at one step, differ in more ways than can be counted.",

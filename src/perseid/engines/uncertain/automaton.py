@@ -32,7 +32,7 @@ UNKNOWN = -1
 S = TypeVar("S", bound=np.generic)
 
 
-class TooManyStates(Exception):  # noqa: N818  Not a user error: always caught.
+class StateLimitExceeded(Exception):  # noqa: N818  Not a user error: always caught.
     """Exact evaluation needs more states or letters than the limit."""
 
 
@@ -85,7 +85,7 @@ class Automaton:
         number = self._letter_numbers.get(letter)
         if number is None:
             if len(self.letters) >= self.most_letters:
-                raise TooManyStates
+                raise StateLimitExceeded
             number = self._letter_numbers[letter] = len(self.letters)
             self.letters.append(letter)
             self.next, self.done = _grown(self.next, UNKNOWN, 0, number), _grown(self.done, False, 0, number)

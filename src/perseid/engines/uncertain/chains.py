@@ -109,7 +109,7 @@ def chains_of(
     own = {name: taken(rows.columns[name], chosen) for name in stream.of}
     units = Units([list(own.values()), list(kept.keys.values())], [len(chosen), len(kept)])
     codes, old = units.of
-    said, likelihood, quiet = _said(stream, model, rows, chosen)
+    said, likelihood, quiet = _likelihood_rows(stream, model, rows, chosen)
     # Several readings at one step are combined: their likelihoods are multiplied in the order of the table rows.
     which, at = by_step(codes, step)
     likelihood, said = _together(likelihood, said[ordered([which, said], np.zeros(len(which)))], begins(which, len(at)))
@@ -202,7 +202,7 @@ def owners_of(stream: Stream, rows: EventBatch, chosen: IntArray) -> tuple[IntAr
     return hashed(own, len(chosen), hash_values([stream.type]))
 
 
-def _said(
+def _likelihood_rows(
     stream: Stream, model: HiddenMarkov, rows: EventBatch, chosen: IntArray
 ) -> tuple[IntArray, FloatArray, int | None]:
     """By row: its row in the likelihood table; the table, uninformative row last; and the row of "no reading"."""

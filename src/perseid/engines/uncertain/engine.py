@@ -22,10 +22,10 @@ from perseid.engines.uncertain.output import (
     GROUP,
     SAMPLED,
     apart_schema,
-    numbers_told,
+    numeric_columns,
     output_schema,
 )
-from perseid.engines.uncertain.plan import PlannedQuery, UncertainPlan, ask
+from perseid.engines.uncertain.plan import PlannedQuery, UncertainPlan, plan_query
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.errors import EventDataError
@@ -38,7 +38,7 @@ from perseid.semantics.classes import QueryClass
 
 if TYPE_CHECKING:
     from perseid.engines.uncertain.answers import StepProbabilities
-    from perseid.engines.uncertain.traces import Given
+    from perseid.engines.uncertain.traces import CallInput
 
 
 def make_plan(
@@ -51,7 +51,7 @@ def make_plan(
     """Plan patterns over an uncertain stream; ``types`` maps column names to Arrow types."""
     from perseid.engines.uncertain.pattern_nfa import PatternNFA, durations_us
 
-    asked = tuple(ask(pattern, streams) for pattern in patterns)
+    asked = tuple(plan_query(pattern, streams) for pattern in patterns)
     for one in asked:
         nfa = PatternNFA(one.pattern)  # also rejects unsupported patterns
         if nfa.is_timed and streams.every is None:
@@ -71,10 +71,10 @@ def make_plan(
 
 def match_all(plan: UncertainPlan, rows: EventBatch) -> StepResult:
     """Match a finite stream in one call. Rows that are not a probability distribution are dropped as bad rows."""
-    from perseid.engines.uncertain.answers import beside
+    from perseid.engines.uncertain.answers import join_expected
     from perseid.engines.uncertain.memory import OFF
-    from perseid.engines.uncertain.output import apart_table, told_table
-    from perseid.engines.uncertain.telling import nothing_ongoing
+    from perseid.engines.uncertain.output import apart_table, output_table
+    from perseid.engines.uncertain.telling import no_open_alerts
     from perseid.engines.uncertain.traces import gather
 
     schema = apart_schema(plan) if plan.apart else plan.schema
@@ -82,27 +82,27 @@ def match_all(plan: UncertainPlan, rows: EventBatch) -> StepResult:
     tables = []
     counted: Counter[str] = Counter(events=len(rows) - len(given.bad), impossible=impossible)
     for number, one in enumerate(plan.asked):
-        answers, passed_over, fell = answers_of(one, plan.streams, given, plan.apart)
+        answers, passed_over, fell = evaluate_pattern(one, plan.streams, given, plan.apart)
         if plan.telling.counts:
-            answers = beside(answers, expected_of(one, plan.streams, given, plan.apart))
+            answers = join_expected(answers, expected_of(one, plan.streams, given, plan.apart))
         counted["impossible"] += passed_over
         counted[SAMPLED] += fell
         if plan.apart:
             tables.append(apart_table(one, number, answers, plan.streams.every, schema))
         else:
-            before = nothing_ongoing(int(answers.group.max(initial=-1)) + 1, OFF)
-            tables.append(told_table(one, answers, plan, before, OFF, None, True)[0])
+            before = no_open_alerts(int(answers.group.max(initial=-1)) + 1, OFF)
+            tables.append(output_table(one, answers, plan, before, OFF, None, True)[0])
     table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
     counted["matches"] = table.num_rows
     return StepResult(table, None, None, {**counted, "bad": len(given.bad)}, bad=given.bad)
 
 
-def answers_of(
-    one: PlannedQuery, streams: Streams, given: Given, apart: bool = False
+def evaluate_pattern(
+    one: PlannedQuery, streams: Streams, given: CallInput, apart: bool = False
 ) -> tuple[StepProbabilities, int, int]:
     """Evaluate a pattern, exactly or by sampling; also count impossible readings, and steps sampled as a fallback."""
     from perseid.engines.uncertain.answers import exactly, sampled
-    from perseid.engines.uncertain.automaton import Automaton, TooManyStates
+    from perseid.engines.uncertain.automaton import Automaton, StateLimitExceeded
     from perseid.engines.uncertain.reading import SymbolEncoder
     from perseid.engines.uncertain.safe import safely
     from perseid.engines.uncertain.sparse import SparseAutomaton
@@ -115,32 +115,32 @@ def answers_of(
             reader = SymbolEncoder(Automaton(one.pattern, rows.relations, elapsed=streams.every or 0))
             found, impossible = exactly(one, streams, reader, given, apart)
             return found, impossible, int(found.drawn.sum())
-        except TooManyStates:
+        except StateLimitExceeded:
             fell = True
     elapsed = streams.every or 0
     try:
         drawn = sampled(
             one, streams, SymbolEncoder(Automaton(one.pattern, rows.relations, elapsed=elapsed)), given, apart
         )
-    except TooManyStates:  # the same worlds, advanced event by event
+    except StateLimitExceeded:  # the same worlds, advanced event by event
         drawn = sampled(
             one, streams, SymbolEncoder(SparseAutomaton(one.pattern, rows.relations, elapsed=elapsed)), given, apart
         )
     return drawn, 0, len(drawn.step) if fell else 0
 
 
-def expected_of(one: PlannedQuery, streams: Streams, given: Given, apart: bool = False) -> StepProbabilities:
+def expected_of(one: PlannedQuery, streams: Streams, given: CallInput, apart: bool = False) -> StepProbabilities:
     """Return the exact expected number of matches per step, for any query class."""
-    from perseid.engines.uncertain.answers import exactly, too_many_ways
-    from perseid.engines.uncertain.automaton import TooManyStates
+    from perseid.engines.uncertain.answers import count_limit_error, exactly
+    from perseid.engines.uncertain.automaton import StateLimitExceeded
     from perseid.engines.uncertain.reading import SymbolEncoder
     from perseid.engines.uncertain.ways import Ways
 
     try:
         reader = SymbolEncoder(Ways(one.pattern, given.rows.relations, elapsed=streams.every or 0))
         return exactly(one, streams, reader, given, apart)[0]
-    except TooManyStates:
-        raise too_many_ways(one) from None
+    except StateLimitExceeded:
+        raise count_limit_error(one) from None
 
 
 def step(plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
@@ -165,7 +165,7 @@ def finish(plan: UncertainPlan, told: pa.Table) -> pa.Table:
     from perseid.engines.uncertain.answers import anyone, beginnings, errors, summed
     from perseid.runtime.key_encoding import key_codes
 
-    groups = told.column_names[: -len(numbers_told(plan.telling)) - len(APART)]
+    groups = told.column_names[: -len(numeric_columns(plan.telling)) - len(APART)]
     columns = [comparable(told[name].combine_chunks()) for name in groups]
     codes, _ = key_codes([*columns, told[GROUP].combine_chunks()], told.num_rows)
     order = np.lexsort((told[BINDING].to_numpy(), codes))  # the order of the one-pass evaluation

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perseid.engines.uncertain import kernel as k
-from perseid.engines.uncertain.automaton import Automaton, TooManyStates
+from perseid.engines.uncertain.automaton import Automaton, StateLimitExceeded
 from perseid.runtime.arrays import BoolArray, ByteArray, FloatArray, IntArray
 
 
@@ -58,7 +58,7 @@ def move(
 
     ``absorbing`` returns a table by state and letter: True where worlds are absorbed. The default is the transitions
     that complete the pattern. Unless ``falls`` is set, so that the caller handles groups over the state limit,
-    exceeding it raises ``TooManyStates``.
+    exceeding it raises ``StateLimitExceeded``.
     """
     groups, count = len(steps.offsets) - 1, len(steps.idle)
     nfa = automaton.nfa
@@ -87,7 +87,7 @@ def move(
             out = int(work.cursor[k.C_OUT])
             kept = StateWeights(left[:out].copy(), left_weight[:out].copy(), left_offsets)
             if not falls and (fell >= 0).any():
-                raise TooManyStates
+                raise StateLimitExceeded
             return Moved(told, kept, lost, int(work.cursor[k.C_IMPOSSIBLE]), gone, fell)
         if status == k.NO_ROOM:
             more = 2 * len(left) + len(automaton.states) * (values + 1)

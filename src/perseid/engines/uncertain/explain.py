@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perseid.engines.uncertain.automaton import MOST_STATES
 from perseid.engines.uncertain.pattern_nfa import PatternNFA
-from perseid.engines.uncertain.plan import PlannedQuery, ask
+from perseid.engines.uncertain.plan import PlannedQuery, plan_query
 from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.lang.printer import print_duration
 from perseid.runtime.explanation import Row, section
@@ -22,11 +22,11 @@ _HOW = {
 }
 
 
-def explain_answers(cores: Sequence[CorePattern], streams: Streams, spark: bool) -> str:
+def explain_queries(cores: Sequence[CorePattern], streams: Streams, spark: bool) -> str:
     """Return one section per pattern, and one for the stream."""
     lines: list[str] = []
     for core in cores:
-        lines += section(f"answers of {core.name}", _pattern(ask(core, streams), streams))
+        lines += section(f"answers of {core.name}", _pattern(plan_query(core, streams), streams))
     lines += section("the uncertain stream", _streams(streams))
     return "\n".join(lines).rstrip() + "\n"
 

@@ -152,7 +152,7 @@ def _shares(part: Stream, streams: Streams, rows: EventBatch, values: Sequence[o
     ]  # fmt: skip
     alone = replace(rows, relations={f"V{i}": v.Relation([(value,)]) for i, value in enumerate(values)})
     out: dict[int, dict[int, float]] = {}
-    for row in _answered(cores, replace(streams, parts=(part,)), alone):
+    for row in _frame_results(cores, replace(streams, parts=(part,)), alone):
         out.setdefault(_micros(row["time"]), {})[int(row["pattern"][1:])] = row["p"]
     return out
 
@@ -169,13 +169,13 @@ def _chances(
                 hint="Ask with match(…).",
             )
     out: dict[str, dict[int, float]] = {core.name: {} for core in cores}
-    for row in _answered(cores, streams, rows):
+    for row in _frame_results(cores, streams, rows):
         if all(row.get(name) in (None, value) for name, value in whose.items()):
             out[row["pattern"]][_micros(row["time"])] = row["p"]
     return list(out.values())
 
 
-def _answered(cores: Sequence[CorePattern], streams: Streams, rows: EventBatch) -> list[dict[str, Any]]:
+def _frame_results(cores: Sequence[CorePattern], streams: Streams, rows: EventBatch) -> list[dict[str, Any]]:
     types = {name: column.type for name, column in rows.columns.items()}
     done = match_all(make_plan(cores, streams, types), rows)
     require_distributions(streams, rows, done.bad)

@@ -24,12 +24,12 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.uncertain.automaton import Automaton, TooManyStates
+from perseid.engines.uncertain.automaton import Automaton, StateLimitExceeded
 from perseid.engines.uncertain.pattern_nfa import chooses
 from perseid.engines.uncertain.plan import Component, PlannedQuery
 from perseid.engines.uncertain.reading import SymbolEncoder, Units, unit_columns
 from perseid.engines.uncertain.streams import Streams
-from perseid.engines.uncertain.traces import NEVER, Given, Material, lots, material
+from perseid.engines.uncertain.traces import NEVER, CallInput, Material, material, split_groups
 from perseid.engines.uncertain.tracks import Track, track_of
 from perseid.lang import ast
 from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
@@ -90,7 +90,7 @@ class PlanLayout:
         self.pattern = replace(asked.pattern, within=None)
         self._readers: dict[c.Core, SymbolEncoder] = {}
 
-    def of(self, plan: SafePlan, given: Given) -> Plan:
+    def of(self, plan: SafePlan, given: CallInput) -> Plan:
         match plan:
             case Reg():
                 body = self.pattern.body
@@ -121,7 +121,7 @@ class PlanLayout:
         kinds = (self.pattern.steps[number].kind for number in steps)
         return {kind.name for kind in kinds if isinstance(kind, ast.EventType)}
 
-    def _bindings(self, plan: IndependentProject, given: Given) -> Iterator[Given]:
+    def _bindings(self, plan: IndependentProject, given: CallInput) -> Iterator[CallInput]:
         """Input of each value of a variable, in the order of the values' hashes."""
         columns = bound_column(self.pattern, self.streams.keys, plan.variable)
         units = units_of(given, (Component(plan.variable, columns),))
@@ -129,7 +129,7 @@ class PlanLayout:
             if units.keys[0][number].is_valid:  # null does not bind a variable
                 yield one
 
-    def tracks(self, body: c.Core, given: Given, *, every_chain: bool = False) -> Iterator[Track]:
+    def tracks(self, body: c.Core, given: CallInput, *, every_chain: bool = False) -> Iterator[Track]:
         """Split a query without variables into independent tracks; that of a single event has one per hidden chain.
 
         Hidden chains with no event that the query can take are left out, unless ``every_chain`` is set.
@@ -141,7 +141,7 @@ class PlanLayout:
         hidden = [part for part in self.streams.parts if part.hidden and part.type in types]
         unit = tuple(Component(name) for part in hidden for name in part.of) if alone else ()
         if len(hidden) > 1:
-            raise TooManyStates
+            raise StateLimitExceeded
         if body not in self._readers:
             relations = given.rows.relations
             self._readers[body] = SymbolEncoder(Automaton(pattern, relations, elapsed=self.streams.every or 0))
@@ -151,12 +151,12 @@ class PlanLayout:
         if not every_chain:
             found = _with_effect(found, _taken_by(reader.automaton, c.takes(body)))
         if not alone and any(len(np.unique(entries.chain)) > 1 for entries in found.entries):
-            raise TooManyStates
+            raise StateLimitExceeded
         if not alone and any(len(np.unique(read.chains.hashes)) > 1 for read in found.read):
-            raise TooManyStates
+            raise StateLimitExceeded
         known = self.starts.get(hidden[0].type) if hidden else None
         values = None if known is None else known.value[known.event]
-        for lot in lots(found, np.full(len(found.units), NEVER), given.numbered, values=values):
+        for lot in split_groups(found, np.full(len(found.units), NEVER), given.numbered, values=values):
             for group in np.argsort(found.units.hashes[lot.groups], kind="stable"):
                 chain = _chain(found, int(lot.groups[group]))
                 start = None if known is None or lot.hashes is None else _start(known, chain, lot.hashes)
@@ -223,7 +223,7 @@ def _fitting(step: int) -> Callable[[Automaton], BoolArray]:
 # input
 
 
-def of_types(given: Given, types: set[str] | frozenset[str]) -> Given:
+def of_types(given: CallInput, types: set[str] | frozenset[str]) -> CallInput:
     """Restrict the input to some event types, without the bad rows."""
     wanted = np.array([*(name in types for name in given.rows.type_names), False])[given.rows.type_codes]
     wanted[given.bad] = False
@@ -236,7 +236,7 @@ def of_types(given: Given, types: set[str] | frozenset[str]) -> Given:
     )
 
 
-def put_apart(given: Given, units: Units) -> Iterator[tuple[int, Given]]:
+def put_apart(given: CallInput, units: Units) -> Iterator[tuple[int, CallInput]]:
     """Split the input by group, in the order of the groups' hashes."""
     for number in np.argsort(units.hashes, kind="stable"):
         rows = np.flatnonzero(units.of[0] == number)
@@ -253,7 +253,7 @@ def put_apart(given: Given, units: Units) -> Iterator[tuple[int, Given]]:
         )
 
 
-def units_of(given: Given, unit: tuple[Component, ...], more: Sequence[ArrowColumn] | None = None) -> Units:
+def units_of(given: CallInput, unit: tuple[Component, ...], more: Sequence[ArrowColumn] | None = None) -> Units:
     """Groups of rows, of chains, and of additional key columns (``more``)."""
     sources, sizes = [unit_columns(given.rows, unit)], [len(given.rows)]
     for type_, chains in given.chains.items():
@@ -265,7 +265,7 @@ def units_of(given: Given, unit: tuple[Component, ...], more: Sequence[ArrowColu
     return Units(sources, sizes)
 
 
-def grid_of(given: Given) -> IntArray:
+def grid_of(given: CallInput) -> IntArray:
     """The steps with input."""
     return np.unique(np.concatenate([given.step, *(one.step[one.counted] for one in given.chains.values())]))
 
@@ -347,7 +347,7 @@ def _apart(plan: After, grid: IntArray) -> tuple[FloatArray, FloatArray]:
 def _never_after(plan: After, grid: IntArray) -> FloatArray:
     """Equation 3, for an event g without a test, on streams that are independent from step to step."""
     if plan.is_last:
-        raise TooManyStates
+        raise StateLimitExceeded
     true = 1.0 - never(plan.plan, grid)
     _, nor = _apart(plan, grid)
     quiet = np.diag(nor)  # no event fits at the step

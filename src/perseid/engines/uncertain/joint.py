@@ -1,6 +1,6 @@
 """Several hidden chains in one group, combined into one chain over their joint values, with a table for each step.
 
-Exact, and as large as the product of the chains' sizes. Above a limit, ``TooManyStates`` makes the caller sample.
+Exact, and as large as the product of the chains' sizes. Above a limit, ``StateLimitExceeded`` makes the caller sample.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cached_property, reduce
 import numpy as np
 
 from perseid.engines.uncertain import kernel as k
-from perseid.engines.uncertain.automaton import Automaton, TooManyStates
+from perseid.engines.uncertain.automaton import Automaton, StateLimitExceeded
 from perseid.engines.uncertain.inference import filtered, smoothed_tables
 from perseid.engines.uncertain.traces import (
     ChainGroups,
@@ -75,7 +75,7 @@ class OneChain:
         return sorted(self.tables)
 
 
-def joint_lot(found: Material, last: IntArray, numbered: bool, automaton: Automaton) -> ChainGroups:
+def joint_groups(found: Material, last: IntArray, numbered: bool, automaton: Automaton) -> ChainGroups:
     """Build the lot of all groups, combining the hidden chains of each."""
     count = len(found.units)
     chains: list[list[OneChain]] = [[] for _ in range(count)]
@@ -106,7 +106,7 @@ def _size(chains: list[OneChain]) -> int:
     for chain in chains:
         size *= chain.size
     if size > MOST_VALUES:
-        raise TooManyStates
+        raise StateLimitExceeded
     return size
 
 
@@ -129,7 +129,7 @@ def _laid(
         ahead[i, at] = table.ahead
         first[i + 1] = first[i] + len(table.old)
         if first[i + 1] > MOST_ENTRIES:
-            raise TooManyStates
+            raise StateLimitExceeded
     hidden = no_hidden(len(layout.step))._replace(
         old=_whole([one.old for one in pieces]),
         new=_whole([one.new for one in pieces]),

@@ -10,7 +10,7 @@ import numpy as np
 
 from perseid.engines.uncertain.chains import Lives, no_lives
 from perseid.engines.uncertain.exact import StateWeights
-from perseid.engines.uncertain.past import Past
+from perseid.engines.uncertain.past import WindowHistory
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.streams import Known
 from perseid.engines.uncertain.traces import NEVER, ChainGroups
@@ -65,9 +65,11 @@ class GroupStates:
 
 def no_memory(keys: Sequence[ArrowColumn], values: IntArray) -> GroupStates:
     """Return an empty state."""
-    none, nothing = np.zeros(0, np.int64), np.zeros(0)
-    weights = StateWeights(np.zeros((0, 2), np.int64), nothing, np.zeros(1, np.int64))
-    return GroupStates([key.slice(0, 0) for key in keys], none, weights, values, none, nothing, nothing, nothing)
+    none, empty_state = np.zeros(0, np.int64), np.zeros(0)
+    weights = StateWeights(np.zeros((0, 2), np.int64), empty_state, np.zeros(1, np.int64))
+    return GroupStates(
+        [key.slice(0, 0) for key in keys], none, weights, values, none, empty_state, empty_state, empty_state
+    )
 
 
 def chosen_weights(weights: StateWeights, groups: IntArray) -> StateWeights:
@@ -109,7 +111,7 @@ def is_plain(weights: StateWeights, values: int) -> BoolArray:
 
 
 @dataclass(frozen=True)
-class Kept:
+class UncertainState:
     """The state of a shard."""
 
     known: int | None
@@ -121,12 +123,12 @@ class Kept:
     """By event type with readings."""
     memories: Mapping[str, GroupStates]
     """By state name of the pattern (``Asked.memory``)."""
-    pasts: Mapping[str, Past] = field(default_factory=dict)
+    pasts: Mapping[str, WindowHistory] = field(default_factory=dict)
     """The same, for patterns that are evaluated over windows."""
 
 
-def nothing(plan: UncertainPlan, rows: EventBatch) -> Kept:
+def empty_state(plan: UncertainPlan, rows: EventBatch) -> UncertainState:
     """Return the initial state of a shard."""
     none = take_events(rows, np.zeros(0, np.int64))
     lives = {part.type: no_lives(part, none) for part in plan.streams.parts if part.known is Known.READ}
-    return Kept(None, None, none, lives, {})
+    return UncertainState(None, None, none, lives, {})

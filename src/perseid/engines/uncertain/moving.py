@@ -22,10 +22,10 @@ from perseid.engines.uncertain.kernel import Steps
 from perseid.engines.uncertain.memory import OFF, GroupStates, begun, is_plain
 from perseid.engines.uncertain.plan import PlannedQuery
 from perseid.engines.uncertain.reading import SymbolEncoder, Units
-from perseid.engines.uncertain.sampling import SampledRows, drawn_on, fallen, fresh_worlds, told_of
+from perseid.engines.uncertain.sampling import SampledRows, drawn_on, exact_rows, fallen, fresh_worlds
 from perseid.engines.uncertain.streams import Streams
-from perseid.engines.uncertain.telling import Ongoing
-from perseid.engines.uncertain.traces import LATER, NEVER, ChainGroups, Material, lots
+from perseid.engines.uncertain.telling import OpenAlerts
+from perseid.engines.uncertain.traces import LATER, NEVER, ChainGroups, Material, split_groups
 from perseid.engines.uncertain.ways import Ways
 from perseid.engines.uncertain.worlds import Worlds
 from perseid.runtime.arrays import BoolArray, IntArray
@@ -130,11 +130,13 @@ class ForwardPass:
     def _exact(self, found: Material, here: BoolArray, hidden: BoolArray) -> list[SampledRows]:
         memory, automaton = self.memory, self.reader.automaton
         told = []
-        for lot in lots(found, self.last.copy(), self.numbered, (here, hidden), memory.values if self.linked else None):
+        for lot in split_groups(
+            found, self.last.copy(), self.numbered, (here, hidden), memory.values if self.linked else None
+        ):
             begins = begun(memory, self.begins, lot)
             moved = carried(automaton, replace(lot, steps=self._steps(lot)), begins, self.streams.prune, falls=True)
             self.impossible += moved.impossible + lot.impossible
-            told.append(told_of(lot, moved, self.lost))
+            told.append(exact_rows(lot, moved, self.lost))
             self.lost[lot.groups] += moved.lost
             self.worlds |= fallen(self.one, self.streams, self.reader, found, lot, moved)
             automaton.held.append(moved.weights.pairs[:, 0])
@@ -165,7 +167,7 @@ class ForwardPass:
                 return True
         return self.sampled and worlds.is_plain(after)
 
-    def remembered(self, ongoing: Ongoing) -> GroupStates:
+    def remembered(self, ongoing: OpenAlerts) -> GroupStates:
         """State of the groups after the call, without those in the initial state."""
         memory = self.memory
         pairs, weight, lengths, groups = [], [], [], []

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from perseid.engines.sequence.schema import common_type
 from perseid.engines.uncertain.plan import PlannedQuery, UncertainPlan
-from perseid.engines.uncertain.telling import Ongoing, OutputPolicy, go_on
+from perseid.engines.uncertain.telling import OpenAlerts, OutputPolicy, go_on
 from perseid.errors import EventDataError
 from perseid.runtime.arrays import MOMENT, ArrowColumn, FloatArray, IntArray
 
@@ -26,7 +26,7 @@ def output_schema(asked: Sequence[PlannedQuery], types: Mapping[str, pa.DataType
     """Schema of output rows; ``types`` maps column names to Arrow types."""
     groups: dict[str, pa.DataType] = {}
     when = [(START, MOMENT), (END, MOMENT)] if telling.how == "spans" else [(TIME, MOMENT)]
-    ours = {PATTERN, *(name for name, _ in when), *numbers_told(telling)}
+    ours = {PATTERN, *(name for name, _ in when), *numeric_columns(telling)}
     for one in asked:
         for component in one.unit[: one.groups]:
             if component.name in ours:
@@ -37,11 +37,11 @@ def output_schema(asked: Sequence[PlannedQuery], types: Mapping[str, pa.DataType
             kind = types.get(component.name, pa.null())
             known = groups.get(component.name)
             groups[component.name] = kind if known is None else common_type(known, kind)
-    numbers = [(name, pa.float64()) for name in numbers_told(telling)]
+    numbers = [(name, pa.float64()) for name in numeric_columns(telling)]
     return pa.schema([(PATTERN, pa.string()), *groups.items(), *when, *numbers])
 
 
-def numbers_told(telling: OutputPolicy) -> tuple[str, ...]:
+def numeric_columns(telling: OutputPolicy) -> tuple[str, ...]:
     """Numeric output columns of a group and step; they are the last ones."""
     return (CHANCE, ERROR, EXPECTED) if telling.counts else (CHANCE, ERROR)
 
@@ -72,15 +72,15 @@ def apart_table(
     return told
 
 
-def told_table(
+def output_table(
     asked: PlannedQuery,
     answers: StepProbabilities,
     plan: UncertainPlan,
-    before: Ongoing,
+    before: OpenAlerts,
     off: int,
     done: int | None,
     ended: bool,
-) -> tuple[pa.Table, Ongoing]:
+) -> tuple[pa.Table, OpenAlerts]:
     """Apply the output policy: return the output rows of a pattern, and the alerts and spans that stay open."""
     every, telling = plan.streams.every, plan.telling
     if not telling.lasts:

@@ -18,8 +18,8 @@ from perseid.engines.uncertain.intervals import ChainMarginals, PlanLayout, of_t
 from perseid.engines.uncertain.plan import PlannedQuery
 from perseid.engines.uncertain.reading import Units
 from perseid.engines.uncertain.streams import Known, Stream, Streams
-from perseid.engines.uncertain.telling import Ongoing, nothing_ongoing
-from perseid.engines.uncertain.traces import NEVER, Given, steps_of
+from perseid.engines.uncertain.telling import OpenAlerts, no_open_alerts
+from perseid.engines.uncertain.traces import NEVER, CallInput, steps_of
 from perseid.lang import ast
 from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
 from perseid.runtime.event_batch import EventBatch, concat_batches, take_events
@@ -42,7 +42,7 @@ class Believed:
 
 
 @dataclass(frozen=True)
-class Past:
+class WindowHistory:
     """Window history of one pattern."""
 
     begin: int
@@ -53,7 +53,7 @@ class Past:
     starts: Mapping[str, ChainMarginals]
     """By event type with tables: the distribution after ``begin``."""
     groups: Sequence[ArrowColumn]
-    ongoing: Ongoing
+    ongoing: OpenAlerts
     """By group with an open alert or span: its key columns, and the alert or span."""
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class Past:
         return max(self.begin, *(int(some.max(initial=NEVER)) for some in steps))
 
 
-def no_past(one: PlannedQuery, streams: Streams, rows: EventBatch) -> Past:
+def empty_history(one: PlannedQuery, streams: Streams, rows: EventBatch) -> WindowHistory:
     """Return an empty history."""
     none = take_events(rows, np.zeros(0, np.int64))
     believed = {}
@@ -78,14 +78,14 @@ def no_past(one: PlannedQuery, streams: Streams, rows: EventBatch) -> Past:
         assert part.model is not None
         keys = no_lives(part, none).keys
         believed[part.type] = Believed(keys, np.zeros(0, np.int64), np.zeros((0, len(part.model.values))))
-    return Past(NEVER, none, believed, {}, [], nothing_ongoing(0, NEVER))
+    return WindowHistory(NEVER, none, believed, {}, [], no_open_alerts(0, NEVER))
 
 
 def _read(one: PlannedQuery, streams: Streams) -> list[Stream]:
     return [part for part in streams.parts if part.known is Known.READ and one.asks(part.type)]
 
 
-def followed(one: PlannedQuery, streams: Streams, past: Past, given: Given) -> Given:
+def followed(one: PlannedQuery, streams: Streams, past: WindowHistory, given: CallInput) -> CallInput:
     """Append the input of a call to the history."""
     read = _read(one, streams)
     rows = of_types(replace(given, chains={}, beliefs={}), one.named_types - {part.type for part in read}).rows
@@ -122,7 +122,7 @@ def _behind(part: Stream, before: Believed, chains: Chains) -> Chains:
     )
 
 
-def kept_of(one: PlannedQuery, streams: Streams, past: Past, given: Given, done: int) -> Past:
+def evict_steps(one: PlannedQuery, streams: Streams, past: WindowHistory, given: CallInput, done: int) -> WindowHistory:
     """Evict the steps that no later window reaches; ``given`` is the result of :func:`followed`."""
     assert one.window is not None
     begin = done - one.window
@@ -137,7 +137,9 @@ def kept_of(one: PlannedQuery, streams: Streams, past: Past, given: Given, done:
     return replace(past, begin=begin, rows=rows, believed=believed, starts=starts)
 
 
-def _starts(one: PlannedQuery, streams: Streams, past: Past, given: Given, begin: int) -> dict[str, ChainMarginals]:
+def _starts(
+    one: PlannedQuery, streams: Streams, past: WindowHistory, given: CallInput, begin: int
+) -> dict[str, ChainMarginals]:
     """Distribution of the chains of table streams after a step; chains without input at that step have no event."""
     layout = PlanLayout(one, streams, past.starts)
     out = {}

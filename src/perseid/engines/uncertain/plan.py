@@ -183,7 +183,7 @@ class UncertainPlan:
                 )
 
 
-def ask(pattern: c.CorePattern, streams: Streams) -> PlannedQuery:
+def plan_query(pattern: c.CorePattern, streams: Streams) -> PlannedQuery:
     """Plan a pattern: classify it, and find its grouping columns."""
     keys = streams.keys
     pattern = local_form(pattern)

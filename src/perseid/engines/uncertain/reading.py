@@ -93,8 +93,10 @@ class SymbolEncoder:
         bits = [THERE]
         for step in self.symbols.steps(type_):
             fits = self._hold(step.choose, type_, events, values)
-            which, bits = _told_apart(which, bits, fits, chooses(step.id))
-            which, bits = _told_apart(which, bits, fits & self._hold(step.must, type_, events, values), passes(step.id))
+            which, bits = _split_classes(which, bits, fits, chooses(step.id))
+            which, bits = _split_classes(
+                which, bits, fits & self._hold(step.must, type_, events, values), passes(step.id)
+            )
         if not self.symbols.looks_back:
             return np.array([self._letter((one, ())) for one in bits], np.int64)[which]
         first, kind = events.distinct(Test(tuple(self.symbols.columns)))
@@ -134,7 +136,7 @@ class SymbolEncoder:
         return known
 
 
-def _told_apart(which: IntArray, bits: list[int], truth: BoolArray, bit: int) -> tuple[IntArray, list[int]]:
+def _split_classes(which: IntArray, bits: list[int], truth: BoolArray, bit: int) -> tuple[IntArray, list[int]]:
     """Split classes of events by one more bit; return the class of each event, and the bits of each class."""
     mixed = 2 * which + truth
     there = np.bincount(mixed.reshape(-1), minlength=2 * len(bits)) > 0

@@ -50,11 +50,11 @@ def _reason(pattern: c.CorePattern) -> tuple[str, str] | None:
             if refs.aggregated:
                 return "has a condition over all rounds of a repetition", "Ask each round: A+ a must (…)."
             if any(ref.parts[0] != step.name for _, ref in refs.steps) or (
-                not event_local(expr, step, pattern) and _asks_time(expr)
+                not event_local(expr, step, pattern) and _reads_time(expr)
             ):
                 return "compares times of events", "Bound the time between them: A -> within 5 seconds B."
     return None
 
 
-def _asks_time(expr: ex.Expr) -> bool:
+def _reads_time(expr: ex.Expr) -> bool:
     return any(isinstance(part, ex.Call) and part.name in ("time", "now") for part in ex.walk(expr))

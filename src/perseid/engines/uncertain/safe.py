@@ -24,7 +24,7 @@ from perseid.engines.uncertain.intervals import (
 from perseid.engines.uncertain.plan import PlannedQuery
 from perseid.engines.uncertain.reading import Units
 from perseid.engines.uncertain.streams import Streams
-from perseid.engines.uncertain.traces import NEVER, Given
+from perseid.engines.uncertain.traces import NEVER, CallInput
 from perseid.errors import UnsupportedError
 from perseid.lang import ast
 from perseid.runtime.arrays import ArrowColumn, FloatArray, IntArray
@@ -34,7 +34,7 @@ from perseid.semantics.classes import Reg, SafePlan, Then
 def safely(
     asked: PlannedQuery,
     streams: Streams,
-    given: Given,
+    given: CallInput,
     *,
     after: int = NEVER,
     starts: Mapping[str, ChainMarginals] | None = None,
@@ -72,7 +72,7 @@ def safely(
 
 
 def _windows(
-    layout: PlanLayout, plan: SafePlan, given: Given, grid: IntArray, steps: IntArray, window: int
+    layout: PlanLayout, plan: SafePlan, given: CallInput, grid: IntArray, steps: IntArray, window: int
 ) -> FloatArray:
     """By step: the probability that the query is true at it, within its window."""
     out = np.zeros(len(steps))

@@ -75,7 +75,7 @@ def drawn_on(
     return SampledRows(of, np.array(steps, np.int64), np.array(share), lost[of], np.ones(len(of), bool)), returning
 
 
-def told_of(lot: ChainGroups, moved: Moved, lost: FloatArray) -> SampledRows:
+def exact_rows(lot: ChainGroups, moved: Moved, lost: FloatArray) -> SampledRows:
     """Exact results of a lot, up to the steps at which groups reached the limit; ``lost`` is the mass pruned before."""
     lengths = np.diff(lot.steps.offsets)
     place = np.repeat(np.arange(len(lot.groups)), lengths)

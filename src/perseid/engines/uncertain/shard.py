@@ -14,22 +14,28 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.uncertain.answers import StepProbabilities, beside, combined, too_many_letters, too_many_ways
-from perseid.engines.uncertain.automaton import TooManyStates
+from perseid.engines.uncertain.answers import (
+    StepProbabilities,
+    combined,
+    count_limit_error,
+    join_expected,
+    letter_limit_error,
+)
+from perseid.engines.uncertain.automaton import StateLimitExceeded
 from perseid.engines.uncertain.chains import Chains, Lives, chains_of, looked_ahead, marginals_of, no_lives
 from perseid.engines.uncertain.exact import count_steps
-from perseid.engines.uncertain.memory import OFF, GroupStates, Kept, no_memory, nothing
+from perseid.engines.uncertain.memory import OFF, GroupStates, UncertainState, empty_state, no_memory
 from perseid.engines.uncertain.moving import ForwardPass
-from perseid.engines.uncertain.output import SAMPLED, apart_schema, apart_table, told_table
-from perseid.engines.uncertain.past import Past, followed, kept_of, no_past
+from perseid.engines.uncertain.output import SAMPLED, apart_schema, apart_table, output_table
+from perseid.engines.uncertain.past import WindowHistory, empty_history, evict_steps, followed
 from perseid.engines.uncertain.plan import PlannedQuery, UncertainPlan
 from perseid.engines.uncertain.reading import SymbolEncoder, Units, reader_of, taken, unit_columns
 from perseid.engines.uncertain.safe import safely
 from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.state import read_state, write_state
 from perseid.engines.uncertain.streams import Known, Stream
-from perseid.engines.uncertain.telling import Ongoing, nothing_ongoing
-from perseid.engines.uncertain.traces import NEVER, Given, material, parts_of, steps_of, unsound
+from perseid.engines.uncertain.telling import OpenAlerts, no_open_alerts
+from perseid.engines.uncertain.traces import NEVER, CallInput, material, parts_of, steps_of, unsound
 from perseid.errors import LimitError
 from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
 from perseid.runtime.contract import StepResult
@@ -38,7 +44,7 @@ from perseid.runtime.late_rows import LateReason
 from perseid.runtime.watermark import Watermark
 
 
-class _TooManyLetters(Exception):  # noqa: N818  Always caught; not an error of the user.
+class _SparseAutomatonNeeded(Exception):  # noqa: N818  Always caught; not an error of the user.
     """The worlds of a sampled pattern need a sparse automaton; the argument is the name of its state."""
 
 
@@ -55,7 +61,7 @@ def advance(plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermar
     while True:
         try:
             return _advance(plan, rows, state, watermark, sparse)
-        except _TooManyLetters as needed:
+        except _SparseAutomatonNeeded as needed:
             # Retry from the previous state with a sparse automaton. This happens at most once per pattern.
             sparse.add(needed.args[0])
 
@@ -68,7 +74,7 @@ def _advance(
         name: reader_of(one, plan.streams.every, rows.relations, ways, name in sparse or _needs(name)[0])
         for name, (one, ways) in names.items()
     }
-    kept = nothing(plan, rows) if state is None else read_state(plan, rows, state, readers)
+    kept = empty_state(plan, rows) if state is None else read_state(plan, rows, state, readers)
     shard = UncertainShard(plan, kept, rows, watermark, readers)
     tables = [shard.answered(one, number) for number, one in enumerate(plan.asked)]
     left = None if watermark.ended else shard.left()
@@ -101,7 +107,7 @@ class UncertainShard:
     def __init__(
         self,
         plan: UncertainPlan,
-        kept: Kept,
+        kept: UncertainState,
         rows: EventBatch,
         watermark: Watermark,
         readers: Mapping[str, SymbolEncoder],
@@ -131,7 +137,7 @@ class UncertainShard:
         self.counts = counts
         self.lives: dict[str, Lives] = {}
         self.memories: dict[str, GroupStates] = {}
-        self.pasts: dict[str, Past] = {}
+        self.pasts: dict[str, WindowHistory] = {}
         self.counters: Counter[str] = Counter(events=len(accepted), late=len(self.late), impossible=0, bad=0, sampled=0)
         self.given = self._given(step, counts, seen)
 
@@ -146,7 +152,7 @@ class UncertainShard:
     def _upto(self, step: IntArray, last: int | None) -> BoolArray:
         return np.ones(len(step), bool) if last is None else step <= last
 
-    def _given(self, step: IntArray, counts: BoolArray, seen: BoolArray) -> Given:
+    def _given(self, step: IntArray, counts: BoolArray, seen: BoolArray) -> CallInput:
         ready = take_events(self.rows, np.flatnonzero(counts))
         own = step[counts]
         bad = unsound(self.streams, ready, own)
@@ -170,7 +176,7 @@ class UncertainShard:
             elif part.keeps_belief:
                 ahead[part.type], belief = looked_ahead(part, found, kept)
             self.lives[part.type] = self._lived(part, found, kept, belief)
-        return Given(ready, own, chains, beliefs, ahead, bad, numbered)
+        return CallInput(ready, own, chains, beliefs, ahead, bad, numbered)
 
     def _lived(self, part: Stream, chains: Chains, kept: Lives, belief: FloatArray | None) -> Lives:
         """Retain chains that may continue: of each key, the newest one with an evaluated step."""
@@ -242,31 +248,31 @@ class UncertainShard:
         if not self.plan.telling.counts:
             return answers
         counting, counted = self._moved(one, ways=True)
-        self.memories[one.memory(True)] = counting.remembered(nothing_ongoing(len(counting.found.units), OFF))
-        return beside(answers, counted)
+        self.memories[one.memory(True)] = counting.remembered(no_open_alerts(len(counting.found.units), OFF))
+        return join_expected(answers, counted)
 
     def _looked_back(self, one: PlannedQuery) -> pa.Table:
         """Evaluate a pattern over windows and return its output rows; its history is appended and evicted."""
         name = one.memory(False)
         kept = self.kept.pasts.get(name)
-        past = no_past(one, self.streams, self.rows) if kept is None else kept
+        past = empty_history(one, self.streams, self.rows) if kept is None else kept
         given = followed(one, self.streams, past, self.given)
         after = NEVER if self.kept.done is None else self.kept.done
         lasting = past.groups if len(past.ongoing.since) else None
         try:
             answers, units = safely(one, self.streams, given, after=after, starts=past.starts, more=lasting)
-        except TooManyStates:
-            raise too_many_letters(one) from None
-        before = nothing_ongoing(len(units), OFF)
+        except StateLimitExceeded:
+            raise letter_limit_error(one) from None
+        before = no_open_alerts(len(units), OFF)
         for mine, theirs in zip(before, past.ongoing, strict=True):
             mine[units.of[-1]] = theirs
         answers = self._counted(one, answers)
-        table, ongoing = told_table(one, answers, self.plan, before, OFF, self.done, self.clock.ended)
+        table, ongoing = output_table(one, answers, self.plan, before, OFF, self.done, self.clock.ended)
         if self.done is not None:
             last = np.flatnonzero(ongoing.since != OFF)
             groups = [key.take(pa.array(last)) for key in units.keys]
-            left = kept_of(one, self.streams, past, given, self.done)
-            self.pasts[name] = replace(left, groups=groups, ongoing=Ongoing._make(some[last] for some in ongoing))
+            left = evict_steps(one, self.streams, past, given, self.done)
+            self.pasts[name] = replace(left, groups=groups, ongoing=OpenAlerts._make(some[last] for some in ongoing))
         return table
 
     def _moved(self, one: PlannedQuery, *, ways: bool) -> tuple[ForwardPass, StepProbabilities]:
@@ -283,39 +289,39 @@ class UncertainShard:
                 memory = memory.among(np.union1d(found.entries[0].values, memory.values))
             moving = ForwardPass(one, self.streams, reader, found, memory, self.given.numbered, self.done, self.lives)
             told = moving.told()
-        except TooManyStates:
+        except StateLimitExceeded:
             if not ways and one.is_sampled(self.streams) and not isinstance(reader.automaton, SparseAutomaton):
                 _needs(one.memory(ways))[0] = True
-                raise _TooManyLetters(one.memory(ways)) from None
-            raise (too_many_ways if ways else too_many_letters)(one) from None
+                raise _SparseAutomatonNeeded(one.memory(ways)) from None
+            raise (count_limit_error if ways else letter_limit_error)(one) from None
         return moving, combined(one, self.streams, found.units, told, apart=self.plan.apart, ways=ways)
 
     def _told(
         self, one: PlannedQuery, number: int, answers: StepProbabilities, moving: ForwardPass
-    ) -> tuple[pa.Table, Ongoing]:
+    ) -> tuple[pa.Table, OpenAlerts]:
         """Return the output rows, and the alerts and spans that stay open."""
         plan, count, memory, places = self.plan, len(moving.found.units), moving.memory, moving.places
         kept = places >= 0
-        before = nothing_ongoing(count, OFF)
+        before = no_open_alerts(count, OFF)
         for mine, theirs in zip(before[:3], (memory.since, memory.peak, memory.error), strict=True):
             mine[kept] = theirs[places[kept]]
         before.last[kept] = memory.last[places[kept]]
         if plan.apart:
             return apart_table(one, number, answers, self.every, self.schema), before
-        return told_table(one, answers, plan, before, OFF, self.done, self.clock.ended)
+        return output_table(one, answers, plan, before, OFF, self.done, self.clock.ended)
 
     # state to store
 
-    def left(self) -> Kept | None:
+    def left(self) -> UncertainState | None:
         waiting = take_events(self.rows, np.flatnonzero(~self.counts))
         lives = {type_: one for type_, one in self.lives.items() if len(one)}
         memories = {name: one for name, one in self.memories.items() if len(one)}
         pasts = {name: one for name, one in self.pasts.items() if not one.is_over}
         if not len(waiting) and not lives and not memories and not pasts:
             return None
-        return Kept(self.known, self.done, waiting, {**self.lives}, memories, pasts)
+        return UncertainState(self.known, self.done, waiting, {**self.lives}, memories, pasts)
 
-    def wake(self, left: Kept) -> int | None:
+    def wake(self, left: UncertainState) -> int | None:
         """Return the time of the next timer: the earliest one at which there is work without a new row."""
         width = self.every or 1
         wakes = []

@@ -21,12 +21,12 @@ from perseid.engines.uncertain.chains import Lives
 from perseid.engines.uncertain.encoding import Encoding
 from perseid.engines.uncertain.exact import StateWeights
 from perseid.engines.uncertain.intervals import ChainMarginals
-from perseid.engines.uncertain.memory import GroupStates, Kept, nothing
-from perseid.engines.uncertain.past import Believed, Past, no_past
+from perseid.engines.uncertain.memory import GroupStates, UncertainState, empty_state
+from perseid.engines.uncertain.past import Believed, WindowHistory, empty_history
 from perseid.engines.uncertain.plan import WAYS, PlannedQuery, UncertainPlan
 from perseid.engines.uncertain.reading import SymbolEncoder
 from perseid.engines.uncertain.streams import Known, Streams
-from perseid.engines.uncertain.telling import Ongoing
+from perseid.engines.uncertain.telling import OpenAlerts
 from perseid.engines.uncertain.traces import steps_of
 from perseid.engines.uncertain.ways import WORLD, Ways
 from perseid.engines.uncertain.worlds import HiddenSamples, Worlds, worlds_for
@@ -188,7 +188,7 @@ def digest_of(streams: Streams) -> str:
     return hashlib.blake2b("\0".join(said).encode(), digest_size=16).hexdigest()
 
 
-def write_state(plan: UncertainPlan, kept: Kept, readers: Mapping[str, SymbolEncoder]) -> bytes:
+def write_state(plan: UncertainPlan, kept: UncertainState, readers: Mapping[str, SymbolEncoder]) -> bytes:
     """Encode the state of a shard."""
     facts: dict[str, Any] = {
         "shards": plan.shards,
@@ -208,8 +208,8 @@ def write_state(plan: UncertainPlan, kept: Kept, readers: Mapping[str, SymbolEnc
     for one in plan.asked:
         past = kept.pasts.get(one.memory(False))
         if past is not None:
-            facts["patterns"].append(_past(one.memory(False), past))
-            tables += _past_tables(past)
+            facts["patterns"].append(_encode_history(one.memory(False), past))
+            tables += _history_tables(past)
         for name in (one.memory(ways) for ways in plan.telling.carries):
             memory = kept.memories.get(name)
             if memory is None:
@@ -288,7 +288,7 @@ def _worlds(memory: GroupStates, states: IntArray) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({name: pa.array(column, kinds[name]) for name, column in columns.items()})
 
 
-def _past(name: str, past: Past) -> dict[str, object]:
+def _encode_history(name: str, past: WindowHistory) -> dict[str, object]:
     return {
         "pattern": name,
         "begin": past.begin,
@@ -298,7 +298,7 @@ def _past(name: str, past: Past) -> dict[str, object]:
     }
 
 
-def _past_tables(past: Past) -> list[pa.RecordBatch]:
+def _history_tables(past: WindowHistory) -> list[pa.RecordBatch]:
     keys = {f"{_KEY}{i}": key for i, key in enumerate(past.groups)}
     tables = [_rows(past.rows), pa.RecordBatch.from_pydict({**keys, **past.ongoing._asdict()})]
     for own in past.believed.values():
@@ -318,13 +318,15 @@ def open_state(state: bytes, expected: Facts | None = None) -> StateContent:
     return decode(LAYOUT, state, expected)
 
 
-def read_state(plan: UncertainPlan, rows: EventBatch, state: bytes, readers: Mapping[str, SymbolEncoder]) -> Kept:
+def read_state(
+    plan: UncertainPlan, rows: EventBatch, state: bytes, readers: Mapping[str, SymbolEncoder]
+) -> UncertainState:
     """Decode the state of a shard, with the columns and types of the current rows."""
     content = open_state(state, {"shards": plan.shards, "stream": digest_of(plan.streams)})
     facts = content.facts
     tables = iter(content.tables.values())
     waiting = _read_rows(next(tables), facts["kinds"], rows)
-    lives: dict[str, Lives] = dict(nothing(plan, rows).lives)
+    lives: dict[str, Lives] = dict(empty_state(plan, rows).lives)
     for type_ in facts["read"]:
         part = plan.streams.part(type_)
         if part is None or part.known is not Known.READ or part.model is None:
@@ -332,7 +334,7 @@ def read_state(plan: UncertainPlan, rows: EventBatch, state: bytes, readers: Map
         lives[type_] = _read_lives(next(tables), part.of, len(part.model.values) if part.keeps_belief else 0)
     asked = {one.memory(ways): one for one in plan.asked for ways in plan.telling.carries}
     memories: dict[str, GroupStates] = {}
-    pasts: dict[str, Past] = {}
+    pasts: dict[str, WindowHistory] = {}
     for number, written in enumerate(facts["patterns"]):
         own = [next(tables) for _ in _pattern_tables(number, written)]
         named = written["pattern"]
@@ -350,10 +352,10 @@ def read_state(plan: UncertainPlan, rows: EventBatch, state: bytes, readers: Map
                 hint=f"{'Say' if looks_back else 'Leave out'} method='sample'. {GO_BACK}",
             )
         if looks_back:
-            pasts[named] = _read_past(asked[named], plan.streams, written, own, rows)
+            pasts[named] = _read_history(asked[named], plan.streams, written, own, rows)
             continue
         memories[named] = _read_memory(asked[named], plan.streams, readers[named].automaton, written, own)
-    return Kept(facts["known"], facts["done"], waiting, lives, memories, pasts)
+    return UncertainState(facts["known"], facts["done"], waiting, lives, memories, pasts)
 
 
 def _arrays(batch: pa.RecordBatch, *names: str) -> list[NDArray[Any]]:
@@ -403,12 +405,12 @@ def _read_belief(batch: pa.RecordBatch, values: int) -> FloatArray:
     return belief
 
 
-def _read_past(
+def _read_history(
     one: PlannedQuery, streams: Streams, written: Facts, tables: list[pa.RecordBatch], rows: EventBatch
-) -> Past:
+) -> WindowHistory:
     said, lasting, *others = tables
     begin, read, linked = written["begin"], written["believed"], written["starts"]
-    known = no_past(one, streams, rows)
+    known = empty_history(one, streams, rows)
     tabled = {part.type for part in streams.parts if part.known is Known.LINKED and one.asks(part.type)}
     if set(read) != set(known.believed) or not set(linked) <= tabled or {*read} & {*linked}:
         raise malformed(LAYOUT.engine, _SHAPE)
@@ -425,7 +427,7 @@ def _read_past(
     groups = _read_keys(lasting, [str(i) for i in range(one.groups)])
     if len(since) > 1 and not groups:
         raise malformed(LAYOUT.engine, _SHAPE)
-    return Past(begin, own, believed, starts, list(groups.values()), Ongoing(since, peak, error, last))
+    return WindowHistory(begin, own, believed, starts, list(groups.values()), OpenAlerts(since, peak, error, last))
 
 
 def _read_believed(batch: pa.RecordBatch, of: list[str], values: int) -> Believed:

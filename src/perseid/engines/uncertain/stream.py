@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from perseid.engines.sequence.stream import Events
 from perseid.engines.uncertain.engine import make_plan
-from perseid.engines.uncertain.output import apart_schema, numbers_told
+from perseid.engines.uncertain.output import apart_schema, numeric_columns
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.results import Answers
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, LIKELIHOOD, READING, Known, Sampling, Stream, Streams
-from perseid.engines.uncertain.symbols import asked_columns
+from perseid.engines.uncertain.symbols import condition_columns
 from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.errors import EventDataError, UnsupportedError, missing_column
 from perseid.lang import ast
@@ -169,7 +169,7 @@ def bind_patterns(
         step_schema=step_schema,
         schema=plan.schema,
         state=StateOptions(stream.shards, stream.max_state, stream.idle),
-        finish_by=tuple(plan.schema.names[: -len(numbers_told(telling))]) if plan.apart else None,
+        finish_by=tuple(plan.schema.names[: -len(numeric_columns(telling))]) if plan.apart else None,
     )
 
 
@@ -184,7 +184,7 @@ def columns_of(patterns: Sequence[CorePattern]) -> set[str]:
     """Columns that the patterns read, or that they are partitioned by."""
     found: set[str] = set()
     for core in patterns:
-        found |= asked_columns(core)
+        found |= condition_columns(core)
         found |= {path.parts[0] for path in core.partition}
     return found
 

@@ -17,7 +17,7 @@ from perseid.semantics.scope import Bindings, MatchScope, holds
 from perseid.semantics.values import Relation
 
 
-def asked_columns(pattern: c.CorePattern) -> frozenset[str]:
+def condition_columns(pattern: c.CorePattern) -> frozenset[str]:
     """Columns that conditions read, with or without the name of a step."""
     found: set[str] = set()
     for step in pattern.steps:
@@ -65,7 +65,7 @@ class Symbols:
 
     def __init__(self, pattern: c.CorePattern, relations: Mapping[str, Relation]) -> None:
         self.relations = relations
-        self.columns = sorted(asked_columns(pattern))
+        self.columns = sorted(condition_columns(pattern))
         self.looks_back = refers_back(pattern)
         self._names = frozenset(step.name for step in pattern.steps if step.name is not None)
         self._steps = [

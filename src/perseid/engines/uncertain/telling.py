@@ -45,7 +45,7 @@ class OutputPolicy:
 EVERY = OutputPolicy()
 
 
-class Ongoing(NamedTuple):
+class OpenAlerts(NamedTuple):
     """By group: first step of the open alert or span, or ``off``; its highest probability and error bound; and the last
     step with a result."""
 
@@ -55,9 +55,9 @@ class Ongoing(NamedTuple):
     last: IntArray
 
 
-def nothing_ongoing(count: int, off: int) -> Ongoing:
+def no_open_alerts(count: int, off: int) -> OpenAlerts:
     """Return the state of groups without an open alert or span."""
-    return Ongoing(np.full(count, off), np.zeros(count), np.zeros(count), np.full(count, off))
+    return OpenAlerts(np.full(count, off), np.zeros(count), np.zeros(count), np.full(count, off))
 
 
 class Ended(NamedTuple):
@@ -70,7 +70,7 @@ class Ended(NamedTuple):
     error: float
 
 
-class Answered(Protocol):
+class GroupProbabilities(Protocol):
     """Probabilities, sorted by group and step."""
 
     @property
@@ -84,8 +84,14 @@ class Answered(Protocol):
 
 
 def go_on(
-    telling: OutputPolicy, before: Ongoing, answers: Answered, numbered: bool, done: int | None, ended: bool, off: int
-) -> tuple[list[Ended], Ongoing]:
+    telling: OutputPolicy,
+    before: OpenAlerts,
+    answers: GroupProbabilities,
+    numbered: bool,
+    done: int | None,
+    ended: bool,
+    off: int,
+) -> tuple[list[Ended], OpenAlerts]:
     """Advance alerts and spans; return those to emit now, and those that stay open.
 
     ``done`` is the last evaluated step; if steps are numbered, steps without a result up to it have probability 0.
@@ -113,4 +119,4 @@ def go_on(
     for group in np.flatnonzero(since != off):
         if ended or (numbered and done is not None and last[group] < done):
             close(int(group))
-    return sorted(told), Ongoing(since, peak, error, last)
+    return sorted(told), OpenAlerts(since, peak, error, last)

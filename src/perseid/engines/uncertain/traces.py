@@ -103,7 +103,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Given:
+class CallInput:
     """Input of a call: rows to evaluate, and chains with readings."""
 
     rows: EventBatch
@@ -147,7 +147,7 @@ def steps_of(rows: EventBatch, every: int | None) -> IntArray:
     return time if every is None else time // every
 
 
-def gather(streams: Streams, rows: EventBatch) -> tuple[Given, int]:
+def gather(streams: Streams, rows: EventBatch) -> tuple[CallInput, int]:
     """Input of a finite stream, and the number of readings with zero likelihood."""
     step = steps_of(rows, streams.every)
     bad = unsound(streams, rows, step)
@@ -162,7 +162,7 @@ def gather(streams: Streams, rows: EventBatch) -> tuple[Given, int]:
                 impossible += passed_over
             elif part.keeps_belief:
                 ahead[part.type], _ = looked_ahead(part, own, kept)
-    return Given(rows, step, chains, beliefs, ahead, bad, numbered), impossible
+    return CallInput(rows, step, chains, beliefs, ahead, bad, numbered), impossible
 
 
 def parts_of(streams: Streams, rows: EventBatch) -> Iterator[tuple[Stream, IntArray]]:
@@ -186,7 +186,7 @@ def material(
     asked: PlannedQuery,
     streams: Streams,
     reader: SymbolEncoder,
-    given: Given,
+    given: CallInput,
     kept: Sequence[ArrowColumn] | None = None,
 ) -> Material:
     """Build the input of one pattern; ``kept`` are the keys of groups with stored state."""
@@ -437,7 +437,7 @@ NEVER, LATER = -(1 << 62), 1 << 62
 """Step numbers before and after all others."""
 
 
-def lots(
+def split_groups(
     found: Material,
     last: IntArray,
     numbered: bool,

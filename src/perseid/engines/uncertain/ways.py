@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perseid.engines.uncertain import automaton
-from perseid.engines.uncertain.automaton import Automaton, TooManyStates
+from perseid.engines.uncertain.automaton import Automaton, StateLimitExceeded
 from perseid.engines.uncertain.pattern_nfa import Letter, NfaThread, TakenEvent
 from perseid.semantics import core as c
 from perseid.semantics.values import Relation
@@ -51,7 +51,7 @@ class Ways(Automaton):
     def state(self, configurations: Iterable[int]) -> int:
         number = super().state(configurations)
         if number >= MOST_WAYS:
-            raise TooManyStates
+            raise StateLimitExceeded
         return number
 
     def together(self, one: Letter, other: Letter) -> Letter:

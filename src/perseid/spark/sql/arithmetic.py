@@ -6,7 +6,7 @@ from perseid.lang.expressions import Expr
 from perseid.semantics import types as t
 from perseid.semantics.functions import literal_integer
 from perseid.spark.sql.numbers import as_decimal, as_double, decimal_size
-from perseid.spark.sql.pieces import CannotSayError, Names, Sql, double, duration, firm, integer, null
+from perseid.spark.sql.pieces import InexpressibleError, Names, Sql, double, duration, firm, integer, null
 from perseid.spark.sql.times import bounded, micros
 
 _TRY = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod"}
@@ -23,7 +23,7 @@ def arithmetic(names: Names, op: str, first: tuple[Expr, Sql], second: tuple[Exp
             any_decimal = any(isinstance(x.type, t.Decimal) for x in (left, right))
             # Loose doubles may be integers in the reference; only a division is in doubles for both.
             if not firm_double and (op != "/" or any_decimal):
-                raise CannotSayError
+                raise InexpressibleError
             return _on_doubles(op, left, right)
         case t.Integer(), t.Integer():
             return _on_doubles(op, left, right) if op == "/" else integer(f"{_TRY[op]}({left.text}, {right.text})")
@@ -31,7 +31,7 @@ def arithmetic(names: Names, op: str, first: tuple[Expr, Sql], second: tuple[Exp
             a, b = _size_of(*first), _size_of(*second)
             # Java raises when the whole part of the quotient behind a remainder has too many digits.
             if op == "%" and a.precision - a.scale + b.scale > t.MAX_PRECISION:
-                raise CannotSayError
+                raise InexpressibleError
             text = f"{_TRY[op]}({as_decimal(left, a)}, {as_decimal(right, b)})"
             return Sql(text, t.decimal_result(op, a, b))
     return _on_times(names, op, left, right)
@@ -62,4 +62,4 @@ def _on_times(names: Names, op: str, left: Sql, right: Sql) -> Sql:
             return Sql(f"{_TRY[op]}({left.text}, {firm(right).text})", t.Duration())
         case number, t.Duration() if op == "*" and t.is_number(number):
             return Sql(f"try_multiply({right.text}, {firm(left).text})", t.Duration())
-    raise CannotSayError
+    raise InexpressibleError

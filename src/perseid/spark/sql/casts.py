@@ -10,7 +10,18 @@ from perseid.semantics import types as t
 from perseid.semantics.evaluate import MAX_NUMBER_TEXT
 from perseid.spark.sql.literals import constant
 from perseid.spark.sql.numbers import as_double, narrowed
-from perseid.spark.sql.pieces import CannotSayError, Names, Sql, boolean, double, firm, integer, moment, null, string
+from perseid.spark.sql.pieces import (
+    InexpressibleError,
+    Names,
+    Sql,
+    boolean,
+    double,
+    firm,
+    integer,
+    moment,
+    null,
+    string,
+)
 from perseid.spark.sql.strings import as_text
 from perseid.spark.sql.times import bounded, day, local_micros, micros, seconds
 
@@ -45,12 +56,12 @@ def target_type(written: str) -> t.Type:
     try:
         return t.parse_type(written)
     except TypeMismatchError:
-        raise CannotSayError from None
+        raise InexpressibleError from None
 
 
 def cast(names: Names, value: Sql, target: t.Type) -> Sql:
     if isinstance(target, t.Array | t.Map | t.Struct | t.Variant | t.BinaryType):
-        raise CannotSayError
+        raise InexpressibleError
     if isinstance(value.type, t.Null):
         return null(target)
     if value.type == target:
@@ -110,7 +121,7 @@ def _to_decimal(names: Names, value: Sql, target: t.Decimal) -> Sql:
 
     match value.type:
         case t.Double() if target.precision > _SURE_DIGITS:
-            raise CannotSayError
+            raise InexpressibleError
         case t.Boolean() | t.Integer() | t.Decimal() | t.Double():
             return Sql(f"try_cast({value.text} as {target})", target)
         case t.Timestamp():
@@ -132,7 +143,7 @@ def _to_timestamp(names: Names, value: Sql) -> Sql:
             return bounded(names, narrowed(names, f"({value.text} * 1000000D)", lambda x: f"cast({x} as bigint)"))
         case t.Decimal() as size:
             if size.precision > 30:  # the product would lose digits
-                raise CannotSayError
+                raise InexpressibleError
             return bounded(names, f"try_cast({value.text} * 1000000BD as bigint)")
     return null(t.Timestamp())
 

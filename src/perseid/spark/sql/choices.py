@@ -11,7 +11,7 @@ from perseid.semantics.functions import literal_integer
 from perseid.spark.sql.columns import is_comparable_as_is
 from perseid.spark.sql.comparisons import compared
 from perseid.spark.sql.numbers import as_decimal, as_double, exact_size
-from perseid.spark.sql.pieces import CannotSayError, Names, Sql, moment, null, truth
+from perseid.spark.sql.pieces import InexpressibleError, Names, Sql, moment, null, truth
 from perseid.spark.sql.times import micros
 
 _EXACT_IN_DOUBLE = 2**53
@@ -24,7 +24,7 @@ def case(names: Names, operand: Sql | None, tests: Sequence[Sql], thens: Parts) 
     """The value of the first test that holds; one value more than tests is the ``else``."""
     texts, result = _of_one_type(thens)
     if not tests:
-        raise CannotSayError
+        raise InexpressibleError
     last = f" else {texts[-1]}" if len(texts) > len(tests) else ""
 
     def branches(conditions: Sequence[str]) -> str:
@@ -51,7 +51,7 @@ def one_of(name: str, parts: Parts) -> Sql:
     texts, result = _of_one_type(parts)
     if name != "coalesce":
         if not t.is_orderable(result.type) or (result.raw is not None and not is_comparable_as_is(result.raw)):
-            raise CannotSayError
+            raise InexpressibleError
         texts = [text for text, (_, part) in zip(texts, parts, strict=True) if not isinstance(part.type, t.Null)]
     if isinstance(result.type, t.Null):
         return result
@@ -78,14 +78,14 @@ def _into(common: t.Type | None, parts: Parts, known: Sequence[Sql]) -> Callable
     match common:
         case t.Double():
             if not all(_is_exact_double(*part) for part in parts):
-                raise CannotSayError
+                raise InexpressibleError
             return as_double
         case t.Decimal():
             exact_size(known)
             return lambda part: as_decimal(part, common)
         case t.Timestamp():
             return lambda part: part.text if isinstance(part.type, t.Timestamp) else moment(micros(part)).text
-    raise CannotSayError
+    raise InexpressibleError
 
 
 def _is_exact_double(expr: Expr, part: Sql) -> bool:

@@ -7,7 +7,18 @@ from pyspark.sql import types as st
 from perseid.semantics import types as t
 from perseid.spark.sql.literals import constant, is_plain, quoted
 from perseid.spark.sql.numbers import MAX_INT, MIN_BIGINT, as_double
-from perseid.spark.sql.pieces import CannotSayError, Names, Sql, boolean, firm, integer, moment, null, string, type_name
+from perseid.spark.sql.pieces import (
+    InexpressibleError,
+    Names,
+    Sql,
+    boolean,
+    firm,
+    integer,
+    moment,
+    null,
+    string,
+    type_name,
+)
 from perseid.spark.sql.times import local_micros
 
 
@@ -58,7 +69,7 @@ def read(text: str, data_type: st.DataType) -> Sql:
         case st.NullType():
             return null(t.Null())
     if isinstance(type_, t.Unknown):
-        raise CannotSayError
+        raise InexpressibleError
     return Sql(text, type_)
 
 
@@ -68,13 +79,13 @@ def member(base: Sql, name: str) -> Sql:
         case st.StructType() as struct:
             found = [field for field in struct.fields if field.name.lower() == name.lower()]
             if len(found) != 1 or found[0].name != name:
-                raise CannotSayError
+                raise InexpressibleError
             # With a dot, the first name could also be parsed as the alias of a table.
             access = f"['{name}']" if is_plain(name) and name else f".{quoted(name)}"
             return read(f"{base.text}{access}", found[0].dataType)
         case st.MapType(keyType=st.StringType()):
             return _map_value(base, base.raw, string(constant(name)))
-    raise CannotSayError
+    raise InexpressibleError
 
 
 def item(base: Sql, key: Sql) -> Sql:
@@ -84,7 +95,7 @@ def item(base: Sql, key: Sql) -> Sql:
             return read(f"get({base.text}, try_cast({firm(key).text} as int))", array.elementType)
         case st.MapType() as mapping:
             return _map_value(base, mapping, key)
-    raise CannotSayError
+    raise InexpressibleError
 
 
 def element_at(names: Names, base: Sql, key: Sql) -> Sql:
@@ -98,16 +109,16 @@ def element_at(names: Names, base: Sql, key: Sql) -> Sql:
             return read(f"try_element_at({base.text}, cast(nullif({at}, 0L) as int))", array.elementType)
         case st.MapType() as mapping:
             return _map_value(base, mapping, key)
-    raise CannotSayError
+    raise InexpressibleError
 
 
 def _map_value(base: Sql, mapping: st.MapType, key: Sql) -> Sql:
     wanted = spark_type(mapping.keyType)
     exact = isinstance(wanted, t.String | t.Integer | t.Boolean | t.Date | t.Timestamp | t.Duration)
     if wanted != key.type or not exact or not is_comparable_as_is(mapping.keyType):
-        raise CannotSayError
+        raise InexpressibleError
     if isinstance(mapping.keyType, st.TimestampNTZType):
-        raise CannotSayError
+        raise InexpressibleError
     return read(f"try_element_at({base.text}, {firm(key).text})", mapping.valueType)
 
 
@@ -118,21 +129,21 @@ def size(value: Sql) -> Sql:
             return integer(f"cast(array_size({value.text}) as bigint)")
         case st.MapType():
             return integer(f"cast(array_size(map_keys({value.text})) as bigint)")
-    raise CannotSayError
+    raise InexpressibleError
 
 
 def array_contains(array: Sql, wanted: Sql) -> Sql:
     firm(wanted)
     if not isinstance(array.raw, st.ArrayType) or not is_comparable_as_is(array.raw):
-        raise CannotSayError
+        raise InexpressibleError
     if isinstance(array.raw.elementType, st.TimestampNTZType) or wanted.raw is not None:
-        raise CannotSayError
+        raise InexpressibleError
     match spark_type(array.raw.elementType), wanted.type:
         case (t.Double(), other) | (other, t.Double()) if t.is_number(other):
             return boolean(f"array_contains(cast({array.text} as array<double>), {as_double(wanted)})")
         case a, b if a == b:
             return boolean(f"array_contains(cast({array.text} as array<{type_name(a)}>), {wanted.text})")
-    raise CannotSayError
+    raise InexpressibleError
 
 
 def is_comparable_as_is(data_type: st.DataType | None) -> bool:

@@ -8,7 +8,7 @@ from perseid.lang.expressions import Is
 from perseid.semantics import types as t
 from perseid.spark.sql.columns import is_comparable_as_is
 from perseid.spark.sql.numbers import as_decimal, as_double, exact_size
-from perseid.spark.sql.pieces import NO_TRUTH, CannotSayError, Names, Sql, boolean
+from perseid.spark.sql.pieces import NO_TRUTH, InexpressibleError, Names, Sql, boolean
 from perseid.spark.sql.times import micros
 
 
@@ -30,7 +30,7 @@ def _alike(left: Sql, right: Sql) -> tuple[str, str] | None:
             double, number = (left, right) if isinstance(left.type, t.Double) else (right, left)
             # A loose double may be an integer in the reference, which compares exactly with a decimal.
             if double.loose and isinstance(number.type, t.Decimal):
-                raise CannotSayError
+                raise InexpressibleError
             return as_double(left), as_double(right)
         case ((t.Integer() | t.Decimal()), (t.Integer() | t.Decimal())):
             size = exact_size([left, right])
@@ -41,7 +41,7 @@ def _alike(left: Sql, right: Sql) -> tuple[str, str] | None:
             return micros(left), micros(right)
         case t.Array(), t.Array():
             if left.raw != right.raw or not is_comparable_as_is(left.raw):
-                raise CannotSayError
+                raise InexpressibleError
             return left.text, right.text
         case a, b if a == b and isinstance(a, t.String | t.Boolean | t.BinaryType | t.Duration):
             return left.text, right.text

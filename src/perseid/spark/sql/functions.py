@@ -7,7 +7,7 @@ from perseid.semantics import types as t
 from perseid.semantics.functions import literal_integer
 from perseid.spark.sql import choices, columns, numbers, strings, times
 from perseid.spark.sql.casts import read_timestamp
-from perseid.spark.sql.pieces import CannotSayError, Names, Sql, boolean, double, integer, need, string
+from perseid.spark.sql.pieces import InexpressibleError, Names, Sql, boolean, double, integer, need, string
 
 
 def function(names: Names, expr: Call, args: list[Sql]) -> Sql:
@@ -20,7 +20,7 @@ def function(names: Names, expr: Call, args: list[Sql]) -> Sql:
         case "round":
             return numbers.rounded(names, a, literal_integer(expr.args[1]) if others else 0)
         case "floor" | "ceil":
-            return numbers.made_whole(names, expr.name, a)
+            return numbers.round_to_integer(names, expr.name, a)
         case "sqrt" | "ln" | "log10" | "exp" | "sign" | "power":
             return double(f"{expr.name}({', '.join(map(numbers.as_double, args))})")
         case "distance_km":
@@ -67,4 +67,4 @@ def function(names: Names, expr: Call, args: list[Sql]) -> Sql:
             return columns.array_contains(a, others[0])
         case "element_at":
             return columns.element_at(names, a, others[0])
-    raise CannotSayError
+    raise InexpressibleError

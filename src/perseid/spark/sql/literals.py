@@ -8,14 +8,14 @@ from decimal import Decimal
 from perseid.lang.expressions import Literal
 from perseid.semantics import types as t
 from perseid.semantics import values as v
-from perseid.spark.sql.pieces import CannotSayError, Sql, boolean, double, duration, integer, moment, null, string
+from perseid.spark.sql.pieces import InexpressibleError, Sql, boolean, double, duration, integer, moment, null, string
 from perseid.spark.sql.times import DAY
 
 
 def quoted(name: str) -> str:
     """Quote the name of a column or field; raise for ``${...}``, which Spark replaces even inside quotes."""
     if not name or "${" in name or not _is_text(name):
-        raise CannotSayError
+        raise InexpressibleError
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -24,7 +24,7 @@ def constant(value: str) -> str:
     if is_plain(value):
         return f"'{value}'"
     if not _is_text(value):
-        raise CannotSayError
+        raise InexpressibleError
     return f"cast(X'{value.encode().hex().upper()}' as string)"
 
 
@@ -70,7 +70,7 @@ def literal(expr: Literal) -> Sql:
         case "date", int():
             inside = v.moment(value * DAY) is not None
             return Sql(f"date_from_unix_date({value})", t.Date()) if inside else null(t.Date())
-    raise CannotSayError
+    raise InexpressibleError
 
 
 def _double(value: float) -> str:

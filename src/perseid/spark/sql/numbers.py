@@ -9,7 +9,7 @@ from perseid.lang.expressions import Literal
 from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.functions import DEGREES, EARTH_RADIUS_KM, FUNCTIONS
-from perseid.spark.sql.pieces import CannotSayError, Names, Sql, double, duration, firm, integer
+from perseid.spark.sql.pieces import InexpressibleError, Names, Sql, double, duration, firm, integer
 from perseid.spark.sql.times import micros
 
 MIN_BIGINT = f"{v.MIN_INTEGER}L"
@@ -20,7 +20,7 @@ _INFINITY = "cast('Infinity' as double)"
 
 def as_double(value: Sql) -> str:
     if not t.is_number(value.type):
-        raise CannotSayError
+        raise InexpressibleError
     return value.text if isinstance(value.type, t.Double) else f"cast({value.text} as double)"
 
 
@@ -30,7 +30,7 @@ def as_decimal(value: Sql, size: t.Decimal) -> str:
 
 def decimal_size(value: Sql) -> t.Decimal:
     if not isinstance(value.type, t.Integer | t.Decimal):
-        raise CannotSayError
+        raise InexpressibleError
     return t.as_decimal(value.type)
 
 
@@ -39,7 +39,7 @@ def exact_size(values: Sequence[Sql]) -> t.Decimal:
     sizes = [decimal_size(value) for value in values]
     whole, scale = max(size.precision - size.scale for size in sizes), max(size.scale for size in sizes)
     if whole + scale > t.MAX_PRECISION:
-        raise CannotSayError
+        raise InexpressibleError
     return t.Decimal(whole + scale, scale)
 
 
@@ -81,7 +81,7 @@ def _resigned(value: Sql, sign: Callable[[str], str], changed: str) -> Sql:
             return replace(value, text=sign(value.text))
         case t.Duration():
             return duration(sign(f"nullif({micros(value)}, {MIN_BIGINT})"))
-    raise CannotSayError
+    raise InexpressibleError
 
 
 # rounding
@@ -90,7 +90,7 @@ def _resigned(value: Sql, sign: Callable[[str], str], changed: str) -> Sql:
 def rounded(names: Names, value: Sql, digits: int | None) -> Sql:
     """``round`` to a literal number of digits."""
     if digits is None:
-        raise CannotSayError
+        raise InexpressibleError
     match value.type:
         case t.Integer() if digits >= 0:
             return value
@@ -104,7 +104,7 @@ def rounded(names: Names, value: Sql, digits: int | None) -> Sql:
             return replace(value, text=f"round({value.text}, {max(-400, min(digits, 400))})")
         case t.Decimal() as size:
             return _rounded_decimal(names, firm(value), size, digits)
-    raise CannotSayError
+    raise InexpressibleError
 
 
 def _rounded_decimal(names: Names, value: Sql, size: t.Decimal, digits: int) -> Sql:
@@ -123,7 +123,7 @@ def _rounded_decimal(names: Names, value: Sql, size: t.Decimal, digits: int) -> 
     return Sql(names.shared(value, lambda x: guarded(x.text)), result)
 
 
-def made_whole(names: Names, name: str, value: Sql) -> Sql:
+def round_to_integer(names: Names, name: str, value: Sql) -> Sql:
     """``floor`` or ``ceil``."""
     match value.type:
         case t.Integer():
@@ -133,7 +133,7 @@ def made_whole(names: Names, name: str, value: Sql) -> Sql:
         case t.Decimal() as size:
             result = t.bounded(size.precision - size.scale + 1, 0)
             return Sql(f"{name}({value.text})", result, loose=value.loose)
-    raise CannotSayError
+    raise InexpressibleError
 
 
 # Distances and angles

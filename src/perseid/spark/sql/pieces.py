@@ -14,7 +14,7 @@ MAX_COPY = 120
 MICROSECOND = "interval '0 00:00:00.000001' day to second"
 
 
-class CannotSayError(Exception):
+class InexpressibleError(Exception):
     """Spark SQL cannot express this expression exactly."""
 
 
@@ -72,13 +72,13 @@ def duration(micros: str) -> Sql:
 
 def firm(value: Sql) -> Sql:
     if value.loose:
-        raise CannotSayError
+        raise InexpressibleError
     return value
 
 
 def need(value: Sql, *kinds: type[t.Type]) -> str:
     if not isinstance(value.type, kinds):
-        raise CannotSayError
+        raise InexpressibleError
     return firm(value).text
 
 

@@ -11,7 +11,7 @@ from perseid.semantics.evaluate import MAX_LIKE, like_stretches
 from perseid.semantics.functions import literal_integer
 from perseid.spark.sql.literals import constant
 from perseid.spark.sql.numbers import MAX_INT, digits
-from perseid.spark.sql.pieces import NO_TRUTH, CannotSayError, Names, Sql, firm, need, null, string
+from perseid.spark.sql.pieces import NO_TRUTH, InexpressibleError, Names, Sql, firm, need, null, string
 from perseid.spark.sql.times import moment_text
 
 
@@ -24,7 +24,7 @@ def as_text(value: Sql) -> str:
         case t.Timestamp():
             return moment_text(value)
         case t.Double():
-            raise CannotSayError
+            raise InexpressibleError
     return null(t.String()).text
 
 
@@ -86,7 +86,7 @@ def split_part(names: Names, text: str, mark: str, number: str) -> Sql:
 def like(names: Names, value: Sql, written: Expr) -> str:
     """A literal pattern as a search for its stretches in order, which takes linear time."""
     if not isinstance(written, Literal) or not isinstance(written.value, str):
-        raise CannotSayError
+        raise InexpressibleError
     pattern = written.value
     if isinstance(value.type, t.Null) or len(pattern) > MAX_LIKE:
         return NO_TRUTH
@@ -98,7 +98,7 @@ def like(names: Names, value: Sql, written: Expr) -> str:
         # A pattern with ``_`` needs Spark's own ``like``; more than one search is not linear, and Spark 4.0 splits
         # characters beyond the first 65,536.
         if len(stretches) > 3 or any(ord(one) > 0xFFFF for one in pattern):
-            raise CannotSayError
+            raise InexpressibleError
         return f"({value.text} like {constant(pattern)})"
     texts = ["".join(one for one in stretch if one is not None) for stretch in stretches]
     if len(texts) == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perseid.lang.expressions import Expr, Literal
 from perseid.semantics import types as t
 from perseid.semantics.functions import UNITS
-from perseid.spark.sql.pieces import MICROSECOND, CannotSayError, Names, Sql, firm, integer, moment
+from perseid.spark.sql.pieces import MICROSECOND, InexpressibleError, Names, Sql, firm, integer, moment
 
 DAY = 86_400_000_000
 _HOUR, _MINUTE, _SECOND = 3_600_000_000, 60_000_000, 1_000_000
@@ -28,7 +28,7 @@ def micros(value: Sql) -> str:
         case t.Duration():
             seconds = f"cast(cast({value.text} as interval second) as decimal(20,6))"
             return f"cast({seconds} * 1000000BD as bigint)"
-    raise CannotSayError
+    raise InexpressibleError
 
 
 def local_micros(text: str) -> str:
@@ -76,7 +76,7 @@ def truncated(names: Names, unit: Expr, value: Sql) -> Sql:
     _need_moment(value)
     word = unit.value.lower() if isinstance(unit, Literal) and isinstance(unit.value, str) else None
     if word not in UNITS:
-        raise CannotSayError
+        raise InexpressibleError
     match word:
         case "microsecond":
             return moment(micros(value))
@@ -88,5 +88,5 @@ def truncated(names: Names, unit: Expr, value: Sql) -> Sql:
 
 def _need_moment(value: Sql) -> Sql:
     if not t.is_moment(value.type):
-        raise CannotSayError
+        raise InexpressibleError
     return value
