@@ -60,7 +60,7 @@ def small_input(engine: str, data: object) -> Iterator[None]:
         with jit.plain_kernels():
             yield
     else:
-        _wait(engine)
+        wait_for_build(engine)
         yield
 
 
@@ -124,7 +124,7 @@ def _start(engine: str, marker: Path) -> None:
             lock.unlink(missing_ok=True)
 
 
-def _wait(engine: str) -> None:
+def wait_for_build(engine: str) -> None:
     """Wait for a compilation that this process started, with one line on a terminal."""
     build = _BUILDS.get(engine)
     if build is None or build.poll() is not None:

@@ -22,7 +22,8 @@ from perseid.engines.sequence.partials import unpack_runs
 from perseid.errors import SearchBudgetError
 from perseid.runtime.arena import allocate
 from perseid.runtime.arrays import FloatArray, IntArray
-from perseid.runtime.jit import COMPILED, runs_compiled
+from perseid.runtime.cold_start import wait_for_build
+from perseid.runtime.jit import COMPILED, Kernel, runs_compiled
 from perseid.runtime.search_budget import (
     ATTEMPT_STEPS_PER_EVENT,
     DEFAULT_BUDGET,
@@ -158,6 +159,7 @@ def find(
     if fast and COMPILED and not runs_compiled():
         first_steps = PLAIN_SLICE_STEPS
     if len(searches) > 1 or not searches[0].run(first_steps):
+        searches[0].load()
         _run_in_threads(searches)
     raws = []
     for (first, _), search in zip(parts, searches, strict=True):
@@ -256,6 +258,13 @@ class PartitionSearch:
         space[y.C_EVENT_STEPS], space[y.C_EVENT_MATCHES] = STEPS_PER_EVENT // cost, MATCHES_PER_EVENT
         space[y.C_ATTEMPT_STEPS] = ATTEMPT_STEPS_PER_EVENT // cost
         self._arrays = arrays._replace(space=space, reals=reals)
+
+    def load(self) -> None:
+        """Load or compile the kernel in this thread, which an interrupt can end; other threads cannot be interrupted."""
+        entry = self._names[self._entry]
+        if isinstance(entry, Kernel):
+            wait_for_build("sequence")
+            entry.compiled()
 
     def stop(self) -> None:
         """End the search at its next step; may be called repeatedly, from another thread."""
