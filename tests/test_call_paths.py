@@ -19,6 +19,7 @@ from perseid.runtime.watermark import Watermark
 from perseid.semantics import types as t
 
 PACKAGE = str(Path(ps.__file__).parent)
+KERNEL_CALLS = str(Path(PACKAGE, "runtime", "jit.py"))
 SECOND = 1_000_000
 BODIES = (
     "<item><author>ann</author><title>Storm ahead</title></item>",
@@ -33,6 +34,8 @@ def count_calls(run: Callable[[], object]) -> tuple[int, int]:
 
     def profile(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
+        if code.co_filename == KERNEL_CALLS:
+            return
         if event == "call" and code.co_filename.startswith(PACKAGE) and not code.co_name.startswith("<"):
             called.add((code.co_filename, code.co_qualname))
 

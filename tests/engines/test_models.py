@@ -104,7 +104,7 @@ def test_the_cases_ask_for_everything_the_language_has() -> None:
     wanted = {
         "top", "top per", "components", "components over", "several ways", "let", "count", "sum", "min", "max", "avg",
         "no", "no where", "no in no", "is", "moving_avg", "moving_count", "abstract", " one\n", "second", "ascending",
-        *(f"{kind} {steps}" for kind in ("Walk", "Call") for steps in ("1 to 1", "1 to None", "0 to None", "1 to 2", "2 to 2")),
+        *(f"{kind} {steps}" for kind in ("Walk", "QueryCall") for steps in ("1 to 1", "1 to None", "0 to None", "1 to 2", "2 to 2")),
     }  # fmt: skip
     rare = {name: seen[name] for name in wanted if seen[name] < 8}
     assert not rare
