@@ -67,7 +67,7 @@ def test_operators_are_asked_only_if_something_reaches_them(monkeypatch: pytest.
     assert asked == []
     model.transact(3, [Change("link", 1, "friends", target=2)])
     # The join that finds friends among those who like a comment; nobody else likes this one.
-    assert asked == ["Edges", "Join"]
+    assert asked == ["EdgeRows", "Join"]
 
 
 def test_matches_are_told_in_the_order_of_the_oracle() -> None:

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from perseid.engines.joins.graph import ENDLESS, NodeChain, TemplateRow, rows_of, same_order
+from perseid.engines.joins.graph import ENDLESS, NodeChain, SubscriptionTemplate, TemplateRow, rows_of, same_order
 from perseid.lang.subscriptions import Subscription
 from perseid.lang.tree_patterns import Constant
 from perseid.lang.xscl import parse_subscription
@@ -181,15 +181,30 @@ def marks_of(row: TemplateRow) -> dict[int, int]:
 def row_parts(row: TemplateRow, fillings: Iterable[Sequence[Constant]]) -> Iterator[int]:
     """Yield the part of a row for each tuple of constants in place of its marks."""
     marks = marks_of(row)
-    said = [repr(row.template)]
+    said = [_template_text(row.template)]
     for e, asked in enumerate(row.asked):
-        said.append(f"{asked.older} {asked.newer}")
+        said.append(f"{_chain_text(asked.older)} {_chain_text(asked.newer)}")
         said.append("" if e in marks else _written(asked.value))
     base = blake2b("\n".join(said).encode(), digest_size=8)
     for some in fillings:
         own = base.copy()
         own.update("\n".join(_written(some[place]) for place in marks.values()).encode())
         yield int.from_bytes(own.digest()) >> 1
+
+
+def _template_text(template: SubscriptionTemplate) -> str:
+    """Text of a template for the hash of a part. Files and states have such hashes: this text never changes."""
+    edges = [
+        f"Edge(kind={edge.kind!r}, older={edge.older!r}, newer={edge.newer!r}, op={edge.op!r})"
+        for edge in template.edges
+    ]
+    listed = f"({edges[0]},)" if len(edges) == 1 else f"({', '.join(edges)})"
+    return f"Template(edges={listed}, strict={template.strict!r}, shown={template.shown!r})"
+
+
+def _chain_text(chain: NodeChain | None) -> str:
+    """Text of a chain for the hash of a part; it never changes either."""
+    return str(chain and f"Chain(stream={chain.stream!r}, tree={chain.tree!r}, height={chain.height!r})")
 
 
 def _written(value: Constant | None) -> str:
