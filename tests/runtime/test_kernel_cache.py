@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +53,14 @@ def test_change_of_another_module_keeps_the_key(sources: dict[str, bytes]) -> No
 def test_key_of_a_kernel_contains_its_constants() -> None:
     assert "perseid.engines.sequence.layout" in jit._imports("perseid.engines.sequence.kernel")
     assert jit._source("perseid.engines.sequence.layout") is not None
+
+
+def test_numba_that_cannot_be_imported_leaves_plain_python(tmp_path: Path) -> None:
+    package = tmp_path / "numba"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('Numba needs another NumPy')\n")
+    code = "import numpy; from perseid.runtime import event_order; print(event_order._ascends(numpy.array([1, 2, 3])))"
+    path = os.pathsep.join([str(tmp_path), str(Path(jit.__file__).parents[2])])
+    environment = {**os.environ, "PYTHONPATH": path, "PERSEID_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr

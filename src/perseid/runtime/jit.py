@@ -148,7 +148,12 @@ class Kernel:
     def compiled(self) -> Callable[..., object]:
         """The function of Numba, for kernels that call this one."""
         if self._compiled is None:
-            with _compiler_lock():
+            try:
+                lock = _compiler_lock()
+            except ImportError:  # Numba is installed, but cannot be imported next to the other packages.
+                self._compiled = self.py_func
+                return self._compiled
+            with lock:
                 self._compiled = self._compiled or cast("Callable[..., object]", self._build())
                 _COMPILED_MODULES.add(self.py_func.__module__)
         return self._compiled
