@@ -21,7 +21,6 @@ from perseid.semantics import hashing as reference
 from perseid.semantics.hashing import NULL_BITS, SEED
 
 Words: TypeAlias = npt.NDArray[np.uint64]
-F = TypeVar("F")
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 _P1 = np.uint64(reference.PRIME_1)

@@ -1,6 +1,6 @@
 """``python -m perseid.runtime.precompile [ENGINE…]``: compile the kernels of all engines, or of some, ahead of time.
 
-Kernels are compiled on first import and stored in the cache folder. An image that is built with them in the cache
+Kernels are compiled on their first call and stored in the cache folder. An image that is built with them in the cache
 starts its first worker in a second instead of minutes.
 """
 

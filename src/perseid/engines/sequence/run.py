@@ -399,7 +399,7 @@ def _unpacked(flat: IntArray, starts: IntArray, unified: int) -> tuple[IntArray,
 
 
 def _contexts() -> ModuleType:
-    """Import the kernel of event contexts; it compiles on import, and most patterns have no context."""
+    """Import the kernel of event contexts; most patterns have no context."""
     from perseid.engines.sequence import contexts
 
     return contexts

@@ -8,7 +8,6 @@ All functions may read REACH bytes from an offset, wherever their input ends: th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,6 @@ def _plain_word(D: Bytes, at: int) -> int:
     return int.from_bytes(D[at : at + WORD].tobytes(), "little")
 
 
-@cache
 def _word_intrinsic() -> object:
     from numba.core import types
     from numba.extending import intrinsic

@@ -7,8 +7,6 @@ they depend only on the key's seed, the step and the particle.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +14,6 @@ import numpy.typing as npt
 from perseid.engines.uncertain.passes import LEAST, Likelihoods, TransitionTables, predict
 from perseid.runtime.jit import jit, jit_with_overflow
 from perseid.semantics.hidden import Bools, Floats, Ints
-
-F = TypeVar("F", bound=Callable[..., object])
 
 _GOLDEN, _M1, _M2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _11, _27, _30, _31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
