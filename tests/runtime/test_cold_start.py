@@ -16,6 +16,7 @@ import pytest
 
 import perseid as ps
 from perseid.runtime import cold_start, jit
+from perseid.tables.columns import count_rows
 
 pytestmark = pytest.mark.skipif(not jit.COMPILED, reason="Numba is switched off")
 
@@ -105,7 +106,7 @@ def test_long_search_goes_on_compiled() -> None:
     ],
 )
 def test_count_of_rows_in_memory(data: object, rows: int | None) -> None:
-    assert cold_start._count_rows(data) == rows
+    assert count_rows(data) == rows
 
 
 def test_a_stale_lock_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,5 +155,5 @@ print("numba" in sys.modules, len(first))
 def test_unwritable_cache_compiles_in_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cold_start, "marker_of", lambda engine: None)
     monkeypatch.setattr(jit, "_COMPILED_MODULES", set())
-    with cold_start.small_input("sequence", []):
+    with cold_start.small_input("sequence", 0):
         assert jit.runs_compiled()

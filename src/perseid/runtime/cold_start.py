@@ -8,12 +8,11 @@ process. A search that turns out to be long continues compiled.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -40,17 +39,16 @@ _ROWS = Counter[str]()
 
 
 @contextmanager
-def small_input(engine: str, data: object) -> Iterator[None]:
+def small_input(engine: str, rows: int | None) -> Iterator[None]:
     """Run kernels as plain Python inside this context if none is loaded in this process and the input is small.
 
-    Larger input waits for the compilation.
+    ``rows`` is None for input of unknown size. It waits for the compilation, as larger input does.
     """
     in_use = not jit.COMPILED or jit.is_any_compiled(f"perseid.engines.{engine}.")
     marker = None if in_use else marker_of(engine)
     if marker is None:
         yield
         return
-    rows = _count_rows(data)
     is_built = marker.exists()
     if not is_built:
         _start(engine, marker)
@@ -62,17 +60,6 @@ def small_input(engine: str, data: object) -> Iterator[None]:
     else:
         wait_for_build(engine)
         yield
-
-
-def _count_rows(data: object) -> int | None:
-    """The number of rows of tables in memory, also by event type; None for files and iterators."""
-    if isinstance(data, Mapping):
-        counts = [_count_rows(one) for one in data.values()]
-        return None if None in counts else sum(count for count in counts if count is not None)
-    if not isinstance(data, Sized) or isinstance(data, str):
-        return None
-    of_paths = isinstance(data, list | tuple) and bool(data) and isinstance(data[0], str | os.PathLike)
-    return None if of_paths else len(data)
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
@@ -174,6 +174,14 @@ def are_paths(data: object) -> TypeGuard[Paths]:
     if isinstance(data, str | os.PathLike):
         return True
     return isinstance(data, list | tuple) and bool(data) and all(isinstance(item, str | os.PathLike) for item in data)
+
+
+def count_rows(data: object) -> int | None:
+    """Return the number of rows of tables in memory, also by event type; None for files and iterators."""
+    if isinstance(data, Mapping):
+        counts = [count_rows(one) for one in data.values()]
+        return None if None in counts else sum(count for count in counts if count is not None)
+    return len(data) if isinstance(data, Sized) and not are_paths(data) else None
 
 
 def _scanned(dataset: ds.Dataset, needed: Collection[str] | None) -> pa.Table:

@@ -28,7 +28,9 @@ from perseid.engines.sequence.narrowing import select_events as few_local_events
 from perseid.engines.sequence.results import Matches
 from perseid.engines.sequence.stream import Events, read_events
 from perseid.errors import EventDataError, PerseidError, UnsupportedError
+from perseid.runtime.cold_start import small_input
 from perseid.semantics.detection import check_relations
+from perseid.tables.columns import count_rows
 from perseid.tables.rows import require_here
 from perseid.viz.detection import explain_here
 from perseid.viz.why_not import MAX_EVENTS, WhyNot, event_limit_error, key_of, why_not
@@ -129,14 +131,15 @@ def match_events(patterns: PatternSources, events: Events, options: MatchOptions
     from perseid.engines.sequence.local import match_here  # its kernels are compiled on first use
 
     tables = tables_of(options.relations)
-    return match_here(
-        patterns.compile(events),
-        events,
-        tables,
-        horizon=options.horizon,
-        reported=patterns.names,
-        columns=columns_of(patterns.tree),
-    )
+    with small_input("sequence", count_rows(events.data)):
+        return match_here(
+            patterns.compile(events),
+            events,
+            tables,
+            horizon=options.horizon,
+            reported=patterns.names,
+            columns=columns_of(patterns.tree),
+        )
 
 
 def detect_events(plan: Plan, events: Events, options: DetectOptions) -> Frame:

@@ -33,7 +33,6 @@ from perseid.engines.sequence.schema import STANDARD, common_type
 from perseid.engines.sequence.stream import Events, read_events
 from perseid.errors import EventDataError
 from perseid.runtime.arrays import IntArray
-from perseid.runtime.cold_start import small_input
 from perseid.runtime.event_batch import EventBatch
 from perseid.semantics import types as t
 from perseid.semantics import values as v
@@ -51,19 +50,6 @@ def match_here(
     memory_limit: int | None = None,
 ) -> Matches:
     """All matches of a plan's patterns over a declared stream."""
-    with small_input("sequence", stream.data):
-        return _match_all(plan, stream, relations, horizon, reported, columns, memory_limit)
-
-
-def _match_all(
-    plan: Plan,
-    stream: Events,
-    relations: Mapping[str, list[tuple[object, ...]]],
-    horizon: int | None,
-    reported: Sequence[str],
-    columns: Sequence[str],
-    memory_limit: int | None,
-) -> Matches:
     if any(pattern.feeds_on for pattern in plan.patterns):
         # Matches that feed patterns are events too: they are few, and built one by one.
         events = read_events(stream)
