@@ -17,6 +17,7 @@ import yaml
 
 from bench import spark_rivals
 from bench.harness import Clock, Contestant, Report, Timed, contest, paired_ratio, progress, say
+from perseid.cli.running import settings_of
 from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import read_job
 from perseid.jobs.runner import JobRunner
@@ -28,6 +29,8 @@ LIMITS = {"quick": (58.0, 30.0), "standard": (900.0, 300.0), "full": (1800.0, 60
 """Seconds of a whole run and of one job."""
 SIZES = {"quick": (3, 5_000), "standard": (60, 50_000), "full": (120, 50_000)}
 """Files, one micro-batch each, and events of a file."""
+SHARDS = 16
+"""The default of a stream; it decides the number of tasks, as for ``perseid run``."""
 USERS = 2_000
 BURST = 200
 """Events of one key in the second file: 2.5 billion combinations of five of them."""
@@ -53,7 +56,7 @@ def run(size: str, data: Path) -> Report:
     source = write_files(data / f"quarantine-{files}-{per_file}", files, per_file)
     with (
         tempfile.TemporaryDirectory(prefix="perseid-bench-quarantine-") as scratch,
-        spark_rivals.session(Path(scratch)) as spark,
+        spark_rivals.session(Path(scratch), settings_of(SHARDS, "local[*]")) as spark,
     ):
         progress("the nine rules once, for their matches")
         expected = run_job(spark, source, Path(scratch), NINE).answer

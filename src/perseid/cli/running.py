@@ -38,6 +38,7 @@ JobPath = Annotated[Path, typer.Argument(metavar="JOB", help="The job's file: YA
 PARTITIONS = "spark.sql.shuffle.partitions"
 ORIGINS = "spark.python.sql.dataFrameDebugging.enabled"
 """Spark looks up the Python line of every expression, and a job creates hundreds whenever its rules change."""
+DAEMON = "spark.python.daemon.module"
 CLUSTER_TASKS = 8
 """Default number of tasks of a batch on a cluster; on one machine it is the number of cores.
 
@@ -150,7 +151,10 @@ def settings_of(shards: int, master: str | None) -> dict[str, str]:
 
     tasks = min(shards, _cores(master) or CLUSTER_TASKS)
     partitions = next(n for n in range(tasks, shards + 1) if shards % n == 0)
-    return {PARTITIONS: str(partitions), "spark.sql.session.timeZone": "UTC", ORIGINS: "false", **NEW_WAYS}
+    # Only the Python of this process is known to have the module of the daemon.
+    is_ours = _cores(master) is not None and os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
+    daemon = {DAEMON: "perseid.spark.worker_daemon"} if is_ours else {}
+    return {PARTITIONS: str(partitions), "spark.sql.session.timeZone": "UTC", ORIGINS: "false", **daemon, **NEW_WAYS}
 
 
 def _cores(master: str | None) -> int | None:
