@@ -27,4 +27,4 @@ def import_libraries() -> None:
 
 if __name__ == "__main__":
     import_libraries()
-    manager()  # type: ignore[no-untyped-call]
+    manager()
