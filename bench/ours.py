@@ -31,7 +31,7 @@ def on_spark(query: Query, frame: DataFrame) -> Answer:
     from bench.spark_rivals import answer_of
 
     pattern = _perseid.pattern(query.text)
-    return answer_of(pattern.detect(_perseid.events(frame, time="ts", type="type", id="id")), "aid")
+    return answer_of(pattern.match(_perseid.events(frame, time="ts", type="type", id="id")), "aid")
 
 
 def local(query: Query, path: Path) -> Answer:
@@ -117,7 +117,7 @@ def _batch(columns: Mapping[str, Any]) -> OrderedEvents:
 
 def streamed(query: Query, frame: DataFrame, shards: int, **settings: Any) -> DataFrame:
     """Matches of a query over a streaming frame."""
-    found: DataFrame = _perseid.pattern(query.text).detect(
+    found: DataFrame = _perseid.pattern(query.text).match(
         _perseid.events(frame, time="ts", type="type", id="id", shards=shards, **settings)
     )
     return found

@@ -45,12 +45,12 @@ def run(size: str) -> harness.Report:
     return report
 
 
-def _timed(rows: list[dict[str, Any]], strategy: str) -> tuple[float, ps.QuickFixes]:
+def _timed(rows: list[dict[str, Any]], strategy: str) -> tuple[float, ps.graph.QuickFixes]:
     taken = []
     for _ in range(harness.ROUNDS):
         begin = time.perf_counter()
-        model = ps.model(rows, ps.metamodel(CPS))
-        fixes = ps.repairs(model, objectives="overcommitted", strategy=strategy)
+        model = ps.graph.model(rows, ps.graph.metamodel(CPS))
+        fixes = ps.graph.find_repairs(model, objectives="overcommitted", strategy=strategy)
         taken.append(time.perf_counter() - begin)
     return statistics.median(taken), fixes
 

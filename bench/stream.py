@@ -136,11 +136,11 @@ class Bench:
         self.spark.sparkContext.environment["BENCH_SIDE"] = side
 
     def plan_ours(self, query: Query, folder: Path) -> DataFrame:
-        self.beside("ours")
+        self.combine("ours")
         return ours.streamed(query, self.source(folder), SHARDS)
 
     def plan_bare(self, query: Query, folder: Path, timeouts: bool) -> DataFrame:
-        self.beside("bare")
+        self.combine("bare")
         kept = sample(query, folder, self.state_bytes)
         return bare(query, self.source(folder), SHARDS, kept, timeouts)
 

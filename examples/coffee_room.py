@@ -1,10 +1,10 @@
-"""Who went for coffee? People walk through a building, antennas in the halls see half of it, and a stream tells alerts.
+"""Alerts when a person enters a coffee room, from readings of antennas that miss about a third of all positions.
 
 Run it where perseid and pyspark are installed: python examples/coffee_room.py [people]
 (Spark starts its workers with `python3`; in an environment that is not activated, set PYSPARK_PYTHON to its Python.)
 
-Readings are made up here, with the truth beside them, so that alerts can be compared with it. From Kafka or anywhere else they come
-the same way, as a streaming DataFrame with a watermark.
+The example simulates the readings and the true positions, and compares the alerts with the true positions. A source such as Kafka
+gives the same kind of input: a streaming DataFrame with a watermark.
 """
 
 import random
@@ -34,9 +34,9 @@ COFFEE = """
 
 def main() -> None:
     people = int(sys.argv[1]) if len(sys.argv) > 1 else 4
-    plan = ps.floor_plan([*pairwise(HALLS), *DOORS], stay=0.6)
+    plan = ps.uncertain.floor_plan([*pairwise(HALLS), *DOORS], stay=0.6)
     readings = {hall: {f"antenna-{hall}": 0.65, None: 0.35} for hall in HALLS} | {room: {None: 1.0} for room in ROOMS}
-    model = ps.hidden_markov(transitions=plan, readings=readings)
+    model = ps.uncertain.hidden_markov(transitions=plan, readings=readings)
     rows, visits = simulate(plan, people)
     spark = SparkSession.builder.master("local[2]").appName("coffee room").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -54,7 +54,7 @@ def main() -> None:
 def simulate(
     plan: dict[str, dict[str, float]], people: int
 ) -> tuple[list[tuple[datetime, str, str | None]], list[tuple[str, int]]]:
-    """Readings by second and person; and when somebody came into the coffee room."""
+    """Readings by second and person, and the visits to the coffee room with their times."""
     chance = random.Random(11)  # noqa: S311
     rows: list[tuple[datetime, str, str | None]] = []
     visits = []
@@ -70,28 +70,28 @@ def simulate(
 
 
 def watch(
-    spark: SparkSession, rows: list[tuple[datetime, str, str | None]], model: ps.HiddenMarkov, folder: Path
+    spark: SparkSession, rows: list[tuple[datetime, str, str | None]], model: ps.uncertain.HiddenMarkov, folder: Path
 ) -> list[tuple[str, int, float]]:
-    """The alerts of a stream of readings."""
+    """Return the alerts of a stream of readings."""
     schema = "ts timestamp, person string, antenna string"
     half = sorted(rows)[: len(rows) // 2], sorted(rows)[len(rows) // 2 :]
-    end = [(BEGIN + timedelta(days=1), "nobody", None)]  # a stream is told that time has passed by later rows
+    end = [(BEGIN + timedelta(days=1), "nobody", None)]  # a later row advances the watermark
     for part in (*half, end):
         spark.createDataFrame(part, schema).coalesce(1).write.mode("append").parquet(str(folder / "in"))
     stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
-    at = ps.beliefs(
+    at = ps.uncertain_events(
         stream.withWatermark("ts", "5 seconds"),
-        event="At",
-        of="person",
-        about="place",
+        event_type="At",
+        key="person",
+        value="place",
         reading="antenna",
         model=model,
         every="1 second",
         inference="lag(4)",
-        shards=4,
+        options=ps.StreamOptions(shards=4),
     )
     relations = {"Rooms": ROOMS, "CoffeeRooms": ["coffee"]}
-    alerts = ps.pattern(COFFEE).detect(at, relations=relations, tell=ps.alerts(rise=0.35, fall=0.1))
+    alerts = ps.pattern(COFFEE).match(at, relations=relations, emit=ps.uncertain.alerts(rise=0.35, fall=0.1))
     query = (
         alerts.writeStream.format("memory").queryName("alerts").option("checkpointLocation", str(folder / "checkpoint"))
     )

@@ -1,10 +1,10 @@
-"""A cyber-physical system, the deployment that is kept in step with it, and quick fixes when it stays invalid too long.
+"""Rules that derive a deployment from a cyber-physical system, and quick fixes if the system stays invalid.
 
 Run it where perseid is installed: python examples/cyber_physical.py
 
-Hosts and applications change all the time. Rules derive a deployment from them, with a trace from each element to what was made
-of it, and hold it while some host has more cpu available than in total. One or two errors are tolerated, since
-a change is often made of several; three in a row of one host start a search for repairs.
+Hosts and applications change. Rules derive a deployment from them, with a trace from each element to its copy in the deployment. The
+rules suspend the deployment while a host has more available CPU than total CPU. One or two errors are tolerated, because a change
+often has several parts; three consecutive errors of one host start a search for repairs.
 """
 
 from collections.abc import Iterable
@@ -26,13 +26,13 @@ edge deployed_on DeploymentApplication -> DeploymentHost one
 edge host_trace HostInstance -> DeploymentHost one
 edge application_trace ApplicationInstance -> DeploymentApplication one
 
--- what is wrong with the system
+-- errors of the system
 
 query overcommitted(host)
 find  host: HostInstance
 where host.available_cpu > host.total_cpu
 
--- what the deployment lacks; nothing, as long as the system is invalid
+-- differences between system and deployment; no matches while the system is invalid
 
 query new_host(host)
 find  host: HostInstance, not host -host_trace-> _, not overcommitted(_)
@@ -69,7 +69,7 @@ do   unlink application -deployed_on-> host
 rule deploy on found to_deploy(application, host) priority 2
 do   link application -deployed_on-> host
 
--- three errors of one host in a row; a return to validity between them starts the count again
+-- three consecutive errors of one host; if the host becomes valid in between, the count restarts
 
 pattern toleration
 match (found overcommitted | updated overcommitted){3}
@@ -90,14 +90,14 @@ Rows = list[dict[str, Any]]
 
 
 def main() -> None:
-    cps = ps.metamodel(CPS)
+    cps = ps.graph.metamodel(CPS)
     rows: Rows = []
 
-    def now(minute: int, what: str, changes: Iterable[dict[str, Any]]) -> ps.Reaction:
-        """Add changes of one moment, and tell what they bring."""
+    def now(minute: int, what: str, changes: Iterable[dict[str, Any]]) -> ps.graph.Reaction:
+        """Add the changes of one time and print their effects."""
         moment = BEGIN + timedelta(minutes=minute)
         rows.extend({"ts": moment, **change} for change in changes)
-        done = ps.react(ps.model(rows, cps))
+        done = ps.graph.react(ps.graph.model(rows, cps))
         tell(moment, what, done)
         return done
 
@@ -107,7 +107,7 @@ def main() -> None:
     now(3, "h1 offers 10 of its 8", [put("h1", "available_cpu", 10)])
     now(4, "a third application comes to h1", runs("c", "h1"))
     done = now(5, "h1 gets more memory, and is still wrong", [put("h1", "ram", 64)])
-    fixes = ps.repairs(done, objectives="overcommitted")
+    fixes = ps.graph.find_repairs(done, objectives="overcommitted")
     print(f"\n{fixes}\n")
     rows.extend(fixes[0].rows(BEGIN + timedelta(minutes=6)))
     done = now(6, "the first fix is chosen", [])
@@ -115,8 +115,8 @@ def main() -> None:
     print("valid:", not done.standing[()]["overcommitted"])
 
 
-def tell(moment: datetime, what: str, done: ps.Reaction) -> None:
-    """What was changed in a moment, and whether the deployment is held."""
+def tell(moment: datetime, what: str, done: ps.graph.Reaction) -> None:
+    """Print the changes of one time, and whether the deployment is suspended."""
     made = [change for change in done.changes if change["ts"] == moment]
     held = done.standing[()]["overcommitted"]
     print(f"{moment:%H:%M} {what}")
@@ -129,8 +129,8 @@ def tell(moment: datetime, what: str, done: ps.Reaction) -> None:
             print(f"      three errors of {row['host']} in a row: a search for repairs starts")
 
 
-def deployed(done: ps.Reaction) -> list[str]:
-    """Which application runs where, in the deployment."""
+def deployed(done: ps.graph.Reaction) -> list[str]:
+    """The applications and their hosts in the deployment."""
     edges = done.live[()].graph.edges("deployed_on")
     return sorted(f"{application} on {place}" for application, place in edges)
 

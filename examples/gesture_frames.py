@@ -1,9 +1,9 @@
-"""Made-up traces of the joints of bodies whose right arm goes round: paper 2's gesture case, Section 7.4.
+"""Generate traces of the joints of bodies whose right arm moves in a circle: the gesture case of paper 2, Section 7.4.
 
 A cycle has 12 frames. Forward, the arm comes down from the right and goes up on the left: in every cycle it is stretched to
-the right at shoulder height in frame 0, to the left in frame 6, and above the head in frames 8 to 10. So each cycle has
-six events: a posture found and lost, another found and lost, and the hand above the head found and lost. Backward the same
-frames come in the opposite order.
+the right at shoulder height in frame 0, to the left in frame 6, and above the head in frames 8 to 10. Therefore each cycle
+has six events: a posture is found and lost, another posture is found and lost, and the hand above the head is found and lost.
+Backward, the same frames are in the opposite order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ JOINTS: dict[str, tuple[float, float]] = {
     "left_hip": (-0.12, 0.92), "left_knee": (-0.14, 0.50), "left_ankle": (-0.15, 0.08), "left_foot": (-0.18, 0.02),
     "right_hip": (0.12, 0.92), "right_knee": (0.14, 0.50), "right_ankle": (0.15, 0.08), "right_foot": (0.18, 0.02),
 }  # fmt: skip
-"""The 20 control points of a body that stands with its right arm stretched, in metres; y goes up."""
+"""The 20 control points of a body that stands with its right arm stretched, in meters; y points up."""
 BONES = (
     ("head", "neck"), ("neck", "spine"), ("spine", "hips"),
     ("neck", "left_shoulder"), ("left_shoulder", "left_elbow"), ("left_elbow", "left_wrist"), ("left_wrist", "left_hand"),
@@ -33,16 +33,16 @@ BONES = (
     ("hips", "left_hip"), ("left_hip", "left_knee"), ("left_knee", "left_ankle"), ("left_ankle", "left_foot"),
     ("hips", "right_hip"), ("right_hip", "right_knee"), ("right_knee", "right_ankle"), ("right_ankle", "right_foot"),
 )  # fmt: skip
-"""Which of them a skeleton joins."""
+"""Pairs of joints that are connected by a bone."""
 ARM = (("right_elbow", 0.30), ("right_wrist", 0.50), ("right_hand", 0.57))
-"""The joints that go round, and how far they are from the shoulder when the arm is straight."""
+"""The joints that move in a circle, with their distances from the shoulder in meters when the arm is straight."""
 BENT_FRAME, BEND = 3, 60.0
-"""In the lowest frame the forearm hangs back, by so many degrees."""
+"""In the lowest frame the forearm is bent backward, by this number of degrees."""
 _KINDS = {"head": "Head", "right_hand": "RightHand", "right_elbow": "RightElbow", "right_shoulder": "RightShoulder"}
 
 
 def body_parts() -> list[dict[str, object]]:
-    """The changes that every body begins with: its joints, each with its four attributes that no frame sets."""
+    """Initial changes of every body: its joints, each with four attributes that no frame sets."""
     changes: list[dict[str, object]] = [{"change": "create", "element": "body", "kind": "Body"}]
     for joint in JOINTS:
         changes.append({"change": "create", "element": joint, "kind": _KINDS.get(joint, "OtherJoint")})
@@ -53,15 +53,15 @@ def body_parts() -> list[dict[str, object]]:
 
 
 def body_columns() -> dict[str, tuple[str, str]]:
-    """What each column of a frame sets: x and y of every joint, 40 elementary changes."""
+    """Attribute that each column of a frame sets: x and y of every joint, 40 elementary changes."""
     return {f"{joint}_{axis}": (joint, axis) for joint in JOINTS for axis in ("x", "y")}
 
 
 def traces(bodies: int, frames: int, *, seed: int = 0, backward: bool = False, recorded: bool = False) -> pa.Table:
-    """Frames of bodies at 25 a second, by time: all bodies of one moment, then those of the next.
+    """Generate frames of bodies at 25 frames per second, ordered by time and then by body.
 
-    Bodies differ in height, place, and in where in the cycle they begin. ``recorded`` adds what cameras add: joints
-    that tremble, and an arm that does not go round like a clock.
+    Bodies differ in height, place, and position in the cycle. ``recorded`` adds the noise of a recording: joints tremble,
+    and the speed of the arm varies.
     """
     random = np.random.default_rng(seed)
     offset = phases(bodies, seed)
@@ -91,7 +91,7 @@ def traces(bodies: int, frames: int, *, seed: int = 0, backward: bool = False, r
 
 
 def phases(bodies: int, seed: int) -> IntArray:
-    """Where in the cycle each body begins; the first at its start."""
+    """Position in the cycle at which each body begins; the first body begins at 0."""
     found = np.random.default_rng((seed, bodies)).integers(0, CYCLE, bodies)
     found[:1] = 0
     return found
@@ -100,7 +100,7 @@ def phases(bodies: int, seed: int) -> IntArray:
 def _joint(
     joint: str, place: tuple[float, float], degrees: FloatArray, bend: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Where a joint is in each frame, of a body of middle height."""
+    """Positions of a joint in each frame, for a body of average height."""
     reach = dict(ARM)
     if joint not in reach:
         return np.full((1, 1), place[0]), np.full((1, 1), place[1])
@@ -114,7 +114,7 @@ def _joint(
 
 
 def expected(bodies: int, frames: int, *, seed: int = 0, backward: bool = False) -> tuple[int, int]:
-    """How many atomic events, and how many gestures, there are in these traces; by the calendar of a cycle alone."""
+    """Number of atomic events and of gestures in these traces, computed from the positions in the cycle only."""
     events = gestures = 0
     for offset in phases(bodies, seed).tolist():
         for first, last in ((0, 0), (6, 6), (8, 10)):
@@ -129,6 +129,6 @@ def _steps(offset: int, frames: int, backward: bool) -> list[int]:
 
 
 def _gestures(steps: list[int], backward: bool) -> int:
-    """Whole gestures: from the frame of the first posture to that behind the second, seven frames on."""
+    """Number of complete gestures: from the frame of the first posture to the frame after the second, seven frames later."""
     first = 6 if backward else 0
     return sum(step == first and at + 7 < len(steps) for at, step in enumerate(steps))

@@ -1,9 +1,10 @@
-"""Who waved the slides on? Bodies that a camera follows, their postures as queries over a live model, their gestures as patterns.
+"""Gesture detection: postures of bodies as queries over a live model, and gestures as patterns over the postures.
 
 Run it where perseid is installed: python examples/gestures.py [bodies] [picture.svg]
 
-Paper 2's second case: a frame sets x and y of the 20 joints of a body, 25 times a second. A posture is a query over the joints,
-which is found when the body takes it and lost when it leaves it; a gesture is a pattern over these, body by body.
+This is the second case study of paper 2. A frame sets x and y of the 20 joints of a body, 25 times a second. A posture is a query over
+the joints: it is found when the body takes the posture, and lost when the body leaves it. A gesture is a pattern over these events
+of one body.
 """
 
 import sys
@@ -20,7 +21,7 @@ FRAMES = 36
 
 def main() -> None:
     bodies = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    model = ps.metamodel(Path(__file__).with_name("gestures.perseid").read_text(encoding="utf-8"))
+    model = ps.graph.metamodel(Path(__file__).with_name("gestures.perseid").read_text(encoding="utf-8"))
     onwards = gesture_frames.traces(bodies, FRAMES, recorded=True)
     back = gesture_frames.traces(bodies, FRAMES, backward=True, recorded=True)
     for title, table in (("the arm goes round forwards", onwards), ("and backwards", back)):
@@ -33,9 +34,9 @@ def main() -> None:
         print(f"drawn: {sys.argv[2]}")
 
 
-def frames_of(model: ps.Metamodel, table: object) -> ps.Frames:
-    """The table as frames of bodies; that a hand is raised is an event too, and noise to both gestures."""
-    return ps.frames(
+def frames_of(model: ps.graph.Metamodel, table: object) -> ps.graph.Frames:
+    """Declare the table as frames of bodies. A raised hand is an event, too, which no gesture uses."""
+    return ps.graph.frames(
         table,
         model,
         each=gesture_frames.body_parts(),
@@ -45,21 +46,21 @@ def frames_of(model: ps.Metamodel, table: object) -> ps.Frames:
     )
 
 
-def detected(model: ps.Metamodel, table: object) -> list[dict]:
+def detected(model: ps.graph.Metamodel, table: object) -> list[dict]:
     stream = frames_of(model, table)
     found = [one for pattern in ps.patterns(model) for one in pattern.match(stream).to_dicts()]
     return sorted(found, key=lambda one: (one["ended"], one["person"]))
 
 
-def picture(model: ps.Metamodel) -> str:
-    """One cycle of one body, with what it does written below."""
+def picture(model: ps.graph.Metamodel) -> str:
+    """Draw one cycle of one body with its events."""
     table = gesture_frames.traces(1, gesture_frames.CYCLE, recorded=True)
     events = frames_of(model, table).events("forward_start", "forward_end", "raised")
     return filmstrip(table, 0, events, detected(model, table))
 
 
 def filmstrip(frames: pa.Table, person: int, events: pa.Table, gestures: list[dict[str, object]]) -> str:
-    """One body frame by frame as SVG: the postures it takes, and the gestures, which have ``began`` and ``ended``."""
+    """Draw one body, frame by frame, as SVG, with its postures and with its gestures, which have ``began`` and ``ended``."""
     rows = sorted((row for row in frames.to_pylist() if row["person"] == person), key=lambda row: row["ts"])
     told: dict[object, list[tuple[str, str]]] = {}
     for event in events.to_pylist():

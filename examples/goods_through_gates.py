@@ -1,10 +1,10 @@
-"""Goods that leave the shop without having passed the till, told at once and taken back when the till's read comes late.
+"""Alarms for goods that leave a shop unpaid, with a retraction if the read of the till arrives late.
 
 Run it where perseid and pyspark are installed: python examples/goods_through_gates.py
 (Spark starts its workers with `python3`; in an environment that is not activated, set PYSPARK_PYTHON to its Python.)
 
-Readers at shelves, tills and doors send what they read. The tills' reader is slow today: what it read at five past comes
-after the door has seen the goods leave.
+Readers at shelves, tills and doors send their reads. The reader of the till is slow: its read of 09:05 arrives after the read of the
+door at 09:08.
 """
 
 import json
@@ -32,7 +32,7 @@ ARRIVING = [
         {"ts": "2026-03-01T09:07:00Z", "read": "Door", "tag": "e200-17", "reader": "north"},
         {"ts": "2026-03-01T09:08:00Z", "read": "Door", "tag": "e200-31", "reader": "south"},
     ],
-    [{"ts": "2026-03-01T09:05:00Z", "read": "Till", "tag": "e200-31", "reader": "till 2"}],  # it was paid after all
+    [{"ts": "2026-03-01T09:05:00Z", "read": "Till", "tag": "e200-31", "reader": "till 2"}],  # a late payment
     [{"ts": "2026-03-01T10:00:00Z", "read": "Shelf", "tag": "e200-99", "article": "soap", "reader": "aisle 1"}],
 ]
 
@@ -45,17 +45,17 @@ def main() -> None:
         for number, rows in enumerate(ARRIVING, 1):
             path = arriving / f"{number}.json"
             path.write_text("\n".join(map(json.dumps, rows)))
-            os.utime(path, (number, number))  # the file source goes by age
+            os.utime(path, (number, number))  # the file source reads the oldest file first
         stream = (
             spark.readStream.schema("ts timestamp, read string, tag string, article string, reader string")
             .option("maxFilesPerTrigger", 1)
             .json(str(arriving))
             .withWatermark("ts", "15 minutes")
         )
-        changes = STOLEN.detect(ps.events(stream, time="ts", type="read", disorder="aggressive"))
+        changes = STOLEN.match(ps.events(stream, time="ts", type="read", disorder="aggressive"))
 
         def act(batch: DataFrame, number: int) -> None:
-            batch.persist()  # it is asked for twice, and should be searched once
+            batch.persist()  # two actions use the batch; match it only once
             for row in batch.orderBy("tag").collect():
                 what = "alarm" if row.op == "+" else "never mind"
                 print(f"batch {number}: {what}, {row.article} ({row.tag}) at the {row.door} door")
@@ -69,7 +69,7 @@ def main() -> None:
             .start()
         )
         query.awaitTermination()
-        stands = ps.fold(spark.read.parquet(str(told)))
+        stands = ps.disorder.current_matches(spark.read.parquet(str(told)))
         print("what stands:", [(row.article, row.door) for row in stands.collect()])
         seen = ps.progress(query)
         print(f"{seen.matches} told, {seen.retracted} taken back")

@@ -1,11 +1,10 @@
-"""News and prices, watched: a feed of items streams in, readers come and go, and each is told of the pairs that he asked for.
+"""Subscriptions to a stream of news and offers: readers subscribe and unsubscribe while the stream runs.
 
 Run it where perseid and pyspark are installed: python examples/news_watch.py [items]
 (Spark starts its workers with `python3`; in an environment that is not activated, set PYSPARK_PYTHON to its Python.)
 
-Items are RSS, made up here: a few channels write much of all there is, what is in the news is in several of them under one
-title, and some items offer something at a price. From Kafka or anywhere else they come the same way, as a streaming
-DataFrame with a watermark.
+The example generates RSS items: a few channels write most of the items, several channels have the same title, and some items offer
+goods at a price. A source such as Kafka gives the same kind of input: a streaming DataFrame with a watermark.
 """
 
 import json
@@ -51,8 +50,8 @@ LATER = {"cat": READERS["bob"].replace("'tent'", "'piano'")}
 
 
 def items(count: int) -> Iterator[dict[str, object]]:
-    """Items in the order of time: channels and titles by Zipf's law."""
-    chance = random.Random(7)  # noqa: S311  Nothing here is a secret.
+    """Generate items in order of time, with channels and titles by Zipf's law."""
+    chance = random.Random(7)  # noqa: S311  not for secrets
     channels = list(accumulate(1 / rank**0.8 for rank in range(1, len(CHANNELS) + 1)))
     news: list[str] = ["storm ahead"]
     now = BEGIN
@@ -83,7 +82,7 @@ def main(count: int = 600) -> None:
         def arrive(part: int) -> None:
             path = arriving / f"{part}.json"
             path.write_text("\n".join(rows[part * count // 4 : (part + 1) * count // 4]))
-            os.utime(path, (part + 1, part + 1))  # the file source goes by age
+            os.utime(path, (part + 1, part + 1))  # the file source reads the oldest file first
 
         stream = (
             spark.readStream.schema("ts timestamp, n int, xml string")
@@ -91,10 +90,10 @@ def main(count: int = 600) -> None:
             .json(str(arriving))
             .withWatermark("ts", "1 minute")
         )
-        readers = ps.subscription_table(Path(folder) / "readers")
+        readers = ps.xscl.subscription_table(Path(folder) / "readers")
         readers.add(READERS)
         documents = ps.documents({"Feed": stream}, body="xml", time="ts", id="n")
-        told = readers.detect(documents, expand=True, shares=2)
+        told = readers.match(documents, expand=True, query_partitions=2)
 
         def show(batch: object, number: int) -> None:
             found = batch.collect()  # type: ignore[attr-defined]
@@ -108,7 +107,7 @@ def main(count: int = 600) -> None:
             query = (
                 told.writeStream.foreachBatch(show)
                 .option("checkpointLocation", str(Path(folder) / "checkpoint"))
-                .trigger(availableNow=True)  # a job that never ends would say processingTime="10 seconds"
+                .trigger(availableNow=True)  # for a query that does not end: processingTime="10 seconds"
                 .start()
             )
             query.awaitTermination()

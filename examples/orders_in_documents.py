@@ -1,10 +1,9 @@
-"""Orders and payments as XML documents: what is in them, and which orders nobody paid within an hour.
+"""Orders and payments as XML documents: tree patterns, and the orders that are not paid within an hour.
 
 Run it where perseid and pyspark are installed: python examples/orders_in_documents.py
 (Spark starts its workers with `python3`; in an environment that is not activated, set PYSPARK_PYTHON to its Python.)
 
-Two shops send their orders, each with a prefix of its own for the same namespace; the bank sends payments. One document was cut
-off on its way.
+Two shops send orders, with different prefixes for the same namespace. The bank sends payments. One document is truncated.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ DOCUMENTS = [
     ("2026-03-01 09:20:00", "Payments", '<payments><payment order="18">240</payment></payments>'),
     ("2026-03-01 09:30:00", "Payments", '<payments>\n  <payment order="19">310</paym'),
 ]
-GIFTS = ps.trees("//shop:order->order[/@no->no](/shop:item->item:/shop:gift)")
-"""Items to be wrapped: a gift sign stands right behind them."""
+GIFTS = ps.xml.tree_patterns("//shop:order->order[/@no->no](/shop:item->item:/shop:gift)")
+"""Items to wrap: the next sibling is a ``gift`` element."""
 UNPAID = ps.pattern("""
     pattern unpaid
     match   Orders << //shop:order->order[/@no->no][/shop:customer->customer][/shop:total->total > 100] >> o
@@ -46,20 +45,20 @@ UNPAID = ps.pattern("""
 
 
 def main() -> None:
-    """Look into the documents, then over time, then at those that cannot be read."""
+    """Print gifts, unpaid orders, and the number of documents that cannot be read."""
     spark = SparkSession.builder.appName("orders").config("spark.sql.shuffle.partitions", "2").getOrCreate()
     frame = spark.createDataFrame(DOCUMENTS, "at string, kind string, xml string")
     frame = frame.selectExpr("to_timestamp(at) as ts", "kind", "xml")
     documents = ps.documents(frame, body="xml", time="ts", type="kind", namespaces={"shop": SHOP})
 
-    for row in GIFTS.detect(documents).orderBy("ts", "place").collect():
+    for row in GIFTS.match(documents).orderBy("ts", "place").collect():
         if row.error is None:
             print(f"order {row.no[0]}: wrap the {', '.join(row.item)}")
         else:
             print(f"{row.kind} of {row.ts} cannot be read: {row.error.what}, line {row.error.line}")
 
     seen = Observation()
-    unpaid = UNPAID.detect(documents, observation=seen).collect()  # a sort behind it would count everything twice
+    unpaid = UNPAID.match(documents, observation=seen).collect()  # a sort would run the query twice, and count twice
     for row in sorted(unpaid, key=lambda row: row.no):
         print(f"order {row.no}: {row.customer} has not paid {row.total} by {row.end}")
     print(f"unpaid: {seen.get['matches']}, documents that cannot be read: {seen.get['bad']}")

@@ -1,4 +1,4 @@
-"""Bodies that move, as a strip of stick figures: what stands in each frame, what begins and ends there, what was detected."""
+"""Draw moving bodies as a strip of stick figures, with the postures, the events and the gestures of each frame."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from html import escape
 Point = tuple[float, float]
 
 WIDE, TALL, MARGIN, HEAD, FOOT, BAR = 78, 118, 20, 18, 34, 30
-"""Of a frame, around all of them, above and below a figure, and for what was detected."""
+"""Sizes in pixels: width and height of a frame, margin of the strip, space above and below a figure, height of a gesture bar."""
 BLUE, RED, INK, GREY = "#0072b2", "#d55e00", "#222222", "#666666"
 FONT = "font-family='Helvetica, Arial, sans-serif'"
 
 
 @dataclass(frozen=True, slots=True)
 class Posed:
-    """A frame: where each joint is, y upwards; which bones a posture that stands is about; what happens in it."""
+    """A frame: positions of the joints (y points up), whether the posture is taken, and the events of the frame."""
 
     caption: str
     joints: Mapping[str, Point]
@@ -26,7 +26,7 @@ class Posed:
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """What was found, from one frame to another."""
+    """A detected gesture with its first and its last frame."""
 
     name: str
     first: int
@@ -41,7 +41,7 @@ def draw_skeletons(
     head: str,
     detected: Sequence[Detected],
 ) -> str:
-    """The strip as SVG; ``limb`` are the joints whose bones are told apart, ``head`` the one that is round."""
+    """Draw the strip as SVG; ``limb`` names the joints whose bones are highlighted, ``head`` the joint drawn as a circle."""
     width = 2 * MARGIN + WIDE * len(frames)
     height = 2 * MARGIN + HEAD + TALL + FOOT + BAR
     out = [
@@ -60,7 +60,7 @@ def draw_skeletons(
 
 
 def _places(frames: Sequence[Posed]) -> tuple[float, float, float]:
-    """The least x and the least y of all joints, and how many pixels a metre has."""
+    """The smallest x and y of all joints, and the number of pixels per meter."""
     points = [point for frame in frames for point in frame.joints.values()]
     left, right = min(x for x, _ in points), max(x for x, _ in points)
     low, high = min(y for _, y in points), max(y for _, y in points)
@@ -79,7 +79,7 @@ def _frame(
     at = {name: ((x - left) * scale, HEAD + TALL - 7 - (y - low) * scale) for name, (x, y) in frame.joints.items()}
     strong = RED if frame.stands else BLUE
     yield _words(WIDE / 2, 11, frame.caption, 10.5, GREY)
-    # The limb last: it goes round in front of the body.
+    # Draw the limb last: it is in front of the body.
     own = [bone for bone in bones if bone[0] in limb and bone[1] in limb]
     yield from (_bone(at[one], at[other], INK, 2) for one, other in bones if (one, other) not in own)
     x, y = at[head]

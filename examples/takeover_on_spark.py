@@ -1,4 +1,4 @@
-"""Account takeovers in a Spark DataFrame: two logins from different addresses, then much money, within ten minutes.
+"""Account takeovers in a Spark DataFrame: two logins from different addresses, then large transfers, within ten minutes.
 
 Run it where perseid and pyspark are installed: python examples/takeover_on_spark.py
 (Spark starts its workers with `python3`; in an environment that is not activated, set PYSPARK_PYTHON to its Python.)
@@ -34,14 +34,14 @@ values
 
 
 def main() -> None:
-    """Detect, count what was seen, and ask why somebody else was not reported."""
+    """Print the matches and the counters, and the reason why bob has no match."""
     spark = SparkSession.builder.getOrCreate()
     frame = spark.sql(f"select to_timestamp(ts) as ts, type, user, ip, amount from {EVENTS}")
     events = ps.events(frame, time="ts", type="type")
     takeover = ps.pattern(TAKEOVER)
 
     seen = Observation()
-    takeover.detect(events, observation=seen).select(
+    takeover.match(events, observation=seen).select(
         "user", "from_ip", "to_ip", "transfers", "amount", "start", "end"
     ).show(truncate=False)
     print(seen.get)

@@ -1,9 +1,9 @@
-"""Orders that nobody paid within an hour, found while the stream runs.
+"""Orders that are not paid within an hour, matched on a stream.
 
 Run it where perseid and pyspark are installed: python examples/unpaid_on_a_stream.py
 (Spark starts its workers with `python3`; in an environment that is not activated, set PYSPARK_PYTHON to its Python.)
 
-Rows arrive as JSON files here; from Kafka or anywhere else they come the same way, as a streaming DataFrame with a watermark.
+The rows are JSON files. A source such as Kafka gives the same kind of input: a streaming DataFrame with a watermark.
 """
 
 import json
@@ -27,8 +27,8 @@ BATCHES = [
         {"ts": "2026-03-01T09:01:00Z", "kind": "Order", "customer": "bob", "amount": 35.0},
     ],
     [{"ts": "2026-03-01T09:05:00Z", "kind": "Payment", "customer": "bob", "amount": 35.0}],
-    [{"ts": "2026-03-01T10:30:00Z", "kind": "Visit", "customer": "dan"}],  # time goes on, whoever moves it
-    [{"ts": "2026-03-01T09:10:00Z", "kind": "Payment", "customer": "ann", "amount": 20.0}],  # too late to count
+    [{"ts": "2026-03-01T10:30:00Z", "kind": "Visit", "customer": "dan"}],  # any event advances the watermark
+    [{"ts": "2026-03-01T09:10:00Z", "kind": "Payment", "customer": "ann", "amount": 20.0}],  # late: dropped and counted
 ]
 
 
@@ -40,14 +40,14 @@ def main() -> None:
         for number, rows in enumerate(BATCHES, 1):
             path = arriving / f"{number}.json"
             path.write_text("\n".join(map(json.dumps, rows)))
-            os.utime(path, (number, number))  # the file source goes by age
+            os.utime(path, (number, number))  # the file source reads the oldest file first
         stream = (
             spark.readStream.schema("ts timestamp, kind string, customer string, amount double")
             .option("maxFilesPerTrigger", 1)
             .json(str(arriving))
             .withWatermark("ts", "10 minutes")
         )
-        found = UNPAID.detect(ps.events(stream, time="ts", type="kind"), rejected=True)
+        found = UNPAID.match(ps.events(stream, time="ts", type="kind"), rejected=True)
 
         def show(batch: object, number: int) -> None:
             for row in batch.collect():  # type: ignore[attr-defined]
@@ -56,7 +56,7 @@ def main() -> None:
         query = (
             found.writeStream.foreachBatch(show)
             .option("checkpointLocation", str(Path(folder) / "checkpoint"))
-            .trigger(availableNow=True)  # a job that never ends would say processingTime="10 seconds"
+            .trigger(availableNow=True)  # for a query that does not end: processingTime="10 seconds"
             .start()
         )
         query.awaitTermination()

@@ -19,24 +19,26 @@ def second(number: int) -> dt.datetime:
     return START + dt.timedelta(seconds=number)
 
 
-def believed(*rows: tuple[int, str, str | None, float | None], **more: Any) -> ps.Beliefs:
+def believed(*rows: tuple[int, str, str | None, float | None], **more: Any) -> ps.uncertain.UncertainEvents:
     """Rows of second, person, place and probability."""
     data = [{"ts": second(at), "who": who, "place": place, "p": p} for at, who, place, p in rows]
-    return ps.beliefs(data, **{"event": "At", "of": "who", "about": "place", "every": "1 second", **more})
+    return ps.uncertain_events(
+        data, **{"event_type": "At", "key": "who", "value": "place", "every": "1 second", **more}
+    )
 
 
-def linked(*rows: tuple[int, str, str | None, str, float], **more: Any) -> ps.Beliefs:
+def linked(*rows: tuple[int, str, str | None, str, float], **more: Any) -> ps.uncertain.UncertainEvents:
     """Rows of second, person, place before, place and probability."""
     data = [{"ts": second(at), "who": who, "old": old, "place": to, "p": p} for at, who, old, to, p in rows]
-    kind = {"event": "At", "of": "who", "about": "place", "given": "old", "every": "1 second"}
-    return ps.beliefs(data, **{**kind, **more})
+    kind = {"event_type": "At", "key": "who", "value": "place", "previous": "old", "every": "1 second"}
+    return ps.uncertain_events(data, **{**kind, **more})
 
 
 def asked(match: str, more: str = "within forever") -> ps.Pattern:
     return ps.pattern(f"pattern p match {match} {more} selection successor")
 
 
-def chances(told: ps.Answers) -> dict[int, float]:
+def chances(told: ps.uncertain.UncertainMatches) -> dict[int, float]:
     """Probabilities by second."""
     return {int((row["time"] - START).total_seconds()): row["p"] for row in told}
 
@@ -44,20 +46,20 @@ def chances(told: ps.Answers) -> dict[int, float]:
 AB = asked("At [place = 'a'] -> At [place = 'b']")
 IN_A = asked("At [place = 'a']")
 EACH_IN_A = asked("At [place = 'a']", "within forever partition by who")
-MODEL = ps.hidden_markov(
+MODEL = ps.uncertain.hidden_markov(
     transitions={"a": {"a": 0.75, "b": 0.25}, "b": {"a": 0.25, "b": 0.75}},
     readings={"a": {"A": 0.8, "B": 0.2}, "b": {"A": 0.2, "B": 0.8}},
 )
 
 
-def read(*readings: str | None, **more: Any) -> ps.Beliefs:
+def read(*readings: str | None, **more: Any) -> ps.uncertain.UncertainEvents:
     """A reading of ann a second, from the first."""
     data = [{"ts": second(at), "who": "ann", "r": reading} for at, reading in enumerate(readings, 1)]
-    kind = {"event": "At", "of": "who", "about": "place", "reading": "r", "model": MODEL, "every": "1 second"}
-    return ps.beliefs(data, **{**kind, **more})
+    kind = {"event_type": "At", "key": "who", "value": "place", "reading": "r", "model": MODEL, "every": "1 second"}
+    return ps.uncertain_events(data, **{**kind, **more})
 
 
-# Answers
+# UncertainMatches
 
 
 def test_a_distribution_for_each_step() -> None:
@@ -77,20 +79,20 @@ def test_no_rows_have_no_answers() -> None:
         assert (len(told), told.notes) == (0, ())
         assert told.to_arrow().column_names == ["pattern", "who", "time", "p", "error"]
     bare = pa.table({"ts": pa.array([], pa.timestamp("us", "UTC"))})
-    with pytest.raises(EventDataError, match="no column 'who'"):
-        IN_A.match(ps.beliefs(bare, event="At", of="who", about="place", every="1 second"))
+    with pytest.raises(EventDataError, match="Column 'who' not found in the table of At"):
+        IN_A.match(ps.uncertain_events(bare, event_type="At", key="who", value="place", every="1 second"))
 
 
 def test_answers_are_read_in_many_ways() -> None:
     told = AB.match(believed((1, "ann", "a", 0.5), (2, "ann", "b", 0.6)))
-    assert repr(told) == "1 answer\n  p  [2026-01-01 00:00:02]  p=0.3000"
+    assert repr(told) == "1 result\n  p  [2026-01-01 00:00:02]  p=0.3000"
     row = {"pattern": "p", "time": second(2), "p": pytest.approx(0.3), "error": 0.0}
     assert list(told) == told.to_dicts() == told[:] == [row]
     assert told[0] == told[-1] == row
     assert told.to_arrow().column_names == ["pattern", "time", "p", "error"]
     assert told.to_pandas()["p"].tolist() == [pytest.approx(0.3)]
     assert "<table" in (told._repr_html_() or "")
-    with pytest.raises(IndexError, match="there are 1 answers"):
+    with pytest.raises(IndexError, match="Index 1 is out of range: 1 result"):
         told[1]
 
 
@@ -123,7 +125,7 @@ def test_readings() -> None:
     for inference in ("smooth", "lag(1)"):
         found = chances(IN_A.match(read("A", "B", inference=inference)))
         assert found == pytest.approx({1: (a_a + a_b) / whole, 2: (a_a + b_a) / whole})
-    by_step = chances(AB.match(read("A", "B", correlations=False)))
+    by_step = chances(AB.match(read("A", "B", correlated=False)))
     assert by_step == pytest.approx({2: 0.8 * (a_b + b_b) / whole})
 
 
@@ -139,7 +141,7 @@ def test_particles_are_near_a_filter() -> None:
 
 
 def test_readings_that_cannot_be_say_nothing() -> None:
-    locked = ps.hidden_markov(
+    locked = ps.uncertain.hidden_markov(
         values=["a", "b"],
         initial={"a": 1.0},
         transitions={"a": {"a": 1.0}, "b": {"b": 1.0}},
@@ -148,14 +150,16 @@ def test_readings_that_cannot_be_say_nothing() -> None:
     told = EACH_IN_A.match(read("A", "B", "A", model=locked))
     assert chances(told) == {1: 1.0, 2: 1.0, 3: 1.0}
     assert told.impossible == 1
-    assert "1 readings that no value explains" in repr(told)
+    assert "1 readings that no value of the model explains were ignored" in repr(told)
 
 
 def test_likelihoods() -> None:
     """The same as readings, by their probabilities."""
     data = pa.table({"ts": [second(1), second(2)], "who": ["ann", "ann"], "like": [[0.8, 0.2], [0.2, 0.8]]})
     told = AB.match(
-        ps.beliefs(data, event="At", of="who", about="place", likelihood="like", model=MODEL, every="1 second")
+        ps.uncertain_events(
+            data, event_type="At", key="who", value="place", likelihood="like", model=MODEL, every="1 second"
+        )
     )
     assert chances(told) == pytest.approx(chances(AB.match(read("A", "B"))))
 
@@ -163,9 +167,9 @@ def test_likelihoods() -> None:
 def test_silence_is_a_reading_for_as_long_as_there_is_patience() -> None:
     """Without it, the second reading begins anew: each place 0.5 before it."""
     data = [{"ts": second(at), "who": "ann", "r": "A"} for at in (1, 3)]
-    kind = {"event": "At", "of": "who", "about": "place", "reading": "r", "model": MODEL, "every": "1 second"}
-    assert chances(IN_A.match(ps.beliefs(data, **kind))) == pytest.approx({1: 0.8, 3: 0.8})
-    patient = chances(IN_A.match(ps.beliefs(data, patience="1 second", **kind)))
+    kind = {"event_type": "At", "key": "who", "value": "place", "reading": "r", "model": MODEL, "every": "1 second"}
+    assert chances(IN_A.match(ps.uncertain_events(data, **kind))) == pytest.approx({1: 0.8, 3: 0.8})
+    patient = chances(IN_A.match(ps.uncertain_events(data, reading_timeout="1 second", **kind)))
     before = 0.75 * (0.75 * 0.8 + 0.25 * 0.2) + 0.25 * (0.25 * 0.8 + 0.75 * 0.2)
     assert patient == pytest.approx(
         {1: 0.8, 2: 0.75 * 0.8 + 0.25 * 0.2, 3: (known := before * 0.8 / (before * 0.8 + (1 - before) * 0.2)),
@@ -178,7 +182,7 @@ def test_several_columns_are_uncertain() -> None:
         {"ts": second(1), "who": "ann", "place": "a", "mood": "good", "p": 0.3},
         {"ts": second(1), "who": "ann", "place": "a", "mood": "bad", "p": 0.2},
     ]
-    stream = ps.beliefs(data, event="At", of="who", about=["place", "mood"])
+    stream = ps.uncertain_events(data, event_type="At", key="who", value=["place", "mood"])
     assert chances(IN_A.match(stream)) == pytest.approx({1: 0.5})
     assert chances(asked("At [place = 'a' and mood = 'bad']").match(stream)) == pytest.approx({1: 0.2})
 
@@ -194,22 +198,22 @@ def test_rows_of_one_step_are_of_one_moment() -> None:
         {"ts": second(1), "who": "ann", "place": "a", "p": 0.5},
         {"ts": second(1) + dt.timedelta(milliseconds=500), "who": "ann", "place": "b", "p": 0.5},
     ]
-    stream = {"event": "At", "of": "who", "about": "place"}
-    assert len(AB.match(ps.beliefs(data, every="1 second", **stream))) == 0
-    assert [row["p"] for row in AB.match(ps.beliefs(data, **stream))] == [0.25]
+    stream = {"event_type": "At", "key": "who", "value": "place"}
+    assert len(AB.match(ps.uncertain_events(data, every="1 second", **stream))) == 0
+    assert [row["p"] for row in AB.match(ps.uncertain_events(data, **stream))] == [0.25]
 
 
 def test_beside_certain_events_and_relations() -> None:
     doors = ps.events([{"ts": second(3), "type": "Door", "who": "ann"}])
-    stream = believed((1, "ann", "a", 0.5), (2, "ann", "c", 0.5), (2, "ann", "b", 0.1)).beside(doors)
+    stream = believed((1, "ann", "a", 0.5), (2, "ann", "c", 0.5), (2, "ann", "b", 0.1)).combine(doors)
     through = asked("At [place in Rooms] -> Door")
     assert chances(through.match(stream, relations={"Rooms": [("a",), ("b",)]})) == pytest.approx({3: 1 - 0.5 * 0.9})
-    assert repr(stream) == "<beliefs: At of who beside certain events>"
+    assert repr(stream) == "<uncertain events: At of who and certain events>"
 
 
 def test_beside_another_uncertain_stream() -> None:
-    lamp = ps.beliefs([{"ts": second(2), "on": True, "p": 0.5}], event="Lamp", about="on")
-    found = asked("At [place = 'a'] -> Lamp [on]").match(believed((1, "ann", "a", 0.5)).beside(lamp))
+    lamp = ps.uncertain_events([{"ts": second(2), "on": True, "p": 0.5}], event_type="Lamp", value="on")
+    found = asked("At [place = 'a'] -> Lamp [on]").match(believed((1, "ann", "a", 0.5)).combine(lamp))
     assert chances(found) == {2: 0.25}
 
 
@@ -223,11 +227,11 @@ WALKED_AND_RANG = "At(who as x) [place = 'a'] -> At(who as x) [place = 'b'] -> L
 """Safe, and not Extended Regular: somebody, and then a lamp that is nobody's."""
 
 
-def lit(**more: Any) -> ps.Beliefs:
+def lit(**more: Any) -> ps.uncertain.UncertainEvents:
     """Ann in a with 0.5 at 1, in a or b at 2, in b with 0.6 at 3; a lamp is on at 4."""
-    lamp = ps.beliefs([{"ts": second(4), "on": True, "p": 1.0}], event="Lamp", about="on")
+    lamp = ps.uncertain_events([{"ts": second(4), "on": True, "p": 1.0}], event_type="Lamp", value="on")
     rows = ((1, "ann", "a", 0.5), (2, "ann", "a", 0.4), (2, "ann", "b", 0.6), (3, "ann", "b", 0.6))
-    return believed(*rows, **more).beside(lamp)
+    return believed(*rows, **more).combine(lamp)
 
 
 def test_windows_of_safe_patterns() -> None:
@@ -242,7 +246,7 @@ def test_windows_of_safe_patterns() -> None:
         found = asked(WALKED_AND_RANG, f"within {within}").match(lit())
         assert chances(found) == pytest.approx(due), within
         assert all(row["error"] == 0 for row in found)
-    with pytest.raises(EventDataError, match="nothing says how long a step"):
+    with pytest.raises(EventDataError, match="the stream has no step length"):
         asked(WALKED_AND_RANG, "within 3 seconds").match(lit(every=None))
 
 
@@ -276,12 +280,14 @@ def test_consecutive_iterations_with_a_shared_variable(match: str, due: dict[int
 )
 def test_a_step_behind_a_prefix_that_can_be_empty_is_a_match_alone(prefix: str, within: str) -> None:
     """Ann is there with 0.5, and the door opens for sure: that alone is a match."""
-    stream = believed((0, "ann", "a", 0.5)).beside(ps.events([{"ts": second(1), "type": "Door"}]))
+    stream = believed((0, "ann", "a", 0.5)).combine(ps.events([{"ts": second(1), "type": "Door"}]))
     assert chances(ps.pattern(f"pattern p match {prefix} -> Door d within {within}").match(stream)) == {1: 1.0}
 
 
 def test_always_sampling() -> None:
-    stream = believed((1, "ann", "a", 0.5), method="sample", epsilon=0.02, delta=0.01, seed=3)
+    stream = believed(
+        (1, "ann", "a", 0.5), sampling=ps.uncertain.Sampling(always=True, epsilon=0.02, delta=0.01, seed=3)
+    )
     (row,) = IN_A.match(stream)
     assert row["p"] == pytest.approx(0.5, abs=0.02)
     assert row["error"] == 0.02
@@ -301,30 +307,30 @@ def test_pruning() -> None:
 # What is told
 
 
-def told_of(*probabilities: float | None) -> ps.Beliefs:
+def told_of(*probabilities: float | None) -> ps.uncertain.UncertainEvents:
     """A second each from the first; None is a second without a row."""
     return believed(*((at, "ann", "a", p) for at, p in enumerate(probabilities, 1) if p is not None))
 
 
 def test_steps_above() -> None:
     stream = told_of(0.2, 0.5, 0.8)
-    assert chances(IN_A.match(stream, tell=ps.above(0.5))) == {3: 0.8}  # above is not at
-    assert chances(IN_A.match(stream, tell=ps.above(0))) == {1: 0.2, 2: 0.5, 3: 0.8}
+    assert chances(IN_A.match(stream, emit=ps.uncertain.above(0.5))) == {3: 0.8}  # above is not at
+    assert chances(IN_A.match(stream, emit=ps.uncertain.above(0))) == {1: 0.2, 2: 0.5, 3: 0.8}
 
 
 def test_alerts_wait_for_the_fall() -> None:
     """0.6 is a rise; 0.4 is no fall below 0.3, so 0.7 is no news; after 0.2 it is."""
     stream = told_of(0.1, 0.6, 0.4, 0.7, 0.2, 0.9)
-    assert chances(IN_A.match(stream, tell=ps.alerts(rise=0.6, fall=0.3))) == {2: 0.6, 6: 0.9}
-    assert chances(IN_A.match(stream, tell=ps.alerts(0.6))) == {2: 0.6, 4: 0.7, 6: 0.9}
+    assert chances(IN_A.match(stream, emit=ps.uncertain.alerts(rise=0.6, fall=0.3))) == {2: 0.6, 6: 0.9}
+    assert chances(IN_A.match(stream, emit=ps.uncertain.alerts(0.6))) == {2: 0.6, 4: 0.7, 6: 0.9}
 
 
 def test_an_alert_ends_with_a_gap() -> None:
-    assert chances(IN_A.match(told_of(0.6, None, 0.6), tell=ps.alerts(0.5, 0.1))) == {1: 0.6, 3: 0.6}
+    assert chances(IN_A.match(told_of(0.6, None, 0.6), emit=ps.uncertain.alerts(0.5, 0.1))) == {1: 0.6, 3: 0.6}
 
 
 def test_spans() -> None:
-    found = IN_A.match(told_of(0.6, 0.8, 0.5, 0.4, 0.7, None, 0.7), tell=ps.spans(0.5))
+    found = IN_A.match(told_of(0.6, 0.8, 0.5, 0.4, 0.7, None, 0.7), emit=ps.uncertain.spans(0.5))
     assert [((row["start"] - START).seconds, (row["end"] - START).seconds, row["p"]) for row in found] == [
         (1, 3, 0.8),
         (5, 5, 0.7),
@@ -335,7 +341,7 @@ def test_spans() -> None:
 
 def test_spans_of_groups_are_their_own() -> None:
     stream = believed((1, "ann", "a", 0.9), (2, "bob", "a", 0.9))
-    found = asked("At [place = 'a']", "within forever partition by who").match(stream, tell=ps.spans(0.5))
+    found = asked("At [place = 'a']", "within forever partition by who").match(stream, emit=ps.uncertain.spans(0.5))
     assert [(row["who"], row["start"], row["end"]) for row in found] == [
         ("ann", second(1), second(1)),
         ("bob", second(2), second(2)),
@@ -345,13 +351,13 @@ def test_spans_of_groups_are_their_own() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: ps.above(1.5), "p=1.5: a probability lies between 0 and 1"),
-        (lambda: ps.above(True), "p=True: a probability"),
-        (lambda: ps.alerts(0.3, 0.6), "rise is not below it"),
-        (lambda: ps.alerts(0.3, 0), "fall is above 0"),
-        (lambda: ps.spans(0), "a span has a bound above 0"),
-        (lambda: ps.spans(math.nan), "p=nan: a probability lies between 0 and 1"),
-        (lambda: IN_A.match(told_of(0.5), tell=0.5), "tell=0.5 says nothing of answers"),
+        (lambda: ps.uncertain.above(1.5), "p=1.5: expected a probability from 0 to 1"),
+        (lambda: ps.uncertain.above(True), "p=True: expected a probability from 0 to 1"),
+        (lambda: ps.uncertain.alerts(0.3, 0.6), "fall=0.6, rise=0.3: expected fall above 0 and rise of at least fall"),
+        (lambda: ps.uncertain.alerts(0.3, 0), "fall=0, rise=0.3: expected fall above 0"),
+        (lambda: ps.uncertain.spans(0), "p=0: expected a probability above 0"),
+        (lambda: ps.uncertain.spans(math.nan), "p=nan: expected a probability from 0 to 1"),
+        (lambda: IN_A.match(told_of(0.5), emit=0.5), "emit=0.5: expected an output policy"),
     ],
 )
 def test_words_about_answers_are_checked(make: Any, said: str) -> None:
@@ -360,48 +366,48 @@ def test_words_about_answers_are_checked(make: Any, said: str) -> None:
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("words", [{"tell": ps.above(0.5)}])
+@pytest.mark.parametrize("words", [{"emit": ps.uncertain.above(0.5)}])
 def test_certain_streams_have_no_probabilities(words: dict[str, Any]) -> None:
     certain = ps.events([{"ts": second(1), "type": "At", "place": "a"}])
-    with pytest.raises(UnsupportedError, match="is about probabilities, and this stream is certain") as caught:
+    with pytest.raises(
+        UnsupportedError, match="emit= requires an uncertain stream, and this stream is certain"
+    ) as caught:
         IN_A.match(certain, **words)
-    assert "ps.beliefs" in str(caught.value)
+    assert "ps.uncertain_events" in str(caught.value)
 
 
 # What is refused
 
 ROWS = [{"ts": START, "who": "ann", "place": "a", "p": 0.5}]
-SAID = {"event": "At", "of": "who", "about": "place"}
+SAID = {"event_type": "At", "key": "who", "value": "place"}
 
 DECLARED: dict[str, tuple[dict[str, Any], str]] = {
-    "a name that is none": ({"event": "At home"}, "event='At home': it is what steps call the events"),
-    "nothing uncertain": ({"about": ()}, "Nothing is said of what is uncertain"),
-    "a key that is uncertain": ({"about": "who"}, "'who' is both whose the events are and uncertain"),
-    "a reading without a model": ({"reading": "r"}, "reading= is for readings, and there is no model"),
-    "likelihoods without a model": ({"likelihood": "r"}, "likelihood= is for readings, and there is no model"),
-    "a model without a reading": ({"model": MODEL}, "A model needs readings: name their column with reading="),
-    "reading and likelihood": ({"model": MODEL, "reading": "r", "likelihood": "l"}, "A model needs readings"),
-    "no model": ({"model": {}, "reading": "r"}, "model= is dict"),
-    "a model and probabilities": ({"model": MODEL, "reading": "r", "p": "p"}, "not both"),
-    "a model and tables": ({"model": MODEL, "reading": "r", "given": "old"}, "not both"),
-    "too few given": ({"about": ["place", "mood"], "given": "old"}, "given= names 1 columns, and about= 2"),
+    "a name that is none": ({"event_type": "At home"}, "event_type='At home': expected the name of an event type"),
+    "nothing uncertain": ({"value": ()}, "value= names no column"),
+    "a key that is uncertain": ({"value": "who"}, "Column 'who' is in key= and in value="),
+    "a reading without a model": ({"reading": "r"}, "reading= requires a model="),
+    "likelihoods without a model": ({"likelihood": "r"}, "likelihood= requires a model="),
+    "a model without a reading": ({"model": MODEL}, "model= requires either reading= or likelihood="),
+    "reading and likelihood": ({"model": MODEL, "reading": "r", "likelihood": "l"}, "model= requires either reading= or likelihood="),
+    "no model": ({"model": {}, "reading": "r"}, "model= expected a HiddenMarkov, got dict"),
+    "a model and probabilities": ({"model": MODEL, "reading": "r", "probability": "p"}, "not both"),
+    "a model and tables": ({"model": MODEL, "reading": "r", "previous": "old"}, "not both"),
+    "too few given": ({"value": ["place", "mood"], "previous": "old"}, "previous= has 1 columns, value= has 2"),
     "values that are no pairs": (
-        {"about": ["place", "mood"], "model": MODEL, "reading": "r"}, "The model's values are no tuples of 2",
+        {"value": ["place", "mood"], "model": MODEL, "reading": "r"}, "the values of the model are not tuples of 2",
     ),
-    "a slip": ({"model": MODEL, "reading": "r", "inference": "fliter"}, "inference='fliter' is not known"),
-    "a lag of no steps": ({"model": MODEL, "reading": "r", "inference": "lag"}, "write 'lag(5)'"),
-    "a lag of 0": ({"model": MODEL, "reading": "r", "inference": "lag(0)"}, "write 'lag(5)'"),
-    "a filter with a number": ({"model": MODEL, "reading": "r", "inference": "filter(3)"}, "without a number"),
+    "a slip": ({"model": MODEL, "reading": "r", "inference": "fliter"}, "Unknown inference 'fliter'"),
+    "a lag of no steps": ({"model": MODEL, "reading": "r", "inference": "lag"}, "'lag(5)' and 'particles(1000)' require a number"),
+    "a lag of 0": ({"model": MODEL, "reading": "r", "inference": "lag(0)"}, "'lag(5)' and 'particles(1000)' require a number"),
+    "a filter with a number": ({"model": MODEL, "reading": "r", "inference": "filter(3)"}, "the others have none"),
     "patience without steps": (
-        {"model": MODEL, "reading": "r", "patience": "2 seconds"}, "nothing says how long a step is",
+        {"model": MODEL, "reading": "r", "reading_timeout": "2 seconds"}, "reading_timeout= requires the length of a step",
     ),
     "a step of no length": ({"every": "0 seconds"}, "every='0 seconds'"),
-    "epsilon": ({"epsilon": 0}, "epsilon=0: it is a number between 0 and 1"),
-    "delta": ({"delta": 1.5}, "delta=1.5"),
-    "a method": ({"method": "guess"}, "method='guess' is neither 'auto' nor 'sample'"),
-    "prune": ({"prune": 1}, "prune=1: it is a number from 0 to below 1"),
+    "sampling": ({"sampling": 0.1}, "sampling= expected Sampling, got float"),
+    "prune": ({"prune": 1}, "prune=1: expected a number from 0 to below 1"),
     "prune with a filter": (
-        {"model": MODEL, "reading": "r", "prune": 0.1}, "prune= says by how much answers are off, which nobody knows",
+        {"model": MODEL, "reading": "r", "prune": 0.1}, "prune= is not supported with inference='filter'",
     ),
 }  # fmt: skip
 
@@ -410,23 +416,29 @@ DECLARED: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_is_declared_is_checked(case: str) -> None:
     given, said = DECLARED[case]
     with pytest.raises(EventDataError) as caught:
-        ps.beliefs(ROWS, **{**SAID, **given})
+        ps.uncertain_events(ROWS, **{**SAID, **given})
     assert said in str(caught.value)
+
+
+def test_sampling_is_validated() -> None:
+    for name, number in (("epsilon", 0), ("delta", 1.5), ("delta", "1"), ("epsilon", True)):
+        with pytest.raises(EventDataError, match=f"{name}={number!r}: expected a number between 0 and 1"):
+            ps.uncertain.Sampling(**{name: number})  # type: ignore[arg-type]
 
 
 def test_a_slip_is_told_from() -> None:
     with pytest.raises(EventDataError, match="filter") as caught:
         read("A", inference="fliter")
-    assert "Did you mean" in str(caught.value) or "did you mean" in str(caught.value)
+    assert "Did you mean 'filter'?" in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"of": "person"}, "key or value column"),
-        ({"about": "room"}, "key or value column"),
-        ({"p": "chance"}, "probability column"),
-        ({"given": "old"}, "value before column"),
+        ({"key": "person"}, "key or value column"),
+        ({"value": "room"}, "key or value column"),
+        ({"probability": "chance"}, "probability column"),
+        ({"previous": "old"}, "previous value column"),
         ({"time": "when"}, "when"),
         ({"model": MODEL, "reading": "r"}, "reading column"),
         ({"model": MODEL, "likelihood": "l"}, "likelihood column"),
@@ -434,7 +446,7 @@ def test_a_slip_is_told_from() -> None:
 )
 def test_missing_columns(given: dict[str, Any], said: str) -> None:
     with pytest.raises(PerseidError) as caught:
-        IN_A.match(ps.beliefs(ROWS, **{**SAID, **given}))
+        IN_A.match(ps.uncertain_events(ROWS, **{**SAID, **given}))
     assert said in str(caught.value)
 
 
@@ -443,9 +455,11 @@ def test_missing_columns(given: dict[str, Any], said: str) -> None:
 )
 def test_what_is_no_distribution(shares: tuple[float | None, ...]) -> None:
     stream = believed(*((1, "ann", place, p) for place, p in zip("ab", shares, strict=False)))
-    with pytest.raises(EventDataError, match="The probabilities of At of who ann at one step are no distribution") as e:
+    with pytest.raises(
+        EventDataError, match="The probabilities of At of who ann at one step are not a distribution"
+    ) as e:
         IN_A.match(stream)
-    assert "add up to 1 at most; what is missing means no event" in str(e.value)
+    assert "with a sum of at most 1; the rest is the probability of no event" in str(e.value)
 
 
 def test_what_people_round_is_a_distribution() -> None:
@@ -457,37 +471,43 @@ def test_tables_are_distributions_by_the_value_before() -> None:
     """Two rows of 0.7 by different values before are none too many."""
     sound = linked((1, "ann", None, "a", 0.7), (1, "ann", "x", "a", 0.7))
     assert chances(IN_A.match(sound)) == pytest.approx({1: 0.7})
-    with pytest.raises(EventDataError, match=r"are no distribution: 0\.7, 0\.7"):
+    with pytest.raises(EventDataError, match=r"are not a distribution: 0\.7, 0\.7"):
         IN_A.match(linked((1, "ann", None, "a", 0.7), (1, "ann", None, "b", 0.7)))
 
 
 def test_probabilities_that_are_no_numbers() -> None:
-    with pytest.raises(EventDataError, match="The probabilities of At, 'p', are no numbers but string"):
-        IN_A.match(ps.beliefs([{**ROWS[0], "p": "often"}], **SAID))
+    with pytest.raises(EventDataError, match="Column 'p' of At: expected probabilities, got string"):
+        IN_A.match(ps.uncertain_events([{**ROWS[0], "p": "often"}], **SAID))
 
 
 def test_readings_that_the_model_does_not_know() -> None:
-    with pytest.raises(EventDataError, match="'C' was read of At, and its model knows no such reading") as caught:
+    with pytest.raises(EventDataError, match="Unknown reading 'C' of At") as caught:
         IN_A.match(read("A", "C"))
-    assert "It knows: A, B" in str(caught.value)
+    assert "Available in its model: A, B" in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("like", "said"),
-    [([0.5], "has 1 likelihoods, and its model 2 values"), ([0.5, -1.0], "negative"), ([0.5, math.nan], "no number")],
+    [
+        ([0.5], "has 1 likelihoods, but its model has 2 values"),
+        ([0.5, -1.0], "negative"),
+        ([0.5, math.nan], "not a number"),
+    ],
 )
 def test_likelihoods_are_checked(like: list[float], said: str) -> None:
     data = pa.table({"ts": [second(1)], "who": ["ann"], "like": [like]})
     with pytest.raises(EventDataError, match=said):
-        IN_A.match(ps.beliefs(data, **SAID, likelihood="like", model=MODEL, every="1 second"))
+        IN_A.match(ps.uncertain_events(data, **SAID, likelihood="like", model=MODEL, every="1 second"))
 
 
 def test_bounds_on_time_need_steps() -> None:
     timed = asked("At [place = 'a'] -> At [place = 'b']", "within 5 seconds")
-    with pytest.raises(EventDataError, match="nothing says how long a step of the stream is") as caught:
+    with pytest.raises(EventDataError, match="has a time bound, but the stream has no step length") as caught:
         timed.match(believed((1, "ann", "a", 0.5), every=None))
     assert "every='1 second'" in str(caught.value)
-    with pytest.raises(EventDataError, match="a bound of 5 seconds, which is no whole number of steps of 2 seconds"):
+    with pytest.raises(
+        EventDataError, match="a time bound of 5 seconds, which is not a multiple of the step length, 2 seconds"
+    ):
         timed.match(believed((1, "ann", "a", 0.5), every="2 seconds"))
 
 
@@ -496,9 +516,9 @@ def test_bounds_on_time_need_steps() -> None:
     [
         ("match At -> At within 5 events selection successor", "has a window in events"),
         ("match At -> At within forever after match skip past last", "has a context or skips after a match"),
-        ("match At & Door within 5 seconds after match skip none", "asks for steps in any order"),
+        ("match At & Door within 5 seconds after match skip none", "has steps in any order"),
         ("match At -> not Door for 2 seconds within forever after match skip none", "ends with an absence"),
-        ("match At -> At within forever partition by place.floor selection successor", "a part of a column"),
+        ("match At -> At within forever partition by place.floor selection successor", "a nested field"),
     ],
 )
 def test_what_uncertain_streams_do_not_answer(text: str, said: str) -> None:
@@ -510,7 +530,9 @@ def test_what_uncertain_streams_do_not_answer(text: str, said: str) -> None:
 def test_what_depends_on_the_step_before_is_no_group() -> None:
     by_place = asked("At -> At", "within forever partition by place")
     for stream in (read("A"), linked((1, "ann", None, "a", 1.0))):
-        with pytest.raises(UnsupportedError, match="partitioned by place, which is uncertain and depends on the step"):
+        with pytest.raises(
+            UnsupportedError, match="partitioned by place, which is uncertain and depends on the previous"
+        ):
             by_place.match(stream)
     stream = believed((1, "ann", "a", 0.5), (2, "ann", "a", 0.5), (2, "ann", "b", 0.5))
     assert {row["place"]: row["p"] for row in by_place.match(stream)} == {"a": 0.25}
@@ -518,7 +540,9 @@ def test_what_depends_on_the_step_before_is_no_group() -> None:
 
 def test_unsafe_patterns_of_filtered_readings_are_refused() -> None:
     crossing = asked("At a -> At b [place > a.place]")
-    with pytest.raises(UnsupportedError, match=r"has to be sampled .* cannot be with inference='filter'") as caught:
+    with pytest.raises(
+        UnsupportedError, match=r"must be sampled .* with inference='filter' cannot be sampled"
+    ) as caught:
         crossing.match(read("A", "B"))
     assert "inference='smooth'" in str(caught.value)
     assert crossing.match(read("A", "B", inference="smooth"))[0]["error"] == 0.1
@@ -526,75 +550,83 @@ def test_unsafe_patterns_of_filtered_readings_are_refused() -> None:
 
 @pytest.mark.parametrize("within", ["forever", "5 seconds"])
 def test_safe_patterns_of_filtered_readings_are_refused(within: str) -> None:
-    lamp = ps.beliefs([{"ts": second(4), "on": True, "p": 1.0}], event="Lamp", about="on")
+    lamp = ps.uncertain_events([{"ts": second(4), "on": True, "p": 1.0}], event_type="Lamp", value="on")
     pattern = asked(WALKED_AND_RANG, f"within {within}")
     with pytest.raises(
-        UnsupportedError, match=r"is looked for in intervals of time .* cannot be with inference='filter'"
+        UnsupportedError, match=r"is evaluated over time intervals .* with inference='filter' cannot be"
     ):
-        pattern.match(read("A", "B").beside(lamp))
-    for more in ({"correlations": False}, {"inference": "smooth"}):
-        assert [row["error"] for row in pattern.match(read("A", "B", **more).beside(lamp))] == [0.0]
+        pattern.match(read("A", "B").combine(lamp))
+    for more in ({"correlated": False}, {"inference": "smooth"}):
+        assert [row["error"] for row in pattern.match(read("A", "B", **more).combine(lamp))] == [0.0]
 
 
 def test_streams_beside_one_another_have_names_of_their_own() -> None:
-    with pytest.raises(EventDataError, match="Two uncertain streams have events called 'At'"):
-        told_of(0.5).beside(told_of(0.5))
-    with pytest.raises(EventDataError, match="list is no stream that can stand beside this one"):
-        told_of(0.5).beside([])  # type: ignore[arg-type]
+    with pytest.raises(EventDataError, match="Two uncertain streams have the event type 'At'") as caught:
+        told_of(0.5).combine(told_of(0.5))
+    assert "event_type=" in str(caught.value)
+    with pytest.raises(EventDataError, match=r"combine\(…\): expected a stream, got list"):
+        told_of(0.5).combine([])  # type: ignore[arg-type]
 
 
 # What is explained
 
 
-def explained(pattern: ps.Pattern, stream: ps.Beliefs) -> str:
+def explained(pattern: ps.Pattern, stream: ps.uncertain.UncertainEvents) -> str:
     return " ".join(pattern.explain(stream).split())
 
 
 def test_classes_are_explained() -> None:
     regular = explained(AB, told_of(0.5))
-    assert "class Regular (paper 5): every predicate is local, and no variable is shared" in regular
-    assert "answers exact, step by step" in regular
-    assert "told by step, for anyone" in regular
-    assert "a group in more than 4,096 states at once is sampled from that step on: 150 random worlds" in regular
-    assert "At of who, about place: a distribution for each step" in regular
+    assert "class Regular (Ré et al. 2008): every predicate is local, and no variable is shared" in regular
+    assert "method exact, step by step" in regular
+    assert "grouped by step, all keys together" in regular
+    assert (
+        "4,096 states of a group at once; above it, the group is sampled from that step on: 150 sampled worlds"
+        in regular
+    )
+    assert "At key who, value place: a distribution for each step" in regular
     extended = explained(asked("At(who as w) -> At(who as w)", "within 5 seconds"), told_of(0.5))
-    assert "class Extended Regular (paper 5): w: in the key of every step" in extended
+    assert "class Extended Regular (Ré et al. 2008): w: in the key of every step" in extended
     assert "combined as 1 - product of (1 - p)" in extended
-    assert "how long a partial match has lasted is part of its state" in extended
+    assert "the duration of a partial match is part of its state" in extended
 
 
 def test_safe_plans_are_explained() -> None:
     whole = explained(asked(WALKED_AND_RANG), lit())
     assert (
-        "class Safe (paper 5): x is shared, but not by step 3; but a safe plan has it: seq(π-x(reg(At; At)), Lamp)"
-        in whole
+        "class Safe (Ré et al. 2008): x is shared, but not by step 3; safe plan: seq(π-x(reg(At; At)), Lamp)" in whole
     )
-    assert "needs finished data, on a stream a window (within …)" in whole
+    assert "needs finished data, or on a stream a window (within …)" in whole
     window = explained(asked(WALKED_AND_RANG, "within 5 seconds"), lit())
-    assert "exact, by a safe plan over the last 6 steps, at each step anew" in window
-    assert "how long a partial match" not in window
+    assert "exact, by a safe plan over the last 6 steps, at each step:" in window
+    assert "the duration of a partial match" not in window
     long = explained(asked(WALKED_AND_RANG, "within 1 hour"), lit())
-    assert "class Unsafe (paper 5)" in long
-    assert "which is not followed: its window has more than 512 steps" in long
-    assert "150 random worlds" in long
+    assert "class Unsafe (Ré et al. 2008)" in long
+    assert "which is not used: its window has more than 512 steps" in long
+    assert "150 sampled worlds" in long
 
 
 def test_sampling_is_explained() -> None:
     crossing = asked("At a -> At b [place > a.place]", "within forever partition by who")
-    said = explained(crossing, believed((1, "ann", "a", 0.5), epsilon=0.05, delta=0.01, seed=4))
-    assert "class Unsafe (paper 5): place > a.place looks at two events" in said
+    said = explained(
+        crossing, believed((1, "ann", "a", 0.5), sampling=ps.uncertain.Sampling(epsilon=0.05, delta=0.01, seed=4))
+    )
+    assert "class Unsafe (Ré et al. 2008): place > a.place refers to two events: the predicate is not local" in said
     worlds = math.ceil(math.log(2 / 0.01) / (2 * 0.05**2))
-    assert f"{worlds:,} random worlds, seed 4: off by more than 0.05 with probability 0.01 at most" in said
-    assert "told by who, and step" in said
+    assert f"{worlds:,} sampled worlds, seed 4: the error exceeds 0.05 with probability 0.01 at most" in said
+    assert "grouped by who and step" in said
 
 
 def test_streams_are_explained() -> None:
-    assert "readings behind 2 values, lag(2); silence of up to 3 steps is a reading" in explained(
-        AB, read("A", inference="lag(2)", patience="3 seconds")
+    assert (
+        "readings, hidden Markov model with 2 values, lag(2); up to 3 steps without a row count as readings"
+        in explained(AB, read("A", inference="lag(2)", reading_timeout="3 seconds"))
     )
-    assert "a step without a row begins anew" in explained(AB, read("A"))
-    assert "a table for each step, by the value before" in explained(AB, linked((1, "ann", None, "a", 1.0)))
-    assert "weights below 0.1; what was left out is in error" in explained(
+    assert "inference restarts after a step without a row" in explained(AB, read("A"))
+    assert "a transition table for each step, given the previous value" in explained(
+        AB, linked((1, "ann", None, "a", 1.0))
+    )
+    assert "weights below 0.1; error includes the dropped probability" in explained(
         AB, believed((1, "ann", "a", 1.0), prune=0.1)
     )
 
@@ -620,10 +652,13 @@ def test_without_every_a_chain_of_tables_has_steps_at_times_of_its_own_rows(
     match: str, bob: tuple[Any, ...], method: str
 ) -> None:
     """At 3 ann is in a with 0.5, given that she was in a at 1; what a lamp or bob does at 2 is no step of hers."""
-    lamp = ps.beliefs([{"ts": second(2), "who": "ann", "on": True, "p": 0.5}], event="Lamp", of="who", about="on")
-    more = {"method": "sample", "epsilon": 0.02, "delta": 0.001} if method == "sample" else {}
-    stream = linked(*TABLES, *bob, every=None, **more).beside(lamp)
-    told = asked(match).match(stream, tell=ps.expected())
+    lamp = ps.uncertain_events(
+        [{"ts": second(2), "who": "ann", "on": True, "p": 0.5}], event_type="Lamp", key="who", value="on"
+    )
+    sampling = ps.uncertain.Sampling(epsilon=0.02, delta=0.001, always=True)
+    more = {"sampling": sampling} if method == "sample" else {}
+    stream = linked(*TABLES, *bob, every=None, **more).combine(lamp)
+    told = asked(match).match(stream, emit=ps.uncertain.expected())
     due = {1: 1.0, 3: 0.5} | ({2: 0.5} if "Lamp" in match else {})
     assert chances(told) == pytest.approx(due, abs=0.02 if more else 1e-12)
     assert {row["time"]: row["expected"] for row in told} == pytest.approx({second(at): p for at, p in due.items()})
@@ -632,9 +667,9 @@ def test_without_every_a_chain_of_tables_has_steps_at_times_of_its_own_rows(
 def test_without_every_a_safe_pattern_carries_a_chain_of_tables() -> None:
     """Ann is in a at 1, and at 3 with 0.5; the lamp is on with 0.5 at 2, and for sure at 4."""
     on = [{"ts": second(at), "on": True, "p": p} for at, p in ((2, 0.5), (4, 1.0))]
-    stream = linked(*TABLES, every=None).beside(ps.beliefs(on, event="Lamp", about="on"))
+    stream = linked(*TABLES, every=None).combine(ps.uncertain_events(on, event_type="Lamp", value="on"))
     walked = asked("At(who as w) x [place = 'a'] -> At(who as w) y [place = 'a'] -> Lamp z")
-    assert "Safe (paper 5)" in walked.explain(stream)
+    assert "Safe (Ré et al. 2008)" in walked.explain(stream)
     assert chances(walked.match(stream)) == pytest.approx({4: 0.5})
 
 
@@ -646,10 +681,10 @@ def test_without_every_a_row_without_a_value_is_a_step() -> None:
         (3, "ann", "a", "a", 1.0),
         (3, "ann", None, "b", 1.0),
     ]
-    lamp = ps.beliefs([{"ts": second(2), "on": True, "p": 0.5}], event="Lamp", about="on")
+    lamp = ps.uncertain_events([{"ts": second(2), "on": True, "p": 0.5}], event_type="Lamp", value="on")
     for method in ("exact", "sample"):
-        more = {"method": method} if method == "sample" else {}
-        stream = linked(*rows, every=None, **more).beside(lamp)  # type: ignore[arg-type]
+        more = {"sampling": ps.uncertain.Sampling(always=True)} if method == "sample" else {}
+        stream = linked(*rows, every=None, **more).combine(lamp)  # type: ignore[arg-type]
         for match in ("At [place = 'b']", "(At [place = 'b'] | Lamp [on = false])"):
             assert chances(asked(match).match(stream)) == {3: 1.0}
 
@@ -659,15 +694,15 @@ def test_every_distinct_time_is_a_step_of_readings() -> None:
 
 
 def test_tables_are_no_steps_by_themselves() -> None:
-    with pytest.raises(EventDataError, match="correlations=False that none does"):
-        linked((1, "ann", None, "a", 0.5), correlations=False)
+    with pytest.raises(
+        EventDataError,
+        match="previous= makes steps depend on the step before, and correlated=False makes them independent",
+    ):
+        linked((1, "ann", None, "a", 0.5), correlated=False)
 
 
 def test_a_variable_twice_in_one_step() -> None:
-    stream = ps.beliefs(
-        [{"ts": second(1), "who": "ann", "owner": "bob", "place": "a", "p": 1.0}],
-        event="At", of=["who", "owner"], about="place",
-    )  # fmt: skip
+    stream = ps.uncertain_events([{"ts": second(1), "who": "ann", "owner": "bob", "place": "a", "p": 1.0}], event_type="At", key=["who", "owner"], value="place")  # fmt: skip
     assert len(asked("At(who as w, owner as w)").match(stream)) == 0
 
 
@@ -677,7 +712,7 @@ NEXT = ps.pattern("pattern p match At [place = 'a'], At [place = 'b'] within for
 def test_an_event_of_another_kind_is_in_between() -> None:
     stream = believed((1, "ann", "a", 1.0), (3, "ann", "b", 1.0))
     assert chances(NEXT.match(stream)) == {3: 1.0}
-    assert len(NEXT.match(stream.beside(ps.events([{"ts": second(2), "type": "Door"}])))) == 0
+    assert len(NEXT.match(stream.combine(ps.events([{"ts": second(2), "type": "Door"}])))) == 0
 
 
 def test_an_event_of_another_binding_is_in_between() -> None:
@@ -688,7 +723,7 @@ def test_an_event_of_another_binding_is_in_between() -> None:
     assert all(row["p"] == pytest.approx(0.0, abs=0.1) for row in same.match(stream))
 
 
-LOCKED = ps.hidden_markov(
+LOCKED = ps.uncertain.hidden_markov(
     values=["a", "b"],
     initial={"a": 1.0},
     transitions={"a": {"a": 1.0}, "b": {"b": 1.0}},
@@ -706,14 +741,14 @@ def test_a_lag_counts_readings_ahead_also_at_times_of_other_rows(others: tuple[s
     rows = [(1, "ann", "A"), (4, "ann", "B"), *((2, who, "A") for who in others)]
     data = [{"ts": second(at), "who": who, "r": reading} for at, who, reading in rows]
     lamp = ps.events([{"ts": second(3), "type": "Lamp"}])
-    kind = {"event": "At", "of": "who", "about": "place", "reading": "r", "model": MODEL, "inference": "lag(1)"}
-    stream = ps.beliefs(data, **kind).beside(lamp)
+    kind = {"event_type": "At", "key": "who", "value": "place", "reading": "r", "model": MODEL, "inference": "lag(1)"}
+    stream = ps.uncertain_events(data, **kind).combine(lamp)
     a_a, b_a, a_b, b_b = 0.8 * 0.75 * 0.2, 0.2 * 0.25 * 0.2, 0.8 * 0.25 * 0.8, 0.2 * 0.75 * 0.8
     ann = (a_a + a_b) / (a_a + b_a + a_b + b_b)
     pattern = asked("At [place = 'a'] -> Lamp")
     right = 1 - (1 - ann) * 0.2 if others else ann
     assert chances(pattern.match(stream)) == pytest.approx({3: right})
-    counted = pattern.match(stream, tell=ps.expected())
+    counted = pattern.match(stream, emit=ps.uncertain.expected())
     assert [row["expected"] for row in counted] == [pytest.approx(ann + 0.8 * len(others))]
 
 
@@ -729,37 +764,41 @@ def test_smoothed_readings_that_cannot_be_are_counted() -> None:
 
 def test_silence_between_likelihoods() -> None:
     """Silence comes from b alone, so at 2 it is b."""
-    model = ps.hidden_markov(
+    model = ps.uncertain.hidden_markov(
         transitions={"a": {"a": 0.5, "b": 0.5}, "b": {"a": 0.5, "b": 0.5}},
         readings={"a": {"A": 1.0}, "b": {None: 1.0}},
     )
     data = pa.table({"ts": [second(1), second(3)], "who": ["ann", "ann"], "like": [[0.5, 0.5], [0.2, 0.2]]})
-    stream = ps.beliefs(data, **SAID, likelihood="like", model=model, every="1 second", patience="1 second")
+    stream = ps.uncertain_events(
+        data, **SAID, likelihood="like", model=model, every="1 second", reading_timeout="1 second"
+    )
     assert chances(IN_A.match(stream)) == pytest.approx({1: 0.5, 3: 0.5})
 
 
 def test_readings_beside_likelihoods() -> None:
     data = pa.table({"ts": [second(2)], "who": ["ann"], "like": [[0.0, 1.0]]})
-    other = ps.beliefs(data, event="Also", of="who", about="place", likelihood="like", model=MODEL)
+    other = ps.uncertain_events(data, event_type="Also", key="who", value="place", likelihood="like", model=MODEL)
     both = asked("At [place = 'a'] -> Also [place = 'b']")
-    assert chances(both.match(read("A").beside(other))) == pytest.approx({2: 0.8})
+    assert chances(both.match(read("A").combine(other))) == pytest.approx({2: 0.8})
 
 
 def test_likelihoods_in_plain_rows() -> None:
     data = [{"ts": second(1), "who": "ann", "like": [0.8, 0.2]}]
-    stream = ps.beliefs(data, **SAID, likelihood="like", model=MODEL, every="1 second")
+    stream = ps.uncertain_events(data, **SAID, likelihood="like", model=MODEL, every="1 second")
     assert chances(IN_A.match(stream)) == pytest.approx({1: 0.8})
 
 
 def test_what_is_asked_of_matches_is_not_asked_here() -> None:
     for ask in (IN_A.count, IN_A.why_not):
-        with pytest.raises(UnsupportedError, match="asks about matches"):
+        with pytest.raises(UnsupportedError, match=f"{ask.__name__} is not supported over uncertain streams"):
             ask(believed((1, "ann", "a", 0.5)))
 
 
 def test_events_that_never_occur_are_noted() -> None:
     told = IN_A.match(
-        ps.beliefs([{"ts": 1, "who": "ann", "place": "a", "p": 1.0}], event="Att", of="who", about="place")
+        ps.uncertain_events(
+            [{"ts": 1, "who": "ann", "place": "a", "p": 1.0}], event_type="Att", key="who", value="place"
+        )
     )
     assert not len(told)
     assert "note: no event is a At. Did you mean 'Att'?" in repr(told)

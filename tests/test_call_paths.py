@@ -89,7 +89,7 @@ def test_row_of_a_stream_passes_few_functions() -> None:
 def test_document_passes_few_functions_until_its_notification() -> None:
     feeds = [{"n": n, "at": 600 * n, "feed": "Feed", "xml": body} for n, body in enumerate(BODIES)]
     documents = ps.documents(feeds, body="xml", type="feed", time="at")
-    subscriptions = ps.subscriptions({"copies": COPIES})
+    subscriptions = ps.xscl.subscriptions({"copies": COPIES})
     assert subscriptions.match(documents).num_rows == 1
     functions, files = count_calls(lambda: subscriptions.match(documents))
     assert functions <= 120

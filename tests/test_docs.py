@@ -18,7 +18,9 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/guide-local.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/guide-local.md", "docs/cheat-sheet.md", "docs/sql-differences.md", "docs/engines.md"]
+)
 def test_python_blocks(name: str) -> None:
     blocks = BLOCK.findall((ROOT / name).read_text(encoding="utf-8"))
     namespace: dict[str, object] = {"__name__": "document"}
@@ -83,7 +85,7 @@ def _refused() -> list[str]:
 
 @pytest.mark.parametrize("text", _refused())
 def test_refusals_are_refused(text: str) -> None:
-    with pytest.raises(perseid.PatternError) as caught:
+    with pytest.raises(perseid.errors.PatternError) as caught:
         perseid.pattern(f"pattern p match {text}").check()
     assert caught.value.line == 1
 

@@ -21,18 +21,18 @@ POSTURES = ("forward_start", "forward_end", "raised")
 
 
 @pytest.fixture(scope="module")
-def model() -> ps.Metamodel:
-    return ps.metamodel((ROOT / "examples" / "gestures.perseid").read_text(encoding="utf-8"))
+def model() -> ps.graph.Metamodel:
+    return ps.graph.metamodel((ROOT / "examples" / "gestures.perseid").read_text(encoding="utf-8"))
 
 
-def frames(model: ps.Metamodel, table: Any) -> ps.Frames:
+def frames(model: ps.graph.Metamodel, table: Any) -> ps.graph.Frames:
     each, columns = gesture_frames.body_parts(), gesture_frames.body_columns()
-    return ps.frames(table, model, each=each, columns=columns, key="person", observe="raised")
+    return ps.graph.frames(table, model, each=each, columns=columns, key="person", observe="raised")
 
 
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize("backward", [False, True])
-def test_every_event_and_every_gesture(model: ps.Metamodel, backward: bool, recorded: bool) -> None:
+def test_every_event_and_every_gesture(model: ps.graph.Metamodel, backward: bool, recorded: bool) -> None:
     bodies, count = 7, 100
     stream = frames(model, gesture_frames.traces(bodies, count, seed=3, backward=backward, recorded=recorded))
     events, made = gesture_frames.expected(bodies, count, seed=3, backward=backward)
@@ -41,7 +41,7 @@ def test_every_event_and_every_gesture(model: ps.Metamodel, backward: bool, reco
     assert found == ({"forward": 0, "backward": made} if backward else {"forward": made, "backward": 0})
 
 
-def test_a_cycle_is_one_gesture_and_two_events_of_noise(model: ps.Metamodel) -> None:
+def test_a_cycle_is_one_gesture_and_two_events_of_noise(model: ps.graph.Metamodel) -> None:
     stream = frames(model, gesture_frames.traces(1, gesture_frames.CYCLE))
     told = [(e["_type"], e["_time"].microsecond // 40_000) for e in stream.events(*POSTURES).to_pylist()]
     assert told == [
@@ -52,7 +52,7 @@ def test_a_cycle_is_one_gesture_and_two_events_of_noise(model: ps.Metamodel) -> 
     assert (found["began"].microsecond, found["ended"].microsecond) == (0, 280_000)
 
 
-def test_noise_inside_a_gesture_ends_it(model: ps.Metamodel) -> None:
+def test_noise_inside_a_gesture_ends_it(model: ps.graph.Metamodel) -> None:
     """Under the immediate context: a hand that is raised between the postures is an event that fits nothing."""
     table = gesture_frames.traces(1, gesture_frames.CYCLE)
     rows = table.to_pylist()
@@ -60,7 +60,7 @@ def test_noise_inside_a_gesture_ends_it(model: ps.Metamodel) -> None:
     assert len(ps.patterns(model)["forward"].match(frames(model, rows))) == 0
 
 
-def test_frame_by_frame_is_the_same(model: ps.Metamodel) -> None:
+def test_frame_by_frame_is_the_same(model: ps.graph.Metamodel) -> None:
     stream = frames(model, gesture_frames.traces(2, 20, recorded=True))
     told = [(time, change.change, change.query) for _, time, one in stream.told() for change in one.changes]
     told = [(time, f"{change} {query}") for time, change, query in told if query in POSTURES]

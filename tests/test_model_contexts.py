@@ -33,8 +33,8 @@ def happen(events: str) -> list[dict[str, Any]]:
 
 def found(match: str, clauses: str, events: str, **words: Any) -> list[dict[str, list[str]]]:
     """The nodes that stand at each named step, match by match."""
-    model = ps.metamodel(MODEL)
-    matches = ps.pattern(f"pattern p match {match} {clauses}").match(ps.model(happen(events), model, **words))
+    model = ps.graph.metamodel(MODEL)
+    matches = ps.pattern(f"pattern p match {match} {clauses}").match(ps.graph.model(happen(events), model, **words))
     return [
         {name: [event.attributes["x"] for event in taken] for name, taken in match.bindings.items() if taken}
         for match in matches
@@ -146,7 +146,7 @@ def test_a_rule_acts_on_an_absence_alone() -> None:
     rule tell on silent do emit silence(who)
     """
     )
-    (row,) = ps.react(ps.model(happen("a1 0"), ps.metamodel(text))).emitted["silence"]
+    (row,) = ps.graph.react(ps.graph.model(happen("a1 0"), ps.graph.metamodel(text))).emitted["silence"]
     assert (row["who"], row["ts"]) == ("a1", START + dt.timedelta(seconds=10, microseconds=1))
 
 
@@ -159,14 +159,21 @@ def test_a_conjunction_does_not_grow_with_its_orders() -> None:
 
     sizes = [len(pattern(members).plan().patterns[0].programs[0].instructions) for members in range(2, 9)]
     assert len({after - before for before, after in pairwise(sizes)}) == 1
-    events = ps.model(
-        happen("; ".join(f"{letter}1 {second}" for second, letter in enumerate("hcafbged"))), ps.metamodel(MODEL)
+    events = ps.graph.model(
+        happen("; ".join(f"{letter}1 {second}" for second, letter in enumerate("hcafbged"))), ps.graph.metamodel(MODEL)
     )
     (match,) = pattern(8).match(events)
     assert {name: taken[0].attributes["x"] for name, taken in match.bindings.items()} == {
         letter: f"{letter}1" for letter in KINDS
     }
-    assert len(pattern(8).match(ps.model(happen("a1 0; b1 1; c1 2; d1 3; e1 4; f1 5; g1 6"), ps.metamodel(MODEL)))) == 0
+    assert (
+        len(
+            pattern(8).match(
+                ps.graph.model(happen("a1 0; b1 1; c1 2; d1 3; e1 4; f1 5; g1 6"), ps.graph.metamodel(MODEL))
+            )
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize(

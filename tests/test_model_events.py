@@ -38,8 +38,8 @@ LOGINS += [at(3, user="bob", host="h9"), {**at(2, user="elsewhere", host="h1"), 
 
 
 def found(text: str, beside: Any, changes: Any = CHANGES) -> list[dict[str, Any]]:
-    site = ps.metamodel(text)
-    matches = ps.patterns(site).match(ps.model(changes, site, key="site", beside=beside)).to_dicts()
+    site = ps.graph.metamodel(text)
+    matches = ps.patterns(site).match(ps.graph.model(changes, site, key="site", events=beside)).to_dicts()
     return sorted(matches, key=lambda match: match["end"])
 
 
@@ -75,14 +75,14 @@ def test_an_event_is_no_transaction() -> None:
     )
     changes = [*CHANGES[:2], load(1, 0.9), load(20, 0.1)]
     logins = [at(10, user="between", host="h1"), at(21, user="after", host="h1")]
-    site = ps.metamodel(text)
-    matches = ps.patterns(site).match(ps.model(changes, site, key="site", beside=ps.events({"Login": logins})))
+    site = ps.graph.metamodel(text)
+    matches = ps.patterns(site).match(ps.graph.model(changes, site, key="site", events=ps.events({"Login": logins})))
     assert [match["user"] for match in matches.to_dicts()] == ["after"]
 
 
 def test_rules_hear_events_too() -> None:
-    site = ps.metamodel(TEXT + "rule tell on entered do emit told(user)")
-    done = ps.react(ps.model(CHANGES, site, key="site", beside=ps.events({"Login": LOGINS})))
+    site = ps.graph.metamodel(TEXT + "rule tell on entered do emit told(user)")
+    done = ps.graph.react(ps.graph.model(CHANGES, site, key="site", events=ps.events({"Login": LOGINS})))
     assert [row["user"] for row in done.emitted["told"]] == ["early"]
 
 
@@ -96,11 +96,14 @@ def test_events_of_one_moment_are_in_one_order() -> None:
 @pytest.mark.parametrize(
     ("beside", "said"),
     [
-        (None, "no ordinary events beside this model, and a step asks for Login"),
+        (None, "Step Login matches ordinary events, but the model has none beside it"),
         (ps.events({"Logon": LOGINS}), "no event 'Login'|Login"),
         (ps.events({"Login": [{"ts": BEGIN, "user": "ann", "host": "h1"}]}), "'site'"),
-        (ps.events({"Login": [at(2, user="ann", host=1)]}), "'host' names nodes"),
-        (ps.events({"Login": [at(2, user="ann", host=1.5)]}), "'host' is of one type in events beside"),
+        (ps.events({"Login": [at(2, user="ann", host=1)]}), "'host' has names of nodes"),
+        (
+            ps.events({"Login": [at(2, user="ann", host=1.5)]}),
+            "Column 'host' has one type in events beside the model and another",
+        ),
     ],
 )
 def test_misuse(beside: Any, said: str) -> None:
@@ -109,6 +112,6 @@ def test_misuse(beside: Any, said: str) -> None:
 
 
 def test_explain_names_the_events() -> None:
-    site = ps.metamodel(TEXT)
-    said = ps.patterns(site).explain(ps.model(CHANGES, site, key="site", beside=ps.events({"Login": LOGINS})))
+    site = ps.graph.metamodel(TEXT)
+    said = ps.patterns(site).explain(ps.graph.model(CHANGES, site, key="site", events=ps.events({"Login": LOGINS})))
     assert "hot found, updated and lost; ordinary events Login" in " ".join(said.split())

@@ -42,8 +42,8 @@ def host(element: str, available: int, total: int) -> list[dict[str, Any]]:
     ]
 
 
-def asked(rows: list[dict[str, Any]], objectives: Any = "overcommitted", **words: Any) -> ps.QuickFixes:
-    return ps.repairs(ps.model(rows, ps.metamodel(CPS)), objectives=objectives, **words)
+def asked(rows: list[dict[str, Any]], objectives: Any = "overcommitted", **words: Any) -> ps.graph.QuickFixes:
+    return ps.graph.find_repairs(ps.graph.model(rows, ps.graph.metamodel(CPS)), objectives=objectives, **words)
 
 
 @pytest.mark.parametrize("strategy", ["best first", "breadth first", "depth first"])
@@ -60,11 +60,13 @@ def test_the_two_fixes_of_the_paper(strategy: str) -> None:
 def test_a_chosen_fix_is_rows_that_make_the_model_valid() -> None:
     rows = host("h1", 10, 8)
     fixed = [*rows, *asked(rows)[0].rows(START + dt.timedelta(seconds=1))]
-    model = ps.model(fixed, ps.metamodel(CPS))
+    model = ps.graph.model(fixed, ps.graph.metamodel(CPS))
     assert model.matches()[()]["overcommitted"] == []
-    assert ps.repairs(model, objectives="overcommitted").valid
-    assert repr(ps.repairs(model, objectives="overcommitted")) == "nothing to repair: no objective has a match"
-    assert len(ps.repairs(model, objectives="overcommitted", at=START)) == 2
+    assert ps.graph.find_repairs(model, objectives="overcommitted").valid
+    assert (
+        repr(ps.graph.find_repairs(model, objectives="overcommitted")) == "nothing to repair: no objective has a match"
+    )
+    assert len(ps.graph.find_repairs(model, objectives="overcommitted", at=START)) == 2
 
 
 def test_soft_objectives_rank_what_costs_the_same() -> None:
@@ -79,9 +81,9 @@ def test_cost_comes_before_steps() -> None:
     assert fixes.states == 9
     crowded = asked(rows, "homeless", constraints="crowded")
     assert [fix.cost for fix in crowded] == [7, 7, 10]
-    assert [fix.cost for fix in asked(rows, "homeless", cost=7)] == [4, 7, 7]
-    assert list(asked(rows, "homeless", depth=1)) == []
-    assert "and 2 more" in repr(asked(rows, "homeless", most=2))
+    assert [fix.cost for fix in asked(rows, "homeless", max_cost=7)] == [4, 7, 7]
+    assert list(asked(rows, "homeless", max_depth=1)) == []
+    assert "and 2 more" in repr(asked(rows, "homeless", max_fixes=2))
 
 
 def test_hill_climbing_takes_the_best_step_each_time() -> None:
@@ -95,43 +97,48 @@ def test_hill_climbing_takes_the_best_step_each_time() -> None:
 
 def test_a_search_that_looks_at_too_few_models_says_so() -> None:
     rows = [row for number in range(6) for row in host(f"h{number}", 10, 8)]
-    fixes = asked(rows, depth=6, states=20)
+    fixes = asked(rows, max_depth=6, max_states=20)
     assert (fixes.complete, fixes.states) == (False, 20)
-    assert "there may be other fixes" in repr(fixes)
+    assert "other fixes may exist" in repr(fixes)
 
 
 def test_one_of_many_models_and_what_rules_made_of_it() -> None:
     rows = [{**row, "site": site} for site in ("north", "south") for row in host("h1", 10, 8)]
-    cps = ps.metamodel(CPS + "rule tidy on found small(host) do set host.total_cpu = 9")
-    model = ps.model(rows, cps, key="site")
-    (first, _) = ps.repairs(ps.react(model), objectives="overcommitted", key="south")
+    cps = ps.graph.metamodel(CPS + "rule tidy on found small(host) do set host.total_cpu = 9")
+    model = ps.graph.model(rows, cps, key="site")
+    (first, _) = ps.graph.find_repairs(ps.graph.react(model), objectives="overcommitted", key="south")
     assert first.steps == ("lower(h1): set available_cpu of h1 from 10 to 9",)
     assert first.rows(START)[0] == {
         **at("set", "h1", kind=None, attribute="available_cpu", value=9, target=None),
         "site": "south",
     }
-    with pytest.raises(ps.EventDataError, match="There is no model 'west'"):
-        ps.repairs(model, objectives="overcommitted", key="west")
-    with pytest.raises(ps.EventDataError, match="is its end"):
-        ps.repairs(ps.react(model), objectives="overcommitted", key="south", at=START)
+    with pytest.raises(ps.errors.EventDataError, match="Unknown model 'west'"):
+        ps.graph.find_repairs(model, objectives="overcommitted", key="west")
+    with pytest.raises(ps.errors.EventDataError, match="only the final models"):
+        ps.graph.find_repairs(ps.graph.react(model), objectives="overcommitted", key="south", at=START)
 
 
 def test_what_is_refused() -> None:
     rows = host("h1", 10, 8)
-    with pytest.raises(ps.PatternError, match="did you mean 'overcommitted'"):
+    with pytest.raises(ps.errors.PatternError, match="Did you mean 'overcommitted'"):
         asked(rows, "overcomitted")
-    with pytest.raises(ps.EventDataError, match="There is no strategy 'luck'"):
+    with pytest.raises(ps.errors.EventDataError, match="Unknown strategy 'luck'"):
         asked(rows, strategy="luck")
-    with pytest.raises(ps.EventDataError, match="Without an objective"):
+    with pytest.raises(ps.errors.EventDataError, match="needs an objective"):
         asked(rows, ())
-    with pytest.raises(ps.EventDataError, match="Without a repair"):
-        ps.repairs(ps.model(rows, ps.metamodel(CPS.split("repair", maxsplit=1)[0])), objectives="overcommitted")
-    with pytest.raises(ps.EventDataError, match="Repairs are of a model"):
-        ps.repairs(rows, objectives="overcommitted")  # type: ignore[arg-type]
+    with pytest.raises(ps.errors.EventDataError, match="needs a repair"):
+        ps.graph.find_repairs(
+            ps.graph.model(rows, ps.graph.metamodel(CPS.split("repair", maxsplit=1)[0])), objectives="overcommitted"
+        )
+    with pytest.raises(ps.errors.EventDataError, match="find_repairs requires changes of a model"):
+        ps.graph.find_repairs(rows, objectives="overcommitted")  # type: ignore[arg-type]
     moving = "query warm(host) find host: Host where moving_avg(host.total_cpu, 2) > 1"
-    with pytest.raises(ps.UnsupportedError, match="warm looks back in time"):
-        ps.repairs(ps.model(rows, ps.metamodel(CPS + moving)), objectives="warm")
-    assert len(ps.repairs(ps.model(rows, ps.metamodel(CPS + moving)), objectives="overcommitted")) == 2
-    lists = ps.metamodel(CPS.replace("node App", "node App (tags array<string>)"))
-    with pytest.raises(ps.UnsupportedError, match=r"App\.tags is array"):
-        ps.repairs(ps.model(rows, lists), objectives="overcommitted")
+    with pytest.raises(ps.errors.UnsupportedError, match="query warm has a moving window"):
+        ps.graph.find_repairs(ps.graph.model(rows, ps.graph.metamodel(CPS + moving)), objectives="warm")
+    assert (
+        len(ps.graph.find_repairs(ps.graph.model(rows, ps.graph.metamodel(CPS + moving)), objectives="overcommitted"))
+        == 2
+    )
+    lists = ps.graph.metamodel(CPS.replace("node App", "node App (tags array<string>)"))
+    with pytest.raises(ps.errors.UnsupportedError, match=r"App\.tags is array"):
+        ps.graph.find_repairs(ps.graph.model(rows, lists), objectives="overcommitted")

@@ -79,7 +79,7 @@ class Disordered(Bench):
         self.strategy = strategy
 
     def plan_ours(self, query: Query, folder: Path) -> DataFrame:
-        self.beside("ours")
+        self.combine("ours")
         return ours.streamed(query, self.source(folder), SHARDS, disorder=self.strategy)
 
     def counted(self, folder: Path, right: Answer | None) -> Timed:

@@ -124,7 +124,7 @@ def add_file(folder: Path, number: int, some: Sequence[tuple[int, tuple[int, byt
     hidden.rename(folder / f"{number:05}.parquet")
 
 
-def _documents(frame: DataFrame) -> ps.Documents:
+def _documents(frame: DataFrame) -> ps.xml.Documents:
     return ps.documents({"F": frame}, body="xml", time="ts", id="n", order="arrival")
 
 
@@ -135,14 +135,14 @@ def _throughput(
     report: harness.Report, bench: Bench, folder: Path, asked_by: dict[str, str], size: Size, rounds: int
 ) -> None:
     start = time.perf_counter()
-    asked = ps.subscriptions(asked_by)
+    asked = ps.xscl.subscriptions(asked_by)
     harness.progress(f"{len(asked_by):,} subscriptions are read in {time.perf_counter() - start:.1f} s")
     ratios, rates = [], []
     for _ in range(rounds):
-        bench.beside("ours")
-        ran = bench.stream(asked.detect(_documents(bench.source(folder)), shares=SHARES))
+        bench.combine("ours")
+        ran = bench.stream(asked.match(_documents(bench.source(folder)), query_partitions=SHARES))
         taken = seconds_of(ran)
-        bench.beside("bare")
+        bench.combine("bare")
         bare = seconds_of(bench.stream(moved(bench.source(folder))))
         told = [counters(one.observedMetrics["perseid subscriptions"].asDict(recursive=True)) for one in ran]
         rows, state = sum(one["matches"] for one in told), max(one["state_bytes"] for one in told)
@@ -251,8 +251,8 @@ def _routes(report: harness.Report, spark: SparkSession, folder: Path, asked_by:
         what.write.format("noop").mode("overwrite").save()
         return time.perf_counter() - start
 
-    asked = ps.subscriptions(asked_by)
-    told = asked.detect(_documents(frame), shares=SHARES, expand=False)
+    asked = ps.xscl.subscriptions(asked_by)
+    told = asked.match(_documents(frame), query_partitions=SHARES, expand=False)
     counts = told.selectExpr("count(*) as rows", "sum(size(subscriptions)) as due").first()
     many, met_rows = rows.count(), met.count()
     # Workers read subscriptions when they first need them, and keep them.
@@ -278,7 +278,7 @@ def _routes(report: harness.Report, spark: SparkSession, folder: Path, asked_by:
 
 def _changed(report: harness.Report, spark: SparkSession, scratch: Path, size: Size) -> None:
     """Ten thousand subscriptions are added to a query that runs: what the batch that takes them takes more than others."""
-    table = ps.subscription_table(scratch / "table")
+    table = ps.xscl.subscription_table(scratch / "table")
     start = time.perf_counter()
     given = subscriptions(size.running + 10_000)
     while some := dict(islice(given, min(100_000, size.running))):
@@ -293,7 +293,7 @@ def _changed(report: harness.Report, spark: SparkSession, scratch: Path, size: S
     add_file(folder, 0, list(islice(parts, 200)))
     frame = spark.readStream.schema(spark.read.parquet(str(folder)).schema).option("maxFilesPerTrigger", 1)
     stream = frame.parquet(str(folder)).withWatermark("ts", "0 seconds")
-    told = table.detect(_documents(stream), shares=SHARES)
+    told = table.match(_documents(stream), query_partitions=SHARES)
     writer = told.writeStream.format("noop").option("checkpointLocation", str(scratch / "changed"))
     query = writer.trigger(processingTime="0 seconds").start()
     durations: list[float] = []

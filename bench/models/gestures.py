@@ -1,6 +1,6 @@
 """``python -m bench gestures``: paper 2's gesture case, Section 7.4. Bodies whose right arm goes round, frame by frame.
 
-Timed is ``pattern.match(ps.frames(…))``: from a table of frames in memory to the gestures, in two processes with half of the
+Timed is ``pattern.match(ps.graph.frames(…))``: from a table of frames in memory to the gestures, in two processes with half of the
 bodies each; and beside it the frames alone to atomic events, ``frames.events(…)``. A time counts only if every gesture and every
 atomic event is there, by the calendar of a cycle (:func:`examples.gesture_frames.expected`). :mod:`bench.models.one_model`
 measures the paper's own setting.
@@ -36,9 +36,9 @@ class Half:
     """Some bodies, their frames in memory, and the questions to them."""
 
     def __init__(self, bodies: int, frames: int, seed: int) -> None:
-        model = ps.metamodel(TEXT.read_text(encoding="utf-8"))
+        model = ps.graph.metamodel(TEXT.read_text(encoding="utf-8"))
         self.pattern = ps.patterns(model)["forward"]
-        self.stream = ps.frames(
+        self.stream = ps.graph.frames(
             g.traces(bodies, frames, seed=seed),
             model,
             each=g.body_parts(),

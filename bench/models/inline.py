@@ -53,8 +53,8 @@ def measure(sizes: Sequence[int], report: Report) -> None:
 
 
 def _plan() -> ModelsPlan:
-    model = ps.metamodel(railway.METAMODEL + railway.QUERIES["RouteSensor"] + PATTERN)
-    parts = group_patterns(ps.patterns(model).sources, ps.model([], model))
+    model = ps.graph.metamodel(railway.METAMODEL + railway.QUERIES["RouteSensor"] + PATTERN)
+    parts = group_patterns(ps.patterns(model).sources, ps.graph.model([], model))
     groups = [(group.watched, over.compile(Events([]))) for over, group in parts]
     types = {**dict.fromkeys(ROLES, pa.string()), "element": pa.int64(), "target": pa.int64()}
     return make_plan(groups, model.queries, types)

@@ -49,24 +49,24 @@ class Gestures(Bench):
     def __init__(self, spark: SparkSession, scratch: Path, folder: Path) -> None:
         super().__init__(spark, scratch)
         self.folder = folder
-        self.model = ps.metamodel(TEXT.read_text(encoding="utf-8"))
+        self.model = ps.graph.metamodel(TEXT.read_text(encoding="utf-8"))
         self.pattern = ps.patterns(self.model)["forward"]
 
     def forward(self) -> Timed:
-        self.beside("ours")
-        frames = ps.frames(
+        self.combine("ours")
+        frames = ps.graph.frames(
             self.source(self.folder),
             self.model,
             each=g.body_parts(),
             columns=g.body_columns(),
             key="person",
-            shards=SHARDS,
+            options=ps.StreamOptions(shards=SHARDS),
         )
-        ran = self.stream(self.pattern.detect(frames))
+        ran = self.stream(self.pattern.match(frames))
         return Timed(seconds_of(ran), self.matches(ran))
 
     def moved(self) -> Timed:
-        self.beside("bare")
+        self.combine("bare")
         named = [
             f"{joint}_{axis}" for joint in ("head", "right_hand", "right_elbow", "right_shoulder") for axis in "xy"
         ]

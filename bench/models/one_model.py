@@ -1,6 +1,6 @@
 """The paper's own setting of the gesture case: all bodies in one live model, one transaction per frame.
 
-`bench gestures` also times `ps.frames`, which keeps one model per body and needs a structure that never changes. This
+`bench gestures` also times `ps.graph.frames`, which keeps one model per body and needs a structure that never changes. This
 module measures the general engine, so that its rate can stand beside the paper's.
 """
 
@@ -58,8 +58,8 @@ def _part_rows(bodies: int) -> Iterator[dict[str, Any]]:
 
 
 def measure_one_model(text: str, bodies: int, frames: int, seed: int = 0) -> OneModelRun:
-    """Time `pattern.match(ps.model(…))` over rows in memory; every gesture and atomic event has to be found."""
-    metamodel = ps.metamodel(text)
+    """Time `pattern.match(ps.graph.model(…))` over rows in memory; every gesture and atomic event has to be found."""
+    metamodel = ps.graph.metamodel(text)
     pattern = ps.pattern(
         "pattern forward\n"
         "match found forward_start a -> lost forward_start -> found forward_end -> lost forward_end b\n"
@@ -68,9 +68,9 @@ def measure_one_model(text: str, bodies: int, frames: int, seed: int = 0) -> One
     )
     rows = change_rows(bodies, frames, seed)
     events, gestures = g.expected(bodies, frames, seed=seed)
-    found = ps.model(rows, metamodel).events(*POSTURES).num_rows
+    found = ps.graph.model(rows, metamodel).events(*POSTURES).num_rows
     assert found == events, f"{found} atomic events instead of {events}"
-    model = ps.model(rows, metamodel, observe="raised")
+    model = ps.graph.model(rows, metamodel, observe="raised")
     start = time.perf_counter()
     matches = len(pattern.match(model))
     seconds = time.perf_counter() - start

@@ -60,7 +60,7 @@ class Sides:
         self.state_bytes = 0
         """What a shard of ours has on average, so that the bare query can have as much."""
         self.share = 0.0
-        """Answers of ours for a row that the operator was given."""
+        """UncertainMatches of ours for a row that the operator was given."""
 
     def _beside(self, side: str) -> Path:
         """Python workers of its own for what is planned from here on, and a folder."""

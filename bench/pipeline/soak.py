@@ -146,12 +146,12 @@ def _kept(checkpoint: Path) -> dict[str, float]:
         except OSError:
             continue  # Spark forgets old batches
     try:
-        levels = json.loads((checkpoint / "perseid" / "status.json").read_text())["levels"]
+        levels = json.loads((checkpoint / "perseid" / "status.json").read_text())["gauges"]
     except (OSError, ValueError):
         levels = {}
     return {
         "state": levels.get("state_bytes", 0) / 2**20,
-        "events kept": float(levels.get("kept_events", 0)),
+        "events kept": float(levels.get("retained_events", 0)),
         "checkpoint": size / 2**20,
     }
 

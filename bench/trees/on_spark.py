@@ -105,7 +105,7 @@ def _cores(report: Report, folder: Path) -> None:
 
 
 def _found(spark: SparkSession, folder: Path) -> DataFrame:
-    found: DataFrame = ps.trees(PATTERN).detect(ps.documents(spark.read.parquet(str(folder)), body="xml"))
+    found: DataFrame = ps.xml.tree_patterns(PATTERN).match(ps.documents(spark.read.parquet(str(folder)), body="xml"))
     return found
 
 

@@ -123,7 +123,7 @@ class Building:
                 chances[near[read] if read.any() else -1, place] += chance / max(read.sum(), 1)
         return chances
 
-    def hidden_markov(self, motion: Motion | None = None, home: str | None = None) -> ps.HiddenMarkov:
+    def hidden_markov(self, motion: Motion | None = None, home: str | None = None) -> ps.uncertain.HiddenMarkov:
         """The model of somebody's place; of a person whose own office is known, it is likelier than others.
 
         Readings are the numbers of antennas as text, and that nothing was read.
@@ -135,7 +135,7 @@ class Building:
             weights = np.array([self._weight(motion, there, home) for there in beside])
             moves[here, here] = stay = motion.stay_room if place.is_room else motion.stay_hall
             moves[here, beside] = (1 - stay) * weights / weights.sum()
-        return ps.hidden_markov(
+        return ps.uncertain.hidden_markov(
             values=self.values,
             transitions=moves,
             initial=np.full(len(self.places), 1 / len(self.places)),

@@ -37,12 +37,12 @@ class Size:
 SIZES = {"quick": Size(300, 120, 3, 1), "standard": Size(1_000, 300, 5, 3), "full": Size(3_000, 600, 10, 3)}
 
 
-def model() -> ps.HiddenMarkov:
+def model() -> ps.uncertain.HiddenMarkov:
     """Twenty places: a hall with antennas, and rooms without."""
     doors = [(HALLS[2 * i + 1], room) for i, room in enumerate(ROOMS)]
-    plan = ps.floor_plan([*pairwise(HALLS), *doors], stay=0.6)
+    plan = ps.uncertain.floor_plan([*pairwise(HALLS), *doors], stay=0.6)
     seen = {hall: {f"antenna-{hall}": 0.65, None: 0.35} for hall in HALLS} | {room: {None: 1.0} for room in ROOMS}
-    return ps.hidden_markov(transitions=plan, readings=seen)
+    return ps.uncertain.hidden_markov(transitions=plan, readings=seen)
 
 
 def write(size: Size, folder: Path) -> int:
@@ -70,11 +70,10 @@ def seconds_of(spark: Any, source: Path, way: str, correlations: bool) -> float:
     """How long a query takes over all there is."""
     schema = "ts timestamp, person string, antenna string"
     stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
-    at = ps.beliefs(
-        stream.withWatermark("ts", "1 second"), event="At", of="person", about="place", reading="antenna", model=model(),
-        every="1 second", inference=way, correlations=correlations, shards=4,
-    )  # fmt: skip
-    asked = ps.pattern(COFFEE).detect(at, relations={"Rooms": ROOMS, "CoffeeRooms": ROOMS[:1]}, tell=ps.above(0.2))
+    at = ps.uncertain_events(stream.withWatermark("ts", "1 second"), event_type="At", key="person", value="place", reading="antenna", model=model(), every="1 second", inference=way, correlated=correlations, options=ps.StreamOptions(shards=4))  # fmt: skip
+    asked = ps.pattern(COFFEE).match(
+        at, relations={"Rooms": ROOMS, "CoffeeRooms": ROOMS[:1]}, emit=ps.uncertain.above(0.2)
+    )
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         query = asked.writeStream.format("noop").option("checkpointLocation", folder).trigger(availableNow=True).start()

@@ -78,22 +78,24 @@ def relations_of(building: Building) -> dict[str, list[tuple[str]]]:
     }
 
 
-def believed(readings: pa.Table, model: Any, approach: Approach, **more: Any) -> Any:
+def believed(readings: pa.Table, model: Any, approach: Approach, seed: int = 0) -> Any:
     """The stream as an approach has it."""
     if approach == HOPPING:
-        guessed = guess(readings, model, more.get("seed", 0))
-        return ps.beliefs(guessed, event="At", of="person", about="place", p="p", every="1 second")
-    return ps.beliefs(
+        guessed = guess(readings, model, seed)
+        return ps.uncertain_events(
+            guessed, event_type="At", key="person", value="place", probability="p", every="1 second"
+        )
+    return ps.uncertain_events(
         readings,
-        event="At",
-        of="person",
-        about="place",
+        event_type="At",
+        key="person",
+        value="place",
         reading="antenna",
         model=model,
         inference=approach.inference,
-        correlations=approach.correlations,
+        correlated=approach.correlations,
         every="1 second",
-        **more,
+        sampling=ps.uncertain.Sampling(seed=seed),
     )
 
 
@@ -115,7 +117,7 @@ def guess(readings: pa.Table, model: Any, seed: int) -> pa.Table:
 
 
 def answered(table: pa.Table) -> tuple[Moments, Any]:
-    """Answers as moments, and their probabilities."""
+    """UncertainMatches as moments, and their probabilities."""
     names = table["person"].combine_chunks().dictionary_encode()
     known = np.array(names.dictionary.to_pylist(), str) if len(names.dictionary) else np.zeros(1, str)
     keys = known[np.asarray(names.indices)] if table.num_rows else np.zeros(0, str)
@@ -162,9 +164,7 @@ def measure(
         trace = simulate(building, seed, Setting(objects=0), setup.plans)
         readings, labels = readings_of(trace), Moments.of(trace.labels(SKEW, seed))
         for one in approaches:
-            told, chance = answered(
-                pattern.match(believed(readings, model, one, seed=seed), relations=relations).to_arrow()
-            )
+            told, chance = answered(pattern.match(believed(readings, model, one, seed), relations=relations).to_arrow())
             for d in tolerances:
                 scored = curve(told, chance, labels, THRESHOLDS, d)
                 found[one.name, d].append((scored.precision, scored.recall))

@@ -47,7 +47,7 @@ def floor() -> Any:
     moves |= {room: {room: STAYS, "end": 1 - STAYS} for room in rooms}
     seen: dict[str, dict[str | None, float]] = {cell: {cell: READ, None: 1 - READ} for cell in cells}
     seen |= {place: {None: 1.0} for place in ["end", *rooms]}
-    return ps.hidden_markov(transitions=moves, readings=seen, initial={cells[0]: 1.0})
+    return ps.uncertain.hidden_markov(transitions=moves, readings=seen, initial={cells[0]: 1.0})
 
 
 def way() -> tuple[list[str], list[str | None]]:
@@ -67,7 +67,7 @@ def lines(ks: Sequence[int] = SECONDS) -> list[Line]:
     places, read = way()
     count = len(places)
     readings = pa.table({"person": ["ann"] * count, "ts": moments(pa.array(range(count))), "antenna": read})
-    streams = {one.name: believed(readings, model, one, seed=5) for one in LINES}
+    streams = {one.name: believed(readings, model, one, 5) for one in LINES}
     drawn = []
     for name, stream in streams.items():
         for k in ks:

@@ -28,7 +28,7 @@ from perseid.engines.uncertain.inference import particle_filter, smoothed_tables
 from perseid.engines.uncertain.local_rows import read_rows
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.reading import SymbolEncoder
-from perseid.engines.uncertain.stream import Beliefs, columns_of, streams_for
+from perseid.engines.uncertain.stream import UncertainEvents, columns_of, streams_for
 from perseid.engines.uncertain.traces import NEVER, gather, material, split_groups
 from perseid.lang.parser import parse_file
 from perseid.semantics import values as v
@@ -67,7 +67,7 @@ class Prepared:
     reader: SymbolEncoder
 
     @classmethod
-    def of(cls, text: str, stream: Beliefs, relations: Mapping[str, list[Any]]) -> Prepared:
+    def of(cls, text: str, stream: UncertainEvents, relations: Mapping[str, list[Any]]) -> Prepared:
         cores = check(parse_file(text))
         rows = read_rows(stream, columns_of(cores), {name: v.Relation(some) for name, some in relations.items()})
         streams = streams_for(cores, stream, rows.type_names)
@@ -147,7 +147,7 @@ def kernel_rates(people: int, steps: int, rounds: int = 3) -> list[Rate]:
             "p": shares.ravel(),
         }
     )
-    stream = ps.beliefs(rows, event="At", of="person", about="place", p="p", every="1 second")
+    stream = ps.uncertain_events(rows, event_type="At", key="person", value="place", probability="p", every="1 second")
     ready = Prepared.of(REGULAR, stream, relations)
     pattern = ps.pattern(REGULAR)
     rates = [
@@ -160,7 +160,7 @@ def kernel_rates(people: int, steps: int, rounds: int = 3) -> list[Rate]:
             timed(lambda: pattern.match(stream, relations=relations), rounds),
         ),
     ]
-    model = ps.hidden_markov(
+    model = ps.uncertain.hidden_markov(
         values=places,
         transitions=_corridor(LOCATIONS),
         readings=chance.dirichlet(np.ones(8), LOCATIONS),
@@ -173,8 +173,8 @@ def kernel_rates(people: int, steps: int, rounds: int = 3) -> list[Rate]:
             "antenna": pa.array(list("abcdefgh")).take(pa.array(chance.integers(0, 8, people * steps))),
         }
     )
-    hidden = ps.beliefs(
-        readings, event="At", of="person", about="place", reading="antenna", model=model, every="1 second"
+    hidden = ps.uncertain_events(
+        readings, event_type="At", key="person", value="place", reading="antenna", model=model, every="1 second"
     )
     ready = Prepared.of(REGULAR, hidden, relations)
     rates += [
@@ -212,22 +212,24 @@ class Tracked:
     def objects(self) -> int:
         return int(self.readings.num_rows)
 
-    def archived(self, inference: str) -> Beliefs:
-        return ps.beliefs(
+    def archived(self, inference: str) -> UncertainEvents:
+        return ps.uncertain_events(
             self.readings,
-            event="At",
-            of="person",
-            about="place",
+            event_type="At",
+            key="person",
+            value="place",
             reading="antenna",
             model=self.model,
             inference=inference,
             every="1 second",
         )
 
-    def stream(self, rows: pa.Table, **more: Any) -> Beliefs:
-        return ps.beliefs(rows, event="At", of="person", about="place", p="p", every="1 second", **more)
+    def stream(self, rows: pa.Table, **more: Any) -> UncertainEvents:
+        return ps.uncertain_events(
+            rows, event_type="At", key="person", value="place", probability="p", every="1 second", **more
+        )
 
-    def likeliest(self) -> Beliefs:
+    def likeliest(self) -> UncertainEvents:
         """The highest tuple of each step, taken for certain."""
         rows = self.marginals.sort_by([("person", "ascending"), ("ts", "ascending"), ("p", "descending")])
         person, when = rows["person"].combine_chunks().dictionary_encode().indices, rows["ts"].cast(pa.int64())
@@ -324,7 +326,7 @@ def _live(tracked: Tracked, name: str, text: str, rounds: int) -> Throughput:
     streams = {
         "Perseid": lambda: tracked.stream(tracked.marginals),
         "most likely place": tracked.likeliest,
-        "sampling": lambda: tracked.stream(tracked.marginals, method="sample"),
+        "sampling": lambda: tracked.stream(tracked.marginals, sampling=ps.uncertain.Sampling(always=True)),
     }
     return _point("Figure 12", name, tracked, pattern, text, tracked.marginals.num_rows, streams, rounds)
 
@@ -332,17 +334,19 @@ def _live(tracked: Tracked, name: str, text: str, rounds: int) -> Throughput:
 def _archived(tracked: Tracked, name: str, text: str, rounds: int) -> Throughput:
     pattern = ps.pattern(text)
     streams = {
-        "Perseid": lambda: tracked.stream(tracked.tables, given="before"),
+        "Perseid": lambda: tracked.stream(tracked.tables, previous="before"),
         "Perseid, from readings": lambda: tracked.archived("smooth"),
         "most likely path": lambda: tracked.archived("viterbi"),
-        "sampling": lambda: tracked.stream(tracked.tables, given="before", method="sample"),
+        "sampling": lambda: tracked.stream(
+            tracked.tables, previous="before", sampling=ps.uncertain.Sampling(always=True)
+        ),
     }
     return _point("Figure 13", name, tracked, pattern, text, tracked.tables.num_rows, streams, rounds)
 
 
 def _point(
     figure: str, name: str, tracked: Tracked, pattern: Any, text: str, tuples: int,
-    streams: Mapping[str, Callable[[], Beliefs]], rounds: int,
+    streams: Mapping[str, Callable[[], UncertainEvents]], rounds: int,
 ) -> Throughput:  # fmt: skip
     whole = {
         who: Rate(
@@ -367,7 +371,7 @@ def fine_sampling(tags: int) -> float:
     """How many times as long sampling takes whose answers are off by 0.01 at most, without reading."""
     tracked = track(tags)
     exact = Prepared.of(Q2, tracked.stream(tracked.marginals), tracked.relations).engine(answers.exactly, 3)
-    fine = tracked.stream(tracked.marginals, method="sample", epsilon=0.01)
+    fine = tracked.stream(tracked.marginals, sampling=ps.uncertain.Sampling(epsilon=0.01, always=True))
     return Prepared.of(Q2, fine, tracked.relations).engine(answers.sampled, 1) / exact
 
 
@@ -398,7 +402,7 @@ def larger(subgoals: int) -> str:
 
 def query_sizes(tags: int, rounds: int = 3) -> list[Larger]:
     tracked = track(tags)
-    live, archived = tracked.stream(tracked.marginals), tracked.stream(tracked.tables, given="before")
+    live, archived = tracked.stream(tracked.marginals), tracked.stream(tracked.tables, previous="before")
     sizes = []
     for subgoals in range(1, 7):
         pattern = ps.pattern(larger(subgoals))
@@ -442,20 +446,23 @@ class SafePoint:
     """The query as printed, sampled."""
 
 
-def safe_streams(tags: int, seconds: int, seed: int = 1) -> tuple[dict[str, Beliefs], int, Any]:
+def safe_streams(tags: int, seconds: int, seed: int = 1) -> tuple[dict[str, UncertainEvents], int, Any]:
     """Who is where, tag by tag; every second tag is of the kind even, the others are odd."""
     tracked = track(tags, seconds, seed)
     rows = tracked.marginals
     codes = np.asarray(rows["person"].combine_chunks().dictionary_encode().indices)
     rows = rows.append_column("kind", pa.array(["even", "odd"]).take(pa.array(codes % 2)))
     declared: dict[str, Any] = {
-        "event": "At",
-        "of": ["kind", "person"],
-        "about": "place",
-        "p": "p",
+        "event_type": "At",
+        "key": ["kind", "person"],
+        "value": "place",
+        "probability": "p",
         "every": "1 second",
     }
-    streams = {method: ps.beliefs(rows, **declared, method=method) for method in ("auto", "sample")}
+    streams = {
+        method: ps.uncertain_events(rows, **declared, sampling=ps.uncertain.Sampling(always=method == "sample"))
+        for method in ("auto", "sample")
+    }
     return streams, rows.num_rows, tracked.relations
 
 

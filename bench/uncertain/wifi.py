@@ -90,7 +90,7 @@ def _model(grid: Grid) -> Any:
     full = np.zeros((len(grid.cells), len(grid.cells)))
     old, new, chance = grid.transitions()
     full[old, new] = chance
-    return ps.hidden_markov(values=range(len(grid.cells)), transitions=full)
+    return ps.uncertain.hidden_markov(values=range(len(grid.cells)), transitions=full)
 
 
 def _rows(walks: Sequence[Walk], strengths: Any) -> pa.Table:
@@ -118,21 +118,23 @@ def _labels(grid: Grid, walk: Walk, regions: dict[str, Any]) -> Moments:
 
 def _told(rows: pa.Table, model: Any, approach: Approach, regions: dict[str, Any]) -> tuple[Any, Any, Any]:
     """What is detected: walk and region, step, probability."""
-    stream = ps.beliefs(
+    stream = ps.uncertain_events(
         rows,
-        event="At",
-        of="walk",
-        about="cell",
+        event_type="At",
+        key="walk",
+        value="cell",
         likelihood="likelihood",
         model=model,
         inference=approach.inference,
-        correlations=approach.correlations,
+        correlated=approach.correlations,
         every="1 second",
     )
     pattern = ps.pattern(ENTERS)
     keys, steps, chance = [np.zeros(0, str)], [np.zeros(0, np.int64)], [np.zeros(0)]
     for name, own in regions.items():
-        table = pattern.match(stream, relations={"Region": [(cell,) for cell in own.tolist()]}, tell=ps.above(0.001))
+        table = pattern.match(
+            stream, relations={"Region": [(cell,) for cell in own.tolist()]}, emit=ps.uncertain.above(0.001)
+        )
         told = table.to_arrow()
         keys.append(np.array([f"{walk}/{name}" for walk in told["walk"].to_pylist()], str))
         steps.append(np.asarray(told["time"].cast(pa.int64())) // 1_000_000)

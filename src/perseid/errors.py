@@ -10,7 +10,30 @@ import difflib
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
+
+__all__ = [
+    "BindingError",
+    "DeprecatedNameWarning",
+    "DocumentError",
+    "EventDataError",
+    "InputWarning",
+    "LimitError",
+    "MeaningError",
+    "MissingExtraError",
+    "NotYetError",
+    "PatternError",
+    "PatternSyntaxError",
+    "PerseidError",
+    "PerseidWarning",
+    "ScopeError",
+    "SearchBudgetError",
+    "StateError",
+    "TypeMismatchError",
+    "UnknownNameError",
+    "UnsupportedError",
+    "VersionMismatchError",
+]
 
 
 class Place(Protocol):
@@ -29,6 +52,9 @@ class Place(Protocol):
 class PerseidError(Exception):
     """The base class of all errors that Perseid raises deliberately."""
 
+    code: ClassVar[str] = "error"
+    """The code of the error, for ``perseid explain-error``."""
+
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -40,6 +66,8 @@ class PerseidError(Exception):
 
 class PatternError(PerseidError):
     """An error in a pattern; the text shows the position."""
+
+    code = "pattern"
 
     def __init__(
         self,
@@ -75,7 +103,7 @@ class PatternError(PerseidError):
             lines.append(f" --> line {self.span.line}, column {self.span.column}")
             lines.extend(self._excerpt())
         if self.nearest is not None:
-            lines.append(f"  = did you mean {self.nearest!r}?")
+            lines.append(f"  = Did you mean {self.nearest!r}?")
         if self.hint is not None:
             lines.append(f"  = {self.hint}")
         return "\n".join(lines)
@@ -102,36 +130,48 @@ class PatternError(PerseidError):
 class PatternSyntaxError(PatternError):
     """The text is not a pattern."""
 
+    code = "pattern-syntax"
+
 
 class UnknownNameError(PatternError):
     """A name that neither the pattern nor its schema defines."""
+
+    code = "unknown-name"
 
 
 class ScopeError(PatternError):
     """A name that exists but cannot be used here."""
 
+    code = "scope"
+
 
 class TypeMismatchError(PatternError):
     """An operation that does not support the types of its values."""
+
+    code = "type-mismatch"
 
 
 class MeaningError(PatternError):
     """A syntactically valid pattern that can never match, or has no definite meaning."""
 
+    code = "no-meaning"
+
 
 class LimitError(PatternError):
     """Input that is larger or deeper than the limits that protect against adversarial input."""
+
+    code = "limit"
 
 
 _BUDGET_ADVICE = {
     "steps": (
         "Bound the pattern: a shorter 'within', a condition on each repeated step, an upper bound such as A{1,5}, or "
-        "'after match skip past last'. If the search is meant to be that large, raise max_steps of the stream: "
-        "ps.events(…, max_steps=…)."
+        "'after match skip past last'. If the search must be that large, raise max_steps of the stream: "
+        "ps.StreamOptions(max_steps=…)."
     ),
     "matches": (
-        "Bound the pattern: a shorter 'within', '->' in place of '->>', or 'after match skip past last'. If so many matches "
-        "are meant, raise max_matches of the stream: ps.events(…, max_matches=…); count() counts them without making them."
+        "Bound the pattern: a shorter 'within', '->' in place of '->>', or 'after match skip past last'. If the pattern must "
+        "return that many, raise max_matches of the stream: ps.StreamOptions(max_matches=…); count() only counts them."
     ),
     "bytes": ("Bound the pattern: a shorter 'within', an upper bound such as A{1,5}, or 'after match skip past last'."),
 }
@@ -139,6 +179,8 @@ _BUDGET_ADVICE = {
 
 class SearchBudgetError(PerseidError):
     """The search of a pattern exceeded its budget for one key in one call."""
+
+    code = "search-budget"
 
     def __init__(self, pattern: str, exceeded: str, limit: int, events: int) -> None:
         what = "bytes of working memory" if exceeded == "bytes" else exceeded
@@ -163,21 +205,31 @@ class SearchBudgetError(PerseidError):
 class UnsupportedError(PerseidError):
     """A valid pattern that this engine cannot run, with the reason."""
 
+    code = "unsupported"
+
 
 class NotYetError(UnsupportedError):
     """A kind of stream without an engine so far."""
+
+    code = "not-yet"
 
 
 class BindingError(PerseidError):
     """Parameters, lists or relations that do not fit the declarations of the pattern."""
 
+    code = "binding"
+
 
 class EventDataError(PerseidError):
     """Events that cannot be read: a missing time, an unknown column, a wrong shape."""
 
+    code = "event-data"
+
 
 class DocumentError(PerseidError):
     """A malformed document; lines and columns count from 1."""
+
+    code = "document"
 
     def __init__(self, message: str, *, line: int, column: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -196,6 +248,8 @@ class DocumentError(PerseidError):
 class StalledMatcherError(DocumentError):
     """The tree matcher made no progress in a document: a bug. The document is malformed, and the query continues."""
 
+    code = "stalled-matcher"
+
     def __reduce__(self) -> tuple[object, ...]:
         return _stalled_error, (self.message, self.line, self.column)
 
@@ -211,17 +265,27 @@ def _document_error(message: str, line: int, column: int, hint: str | None) -> D
 class VersionMismatchError(PerseidError):
     """Driver and executor run different versions."""
 
+    code = "version-mismatch"
+
 
 class StateError(PerseidError):
     """State from a checkpoint that cannot be resumed: damaged, of another layout, or of another query."""
+
+    code = "state"
 
 
 class MissingExtraError(PerseidError):
     """An optional dependency is not installed; the hint is the command that installs it."""
 
+    code = "missing-extra"
+
 
 class PerseidWarning(UserWarning):
     """A configuration that works poorly; the text names the setting to change."""
+
+
+class DeprecatedNameWarning(PerseidWarning, DeprecationWarning):
+    """A name that 0.2 removes; the text has the new one."""
 
 
 class InputWarning(PerseidWarning):
@@ -254,8 +318,9 @@ def missing_column(where: str, name: str, role: str, there: Sequence[str], say: 
     """The error for a table or row without the column of a role; ``say`` is the way to name another column."""
     there = [one for one in there if not is_internal(one)]
     return EventDataError(
-        f"{where} has no column {name!r}, which is to be the {role}.{did_you_mean(name, there)}",
-        hint=f"It has: {', '.join(there) or 'nothing'}. Say which: {say}.",
+        f"Column {name!r} not found in {where[:1].lower()}{where[1:]}; it is configured as the {role}."
+        f"{did_you_mean(name, there)} Available: {', '.join(there) or 'none'}.",
+        hint=f"Use {say}.",
     )
 
 

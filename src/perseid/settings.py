@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar, cast
 
 from perseid.errors import MissingExtraError, PerseidError
 from perseid.redaction import register_secret
@@ -17,7 +17,8 @@ except ImportError:  # pragma: no cover - reported when a job runs
 
 from pydantic_core import PydanticCustomError
 
-from perseid.api.streams import micros_of
+from perseid.deprecated import warn_deprecated
+from perseid.semantics.durations import micros_of
 
 MAX_SECRET = 65_536
 """Maximum bytes of a file with a secret."""
@@ -26,11 +27,31 @@ MAX_SECRET = 65_536
 class SettingsError(PerseidError):
     """Invalid settings of a job."""
 
+    code = "settings"
+
 
 class Settings(BaseModel):
     """Settings of one part of a job; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True)
+
+    renamed_keys: ClassVar[Mapping[str, str]] = {}
+    """New names of keys by the deprecated ones."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _replace_deprecated_keys(cls, given: object) -> object:
+        old_keys = [key for key in cls.renamed_keys if key in given] if isinstance(given, Mapping) else []
+        if not old_keys:
+            return given
+        keys = dict(cast("Mapping[str, object]", given))
+        for old in old_keys:
+            new = cls.renamed_keys[old]
+            if new in keys:
+                raise ValueError(f"{old} and {new} are given, and {old} is the deprecated name; remove {old}")
+            warn_deprecated(f"{old}: in a job file", f"{new}:")
+            keys[new] = keys.pop(old)
+        return keys
 
 
 class Secret(Settings):
@@ -45,13 +66,13 @@ class Secret(Settings):
     @classmethod
     def _no_text(cls, given: object) -> object:
         if isinstance(given, str):
-            raise ValueError("a secret does not stand in the file; write {env: NAME} or {file: PATH}")
+            raise ValueError("a secret must not be in the file; use {env: NAME} or {file: PATH}")
         return given
 
     @model_validator(mode="after")
     def _one_place(self) -> Secret:
         if (self.env is None) == (self.file is None):
-            raise ValueError("say {env: NAME} or {file: PATH}, one of them")
+            raise ValueError("expected exactly one of {env: NAME} and {file: PATH}")
         return self
 
     def reveal(self) -> str:
@@ -64,20 +85,20 @@ class Secret(Settings):
         if self.env is not None:
             found = os.environ.get(self.env)
             if found is None:
-                raise SettingsError(f"The environment has no variable {self.env!r}, which should hold a secret.")
+                raise SettingsError(f"Environment variable {self.env!r} is not set; it must hold a secret.")
             return found
         assert self.file is not None
         try:
             with self.file.open("rb") as file:
                 body = file.read(MAX_SECRET + 1)
         except OSError as error:
-            raise SettingsError(f"The secret's file {self.file} cannot be read: {error.strerror}.") from None
+            raise SettingsError(f"Secret file {self.file} cannot be read: {error.strerror}.") from None
         if len(body) > MAX_SECRET:
-            raise SettingsError(f"The secret's file {self.file} has more than {MAX_SECRET} bytes.")
+            raise SettingsError(f"Secret file {self.file} is larger than the limit of {MAX_SECRET} bytes.")
         try:
             return body.decode().rstrip("\r\n")
         except UnicodeDecodeError:
-            raise SettingsError(f"The secret's file {self.file} is not UTF-8 text.") from None
+            raise SettingsError(f"Secret file {self.file} is not UTF-8 text.") from None
 
 
 def revealed(options: dict[str, str | Secret]) -> dict[str, str]:
@@ -87,9 +108,9 @@ def revealed(options: dict[str, str | Secret]) -> dict[str, str]:
 
 def _duration(given: object) -> str:
     if not isinstance(given, str):
-        raise ValueError("a stretch of time is a text, as '10 minutes'")
+        raise ValueError("expected a duration such as '10 minutes'")
     try:
-        micros_of(given, "This")
+        micros_of(given, "duration")
     except PerseidError as error:
         raise ValueError(error.message) from None
     return given
@@ -102,13 +123,13 @@ Duration = Annotated[str, BeforeValidator(_duration), Field(examples=["10 minute
 def reject_removed_word(given: object, word: str, instead: str) -> None:
     """Raise for a setting of earlier versions, at its place, with the replacement."""
     if isinstance(given, Mapping) and word in given:
-        text = f"there is no such word any more; write {instead}"
-        raise PydanticCustomError("said", "{said}", {"said": text, "at": (word,)})
+        text = f"this key was removed; use {instead}"
+        raise PydanticCustomError("invalid_setting", "{message}", {"message": text, "at": (word,)})
 
 
 def seconds_of(duration: str) -> float:
     """Seconds of a :data:`Duration`."""
-    return (micros_of(duration, "This") or 0) / 1e6
+    return (micros_of(duration, "duration") or 0) / 1e6
 
 
 MAX_RETRY_S = 24 * 3600
@@ -117,7 +138,7 @@ MAX_RETRY_S = 24 * 3600
 
 def _retry_duration(given: str) -> str:
     if not 0 <= seconds_of(given) <= MAX_RETRY_S:
-        raise ValueError("it is retried from 0 seconds, which is never, up to 24 hours")
+        raise ValueError("expected a duration from 0 seconds (no retries) to 24 hours")
     return given
 
 

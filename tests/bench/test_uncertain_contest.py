@@ -97,7 +97,7 @@ def test_tables_give_what_readings_give() -> None:
     pattern = ps.pattern(speed.Q2)
     tables, readings = (
         pattern.match(stream, relations=tracked.relations).to_arrow()
-        for stream in (tracked.stream(tracked.tables, given="before"), tracked.archived("smooth"))
+        for stream in (tracked.stream(tracked.tables, previous="before"), tracked.archived("smooth"))
     )
     by_time = dict(zip(readings["time"].to_pylist(), readings["p"].to_pylist(), strict=True))
     assert tables.num_rows > 5

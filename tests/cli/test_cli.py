@@ -143,17 +143,17 @@ def test_events_from_standard_input(mark: bytes) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (ORDERS.decode().encode("utf-16"), "This looks like UTF-16, and UTF-8 is read."),
-        (ORDERS.decode().encode("utf-16-le"), "This looks like UTF-16, and UTF-8 is read."),
-        (gzip.compress(ORDERS), "This looks like gzip, not text."),
-        (b'{"ts": 1}\n{"ts": "\xe4"}', "This is not UTF-8 text: line 2 has a byte that does not belong."),
-        (b'{"ts": 1},\n{"ts": 2}', "Line 1 is not JSON: Extra data at column 10."),
+        (ORDERS.decode().encode("utf-16"), "Expected UTF-8, got an encoding that looks like UTF-16."),
+        (ORDERS.decode().encode("utf-16-le"), "Expected UTF-8, got an encoding that looks like UTF-16."),
+        (gzip.compress(ORDERS), "Expected text, got gzip."),
+        (b'{"ts": 1}\n{"ts": "\xe4"}', "Invalid UTF-8: line 2 has an unexpected byte."),
+        (b'{"ts": 1},\n{"ts": 2}', "Line 1: invalid JSON: Extra data at column 10."),
     ],
     ids=["utf16", "utf16_without_mark", "gzip", "latin1", "commas"],
 )
 def test_what_is_no_text_is_called_by_its_name(given: bytes, said: str) -> None:
     printed = run("try unpaid.perseid -", given).splitlines()
-    assert (printed[1], printed[-1]) == (f"-: EventDataError: {said}", "(exit 1)")
+    assert (printed[1], printed[-1]) == (f"-: EventDataError[event-data]: {said}", "(exit 1)")
 
 
 def test_json_output_is_json() -> None:

@@ -49,7 +49,7 @@ def plain(text: str) -> str:
     )
     text = re.sub(r"Python [\d.]+ \(.*\)", "Python VERSION (EXECUTABLE)", text)
     text = re.sub(r"\b(perseid|numba|numpy|pyarrow|pyspark) \d[\w.]*", r"\1 VERSION", text)
-    return re.sub(r"(perseid from|kept in) \S+", r"\1 FOLDER", text)
+    return re.sub(r"(perseid from|cached in) \S+", r"\1 FOLDER", text)
 
 
 def test_a_local_session() -> None:
@@ -81,8 +81,8 @@ def test_json_of_executors_that_start_another_python(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--master", "local[1]", "--remote", "local"], "Give --master or --remote, not both.\n"),
-        (["--conf", "spark.x"], "--conf takes NAME=VALUE, not 'spark.x'.\n"),
+        (["--master", "local[1]", "--remote", "local"], "Use --master or --remote, not both.\n"),
+        (["--conf", "spark.x"], "--conf: expected NAME=VALUE, got 'spark.x'.\n"),
     ],
 )
 def test_a_wrong_call(arguments: list[str], says: str) -> None:
@@ -164,21 +164,21 @@ def test_what_is_found(name: str) -> None:
             Finding(
                 "The job failed: pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in "
                 "worker has different version: 3.12 than that in driver: 3.11.",
-                "Driver and executors need the same Python, to the minor version: set PYSPARK_PYTHON.",
+                "Set PYSPARK_PYTHON: driver and executors need the same minor version of Python.",
             ),
         ),
         (
             'Job aborted\njava.io.IOException: Cannot run program "nopython": error=2, No such file or directory',
             Finding(
                 'The job failed: java.io.IOException: Cannot run program "nopython": error=2, No such file or directory',
-                "Let PYSPARK_PYTHON (or spark.pyspark.python) name a Python that executors have.",
+                "Set PYSPARK_PYTHON (or spark.pyspark.python) to a Python that the executors have.",
             ),
         ),
         (
             "Job aborted\nOSError: disk full",
             Finding(
                 "The job failed: OSError: disk full",
-                "Look at the executors' logs; docs/guides/executors.md shows settings that work.",
+                "Check the executor logs; docs/guides/executors.md describes working settings.",
             ),
         ),
     ],

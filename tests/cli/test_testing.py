@@ -58,9 +58,9 @@ def test_cases_beside_the_rules_are_run_and_what_they_miss_is_told(folder: Path)
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
         "1 case, OK",
-        "not reached: double_payment: no event was taken as not Refund",
-        "not reached: double_payment: amount > 1 was true every time",
-        "not reached: other: no case asks it",
+        "not reached: double_payment: no event matched not Refund",
+        "not reached: double_payment: amount > 1 was always true",
+        "not reached: other: no case uses it",
     ]
     assert call(folder, "--whole").exit_code == 1
 
@@ -85,8 +85,8 @@ why it was
 """
     (folder / "tests" / "b.cases").write_text(cases)
     told = json.loads(call(folder, "--json").stdout)
-    assert told["unreached"] == {"double_payment": [], "other": ["no event was taken as c: Cancel"]}
-    assert [case["right"] for case in told["cases"]] == [True, True, True]
+    assert told["unreached"] == {"double_payment": [], "other": ["no event matched c: Cancel"]}
+    assert [case["passed"] for case in told["cases"]] == [True, True, True]
 
 
 def test_a_case_that_fails_shows_what_was_found(folder: Path) -> None:
@@ -112,9 +112,9 @@ def test_a_case_that_fails_shows_what_was_found(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("== x\nof doble\nevents\n  a A 0\ngives\n  none\nwhy so", "no rule is called 'doble'"),
-        ("== x\nof other\nevents\n  a A soon\ngives\n  none\nwhy so", "A case cannot be read"),
-        ("== x\nof other\nevents\n  a A 0\ngives\n  none", "a case says why"),
+        ("== x\nof doble\nevents\n  a A 0\ngives\n  none\nwhy so", "unknown rule 'doble'"),
+        ("== x\nof other\nevents\n  a A soon\ngives\n  none\nwhy so", "Invalid case: "),
+        ("== x\nof other\nevents\n  a A 0\ngives\n  none", "no 'why' section"),
     ],
 )
 def test_cases_that_cannot_be_read_are_named(folder: Path, text: str, said: str) -> None:
@@ -134,6 +134,6 @@ def test_a_case_whose_pattern_is_wrong_is_an_error_of_that_case(folder: Path) ->
 def test_without_cases_it_says_where_to_write_them(folder: Path) -> None:
     (folder / "tests" / "a.cases").unlink()
     done = call(folder)
-    assert (done.exit_code, "There are no cases." in done.stderr) == (1, True)
+    assert (done.exit_code, "No cases found." in done.stderr) == (1, True)
     assert call(folder, "--cases", folder / "none.cases").exit_code == 1
     assert call(folder, "--cases", folder / "tests").exit_code == 1

@@ -43,7 +43,7 @@ def main(master: str, settings: str, out: str) -> None:
     done: dict[str, Any] = {"report": report.to_dict(), "text": str(report)}
     frame = spark.createDataFrame(rows(), "ts bigint, type string, user string, ip string, amount bigint")
     try:
-        found = ps.pattern(RULE).detect(ps.events(frame.repartition(4))).collect()
+        found = ps.pattern(RULE).match(ps.events(frame.repartition(4))).collect()
         done["matches"] = sorted([row["user"], row["address"], row["amount"]] for row in found)
     except Exception as error:
         done["failure"] = str(error)

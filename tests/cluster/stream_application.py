@@ -29,7 +29,9 @@ def main(master: str, settings: str, place: str) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     source = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder / "input"))
-    matches = ps.patterns(PATTERNS).detect(ps.events(source.withWatermark("ts", "15 seconds"), id="n", shards=4))
+    matches = ps.patterns(PATTERNS).match(
+        ps.events(source.withWatermark("ts", "15 seconds"), id="n", options=ps.StreamOptions(shards=4))
+    )
 
     def keep(frame: Any, batch: int) -> None:
         frame.write.mode("overwrite").parquet(str(folder / "out" / f"batch={batch}"))

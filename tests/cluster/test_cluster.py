@@ -95,7 +95,8 @@ def test_nowhere_to_write(cluster: Cluster) -> None:
         assert not worker["writable"]
         assert worker["cache"] == UNWRITABLE
     (note,) = found["report"]["findings"]
-    assert note["what"] == f"Nothing can be kept in {UNWRITABLE}: every new Python worker compiles its kernels anew."
+    said = f"Kernel cache {UNWRITABLE} is not writable: every new Python worker compiles its kernels again."
+    assert note["what"] == said
     assert len(note["where"]) == len(workers)
 
 
@@ -104,13 +105,13 @@ def test_another_version_on_one_worker(cluster: Cluster, environments: Environme
     found = cluster.run(spark__executorEnv__PERSEID_NUMBA="0")  # Nothing of this asks for compiled kernels.
     assert "matches" not in found
     assert "VersionMismatchError" in found["failure"]
-    assert f"The driver runs perseid {ps.__version__}, this executor {OTHER}." in found["failure"]
+    assert f"The driver runs perseid {ps.__version__}, this executor runs {OTHER}." in found["failure"]
     assert not found["report"]["ok"]
     assert {worker["versions"]["perseid"] for worker in workers_of(found)} == {ps.__version__, OTHER}
     wrong = [finding for finding in found["report"]["findings"] if finding["serious"]]
     python = environments.python("other")
     assert [finding["what"] for finding in wrong] == [
-        f"The driver runs perseid {ps.__version__}, and {python} has perseid {OTHER}."
+        f"The driver runs perseid {ps.__version__}, {python} has perseid {OTHER}."
     ]
 
 
@@ -128,6 +129,6 @@ def test_the_command_where_one_worker_has_no_perseid(cluster: Cluster, environme
     print(done.stdout)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
-    assert f"WRONG: {environments.python('bare')} has no perseid." in done.stdout
+    assert f"ERROR: perseid is not installed for {environments.python('bare')}." in done.stdout
     assert "perseid missing, numba " in done.stdout
     assert "OK" not in done.stdout

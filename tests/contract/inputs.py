@@ -162,7 +162,7 @@ def _oracle(question: Question, horizon: int | None) -> list[Row]:
     out = []
     for m in detection.matches:
         key, values = (_written(shown.values()) for shown in (m.key, m.values))
-        out.append((m.pattern, m.match_id, m.kind, m.start, _micros(v.moment(m.end)), key, values))
+        out.append((m.pattern, m.match_id, m.kind, m.start_us, _micros(m.end), key, values))
     return sorted(out, key=repr)
 
 

@@ -86,9 +86,9 @@ def _recomputed(queries: Queries, transactions: Iterator[Transaction]) -> Iterat
 def _changes_case(seed: int) -> Case:
     rows = models.random_rows(seed)
     plan = models.plan_of()
-    site = ps.metamodel(models.TEXT)
+    site = ps.graph.metamodel(models.TEXT)
     listed = [{**dict.fromkeys(models.ROLES), "ts": v.moment(time), **row} for time, row in rows]
-    stream = ps.model(listed, site, key="site")
+    stream = ps.graph.model(listed, site, key="site")
     check = partial(_check, plan, stream, pa.string(), [pa.string()])
     times = [time for time, _ in rows]
     return Case(

@@ -97,7 +97,7 @@ class Promising(Shard):
 
     def _gone_on(self, data: Data, now: int | None, step: StepResult, ended: bool = False) -> StepResult:
         events = [i for i, row in enumerate(data) if "promise" not in row]
-        assert step.counters["promises"] == len(data) - len(events)
+        assert step.counters["control_rows"] == len(data) - len(events)
         places = {row: i for i, row in enumerate(events)}
         here = replace(step, late=[places[int(i)] for i in step.late])
         super()._gone_on([data[i] for i in events], now, here, ended)

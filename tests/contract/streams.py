@@ -95,7 +95,7 @@ class Shard:
         assert step.counters.get("late", 0) == len(late) * self.ways
         assert step.counters["events"] == (len(data) - len(late)) * self.ways
         assert step.counters.get("state_bytes", 0) == (0 if step.state is None else len(step.state))
-        assert step.counters.get("kept_events", 0) == kept_rows(self.engine, step.state)
+        assert step.counters.get("retained_events", 0) == kept_rows(self.engine, step.state)
         assert all(type(count) is int for count in step.counters.values()), step.counters
         found = self._heard(step, fresh, now, ended)
         kinds = [row[2] for row in found]

@@ -40,10 +40,10 @@ def test_it_has_a_page_and_a_program(engine: Engine, what: str) -> None:
     words = {
         "sequence": "ps.events",
         "trees": "ps.documents",
-        "joins": "ps.subscriptions",
-        "uncertain": "ps.beliefs",
-        "models": "ps.model",
-        "rules": "ps.react",
+        "joins": "ps.xscl.subscriptions",
+        "uncertain": "ps.uncertain_events",
+        "models": "ps.graph.model",
+        "rules": "ps.graph.react",
     }
     if what == "guide":
         assert words.get(engine.name, engine.name) in page.read_text(encoding="utf-8")
@@ -55,10 +55,10 @@ def test_the_changelog_has_a_line_of_it(engine: Engine) -> None:
     words = {
         "sequence": "kernels",
         "trees": "ps.documents",
-        "joins": "ps.subscriptions",
-        "uncertain": "ps.beliefs",
-        "models": "ps.model",
-        "rules": "ps.react",
+        "joins": "ps.xscl.subscriptions",
+        "uncertain": "ps.uncertain_events",
+        "models": "ps.graph.model",
+        "rules": "ps.graph.react",
         "toy": "docs/engines.md",
     }
     assert words.get(engine.name, f'"{engine.name}"') in log
@@ -90,12 +90,12 @@ def test_its_rows_are_what_it_says(engine: Engine) -> None:
 
 
 def test_a_state_of_nobody() -> None:
-    with pytest.raises(StateError, match="unknown engine 'nobody'"):
+    with pytest.raises(StateError, match="Unknown engine 'nobody'"):
         report_of(encode_state({"engine": "nobody"}, ()))
 
 
 def test_names_are_taken_once() -> None:
-    with pytest.raises(ValueError, match="An engine 'toy' exists already"):
+    with pytest.raises(ValueError, match="Engine 'toy' is already registered"):
         register(TOY)
 
 

@@ -332,7 +332,7 @@ def _assert_rejected(plan: JoinsPlan, states: Mapping[int, bytes]) -> None:
     assert states
     for share, state in states.items():
         _restored(plan, share, state)
-        with pytest.raises(StateError, match="alternatives of an OR in different shares") as found:
+        with pytest.raises(StateError, match="alternatives of an OR in different query partitions") as found:
             _restored(plan, share, _of_version(state, 1))
         assert "new checkpoint" in (found.value.hint or "")
 

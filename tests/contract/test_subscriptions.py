@@ -203,7 +203,7 @@ def test_the_oldest_are_given_up() -> None:
             assert len(step.state) <= room
             assert step.counters["state_bytes"] == len(step.state)
             capped += step.counters["capped"]
-            assert capped + step.counters["kept_events"] == min(begin + 4, len(documents))
+            assert capped + step.counters["retained_events"] == min(begin + 4, len(documents))
         assert capped > 20
         told.append(running.told)
         assert {one[:3] for one in running.told} < question.due
@@ -230,7 +230,7 @@ def test_windows_close(order: str) -> None:
             assert None not in wakes
             now = min(filter(None, wakes))
             running.call([], Watermark(None, now, False))
-            kept |= {(now // SECOND, step.counters["kept_events"]) for step in running.last.values()}
+            kept |= {(now // SECOND, step.counters["retained_events"]) for step in running.last.values()}
             calls += 1
             assert calls < 9, "it asks for more than it needs"
         assert pairs(running) == {(1, 2)}
@@ -243,7 +243,7 @@ def test_windows_that_do_not_close() -> None:
     running.call([one(0, 2)], Watermark(None, SECOND, False))
     running.call([], Watermark(None, 10**9 * SECOND, False))
     (step,) = running.last.values()
-    assert (step.counters["kept_events"], step.next_timer) == (1, None)
+    assert (step.counters["retained_events"], step.next_timer) == (1, None)
     running.call([one(1, 10**9 + 1)], Watermark(None, 10**9 * SECOND, False))
     running.call([], Watermark(None, 10**10 * SECOND, False))
     assert pairs(running) == {(0, 1)}
@@ -365,18 +365,18 @@ def test_files_that_nobody_wrote(tmp_path: Path) -> None:
     for name, told in metadata.items():
         about = None if told is None else {b"perseid.subscriptions": json.dumps(told).encode()}
         plan = folder_with(tmp_path / name, good.replace_schema_metadata(about))
-        assert "no table of subscriptions of this version" in refused(plan, FIRST), name
+        assert "is not a subscription table of this version" in refused(plan, FIRST), name
     for name, table in {
         "column": good.drop_columns(["parts"]),
         "type": good.set_column(1, "text", pa.array([1])),
         "more": good.append_column("more", pa.array([1])),
     }.items():
         plan = folder_with(tmp_path / name, table.replace_schema_metadata(good.schema.metadata))
-        assert "no table of subscriptions of this version" in refused(plan, FIRST), name
+        assert "is not a subscription table of this version" in refused(plan, FIRST), name
     plan = folder_with(tmp_path / "bytes", good)
     for content in (b"", b"PAR1", b"x" * 100, (tmp_path / "bytes" / FIRST).read_bytes()[:-9]):
         (tmp_path / "bytes" / FIRST).write_bytes(content)
-        assert "cannot be read" in refused(replace(plan, views=len(content)), FIRST)
+        assert "Cannot read the subscription file" in refused(replace(plan, views=len(content)), FIRST)
 
 
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
     running = Running(plan_of(table=folder), forgetful=True)
     running.call([one(0, 1)], Watermark(None, None, False), names)
     (tmp_path / "folder" / names[0]).unlink()
-    with pytest.raises(EventDataError, match=f"The file {names[0]} of the subscriptions cannot be read"):
+    with pytest.raises(EventDataError, match=f"Cannot read the subscription file {names[0]}"):
         running.call([one(1, 2)], Watermark(None, None, False))
     assert names[1] in refused(plan_of(table=str(tmp_path)), names[1])
 

@@ -54,7 +54,9 @@ class Folding:
         """Let files come, and have them searched from where the checkpoint is."""
         self.streams.add("input", SCHEMA, *batches)
         frame = self.streams.read("input", SCHEMA, "15 seconds")
-        changes = PATTERNS.detect(ps.events(frame, id="n", disorder="aggressive", shards=2), rejected=True)
+        changes = PATTERNS.match(
+            ps.events(frame, id="n", disorder="aggressive", options=ps.StreamOptions(shards=2)), rejected=True
+        )
         writer = changes.writeStream.foreachBatch(sink or self.sink).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(self.streams.folder / "checkpoint")).start()
         try:
@@ -74,14 +76,14 @@ class Folding:
     def stands(self) -> list[dict[str, Any]]:
         """What is in the table, seen to be what stands of all changes so far."""
         there = ordered(self.streams.spark.table(self.table))
-        assert there == ordered(ps.fold(self.written().drop("batch")))
+        assert there == ordered(ps.disorder.current_matches(self.written().drop("batch")))
         return there
 
 
 @pytest.fixture
 def folding(spark: SparkSession, tmp_path: Path) -> Folding:
     table = f"delta.`{tmp_path / 'table'}`"
-    sink = Sink(ps.fold_into(table, using="delta"), tmp_path / "told", tmp_path / "crash")
+    sink = Sink(ps.disorder.merge_into(table, using="delta"), tmp_path / "told", tmp_path / "crash")
     return Folding(Streams(spark, tmp_path), sink, table)
 
 
@@ -121,7 +123,7 @@ def test_a_batch_that_comes_again_changes_nothing(folding: Folding) -> None:
 
 def test_a_batch_is_searched_once(folding: Folding) -> None:
     batches = batches_of(random.Random(3), 15)[:2]
-    counted = ps.progress(folding.run(*batches, sink=ps.fold_into(folding.table, using="delta")))
+    counted = ps.progress(folding.run(*batches, sink=ps.disorder.merge_into(folding.table, using="delta")))
     assert (counted.read, counted.events) == (28, 28)
     there = folding.streams.spark.table(folding.table)
     assert counted.matches + counted.timed_out - counted.retracted == there.count()
@@ -129,7 +131,7 @@ def test_a_batch_is_searched_once(folding: Folding) -> None:
 
 def test_a_change_counts_where_its_revision_is_above(spark: SparkSession) -> None:
     changelog(spark).selectExpr("*", "'' as note").writeTo("changing").using("delta").create()
-    into = ps.fold_into("changing")
+    into = ps.disorder.merge_into("changing")
 
     def stands(*changes: tuple[str, str, int, int]) -> dict[str, tuple[int, int]]:
         into(changelog(spark, *(("p", "match", *change) for change in changes)), 0)

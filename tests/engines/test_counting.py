@@ -40,19 +40,21 @@ __all__ = ["few_states"]
 COUNTED = OutputPolicy("expected")
 
 
-def at(*steps: dict[str, float], who: str = "ann", every: str | None = "1 second") -> ps.Beliefs:
+def at(*steps: dict[str, float], who: str = "ann", every: str | None = "1 second") -> ps.uncertain.UncertainEvents:
     """A distribution for each second, from the first."""
     rows = [
         {"ts": second, "who": who, "place": place, "p": p}
         for second, given in enumerate(steps, 1)
         for place, p in given.items()
     ]
-    return ps.beliefs(rows, event="At", of="who", about="place", every=every)
+    return ps.uncertain_events(rows, event_type="At", key="who", value="place", every=every)
 
 
-def expected(match: str, stream: ps.Beliefs, more: str = "within forever selection successor") -> dict[int, float]:
+def expected(
+    match: str, stream: ps.uncertain.UncertainEvents, more: str = "within forever selection successor"
+) -> dict[int, float]:
     """By second."""
-    told = ps.pattern(f"pattern p match {match} {more}").match(stream, tell=ps.expected())
+    told = ps.pattern(f"pattern p match {match} {more}").match(stream, emit=ps.uncertain.expected())
     return {answer["time"].second: answer["expected"] for answer in told}
 
 
@@ -67,7 +69,7 @@ def test_each_start_that_waits_is_a_match() -> None:
     stream = at({"a": 0.5}, {"a": 0.25}, {"b": 0.5})
     assert expected(f"{A} -> {B}", stream) == pytest.approx({3: 0.5 * (0.5 + 0.25)})
     told = ps.pattern(f"pattern p match {A} -> {B} within forever selection successor").match(
-        stream, tell=ps.expected()
+        stream, emit=ps.uncertain.expected()
     )
     assert told[0]["p"] == pytest.approx(0.5 * (1 - 0.5 * 0.75))
 
@@ -118,7 +120,7 @@ def test_equal_events_of_one_step_are_several() -> None:
         {"ts": 2, "who": "cid", "place": "b", "p": 1.0},
         {"ts": 2, "who": "dan", "place": "b", "p": 0.5},
     ]
-    stream = ps.beliefs(rows, event="At", of="who", about="place", every="1 second")
+    stream = ps.uncertain_events(rows, event_type="At", key="who", value="place", every="1 second")
     assert expected(A, stream) == pytest.approx({1: 1.0})
     assert expected(f"{A} -> {B}", stream) == pytest.approx({2: 1.0 * 1.5})
 
@@ -127,22 +129,24 @@ def test_bindings_add_up() -> None:
     """Extended Regular: Ann's and Bob's matches are different ones."""
     given = [(1, "ann", "a", 0.5), (2, "ann", "b", 1.0), (1, "bob", "a", 0.25), (2, "bob", "b", 0.5)]
     rows = [dict(zip(("ts", "who", "place", "p"), row, strict=True)) for row in given]
-    stream = ps.beliefs(rows, event="At", of="who", about="place", every="1 second")
+    stream = ps.uncertain_events(rows, event_type="At", key="who", value="place", every="1 second")
     match = "At(who as x) a [place = 'a'] -> At(who as x) b [place = 'b'] within forever selection successor"
-    (told,) = ps.pattern(f"pattern p match {match}").match(stream, tell=ps.expected())
+    (told,) = ps.pattern(f"pattern p match {match}").match(stream, emit=ps.uncertain.expected())
     assert told["expected"] == pytest.approx(0.5 + 0.125)
     assert told["p"] == pytest.approx(1 - 0.5 * 0.875)
 
 
 def test_readings() -> None:
     """Two places, each kept with 0.75; what is read speaks four to one for a, then for b, then for b."""
-    model = ps.hidden_markov(
+    model = ps.uncertain.hidden_markov(
         transitions={"a": {"a": 0.75, "b": 0.25}, "b": {"a": 0.25, "b": 0.75}},
         initial={"a": 0.5, "b": 0.5},
         readings={"a": {"x": 0.8, "y": 0.2}, "b": {"x": 0.2, "y": 0.8}},
     )
     rows = [{"ts": second, "who": "ann", "read": read} for second, read in enumerate("xyy")]
-    stream = ps.beliefs(rows, event="At", of="who", about="place", reading="read", model=model, every="1 second")
+    stream = ps.uncertain_events(
+        rows, event_type="At", key="who", value="place", reading="read", model=model, every="1 second"
+    )
     chance = {"a": {"x": 0.8, "y": 0.2}, "b": {"x": 0.2, "y": 0.8}}
     move = {"aa": 0.75, "ab": 0.25, "ba": 0.25, "bb": 0.75}
 
@@ -167,20 +171,17 @@ def test_safe_and_sampled_patterns_have_exact_numbers() -> None:
     """What is hard is whether there is a match; how many there are on average adds up."""
     rows = {"A": [("ann", 1, 0.5), ("bob", 1, 0.5)], "B": [("ann", 2, 0.5), ("bob", 2, 0.5)], "C": [("cid", 3, 0.5)]}
     parts = [
-        ps.beliefs(
-            [{"ts": second, "k": who, "v": 1, "p": p} for who, second, p in some],
-            event=name, of="k", about="v", every="1 second",
-        )
+        ps.uncertain_events([{"ts": second, "k": who, "v": 1, "p": p} for who, second, p in some], event_type=name, key="k", value="v", every="1 second")
         for name, some in rows.items()
     ]  # fmt: skip
-    stream = parts[0].beside(parts[1], parts[2])
+    stream = parts[0].combine(parts[1], parts[2])
     safe = ps.pattern("pattern safe match A(k as x) -> B(k as x) -> C within forever selection successor")
     assert "Safe" in safe.explain(stream)
-    told = safe.match(stream, tell=ps.expected())
+    told = safe.match(stream, emit=ps.uncertain.expected())
     assert [(row["expected"], row["error"]) for row in told] == [(pytest.approx(2 * 0.25 * 0.5), 0.0)]
     unsafe = ps.pattern("pattern unsafe match A a -> B b [b.v = a.v] within forever selection successor")
     assert "Unsafe" in unsafe.explain(stream)
-    told = unsafe.match(stream, tell=ps.expected())
+    told = unsafe.match(stream, emit=ps.uncertain.expected())
     assert [(row["expected"], row["error"]) for row in told] == [(pytest.approx(4 * 0.25), 0.1)]
 
 
@@ -190,10 +191,11 @@ def test_too_many_states_for_a_probability_are_not_too_many_for_a_number(monkeyp
     rows = [{"ts": second, "p": 0.5, "v": 1} for second in range(60)]
     ends = [{"ts": second, "p": 0.02, "v": 1} for second in range(60)]
     starts, stops = (
-        ps.beliefs(some, event=name, about="v", every="1 second") for name, some in (("A", rows), ("B", ends))
+        ps.uncertain_events(some, event_type=name, value="v", every="1 second")
+        for name, some in (("A", rows), ("B", ends))
     )
     long = ps.pattern("pattern long match A -> B within 40 seconds holds for 20 seconds selection successor")
-    told = long.match(starts.beside(stops), tell=ps.expected())
+    told = long.match(starts.combine(stops), emit=ps.uncertain.expected())
     assert told.sampled == 60 - 7  # with the eighth start there are 2 ** 8 sets of them
     # A start is used up by the first B; one that is d old still waits with 0.98 ** (d - 1).
     due = sum(0.5 * 0.98 ** (age - 1) for age in range(20, 41)) * 0.02
@@ -255,14 +257,14 @@ def test_ambiguous_repetitions_count_events(match: str, window: str) -> None:
     chance, several = random.Random(match), 0
     text = f"pattern p match {match} within {window} selection successor"
     pattern, core = ps.pattern(text), resolve(parse_pattern(text))
-    other = ps.beliefs([{"ts": 0, "v": 0, "p": 0.5}], event="Other", about="v", every="1 second")
+    other = ps.uncertain_events([{"ts": 0, "v": 0, "p": 0.5}], event_type="Other", value="v", every="1 second")
     for _ in range(10):
         rows = [
             {"ts": second, "type": chance.choice("ABC")}
             for second in range(6)
             for _ in range(chance.choice((0, 1, 1, 2)))
         ]
-        told = pattern.match(other.beside(ps.events(rows, time="ts", type="type")), tell=ps.expected())
+        told = pattern.match(other.combine(ps.events(rows, time="ts", type="type")), emit=ps.uncertain.expected())
         events = arrange([Event(row["type"], row["ts"] * SECOND, {}, str(i)) for i, row in enumerate(rows)])
         due = Counter(one.end // SECOND for one in completions(core, events))
         assert {row["time"].second: row["expected"] for row in told} == due
@@ -325,7 +327,7 @@ def test_a_stream_counts_no_matches_of_several_hidden_chains() -> None:
     pattern = resolve(parse_pattern("pattern p match At a [v = 1] -> At b [v = 2] within 5 seconds"))
     types = {"k": pa.int64(), "v": pa.int64()}
     make_plan([pattern], streams, types).refuse_on_streams()
-    with pytest.raises(UnsupportedError, match="may carry several chains of At in one group"):
+    with pytest.raises(UnsupportedError, match="may have several chains of At in one group"):
         make_plan([pattern], streams, types, telling=COUNTED).refuse_on_streams()
 
 
@@ -385,7 +387,7 @@ def test_a_checkpoint_without_numbers_is_refused() -> None:
     counts, rows, counted = states(COUNTED)
     plain, _, state = states(EVERY)
     none, later = take_events(rows, np.zeros(0, np.int64)), Watermark(None, 9 * SECOND, False)
-    with pytest.raises(StateError, match="were not counted"):
+    with pytest.raises(StateError, match="has no counts of partial matches"):
         step(counts, none, state, later)
     assert step(plain, none, counted, later).rows.equals(step(plain, none, state, later).rows)
     assert report(counted).open == report(state).open
@@ -397,54 +399,56 @@ def test_a_checkpoint_without_numbers_is_refused() -> None:
 def test_numbers_beyond_all_bounds() -> None:
     """Every subset of the events is a match: twice as many with each."""
     rows = [{"ts": second, "v": 1, "p": 1.0} for second in range(1_100)]
-    stream = ps.beliefs(rows, event="A", about="v", every="1 second")
+    stream = ps.uncertain_events(rows, event_type="A", value="v", every="1 second")
     subsets = ps.pattern("pattern subsets match A+ within 1 hour selection any")
-    few = ps.beliefs(rows[:5], event="A", about="v", every="1 second")
-    assert [row["expected"] for row in subsets.match(few, tell=ps.expected())] == [1, 2, 4, 8, 16]
-    with pytest.raises(LimitError, match="more partial matches than a number can say"):
-        subsets.match(stream, tell=ps.expected())
+    few = ps.uncertain_events(rows[:5], event_type="A", value="v", every="1 second")
+    assert [row["expected"] for row in subsets.match(few, emit=ps.uncertain.expected())] == [1, 2, 4, 8, 16]
+    with pytest.raises(LimitError, match="too many partial matches: their number exceeds the range of a double"):
+        subsets.match(stream, emit=ps.uncertain.expected())
 
 
 def test_too_many_kinds_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seven chains of one group, and every event is told apart by its value: two to the 7th steps, where 64 are kept."""
     monkeypatch.setattr(automaton, "MOST_LETTERS", 64)
     rows = [{"ts": 1, "k": k, "v": k, "p": 0.5} for k in range(7)]
-    stream = ps.beliefs(rows, event="A", of="k", about="v", every="1 second", epsilon=0.4)
+    stream = ps.uncertain_events(
+        rows, event_type="A", key="k", value="v", every="1 second", sampling=ps.uncertain.Sampling(epsilon=0.4)
+    )
     pattern = ps.pattern("pattern same match A a -> A b [b.v = a.v] within forever selection successor")
-    with pytest.raises(LimitError, match="differ in more ways than can be counted"):
-        pattern.match(stream, tell=ps.expected())
+    with pytest.raises(LimitError, match="too many distinct partial matches, or combinations of events per step"):
+        pattern.match(stream, emit=ps.uncertain.expected())
 
 
 @pytest.mark.parametrize("bad", [-1, True, float("nan"), float("inf"), "2", None])
 def test_bounds_that_are_none(bad: Any) -> None:
-    with pytest.raises(EventDataError, match="a number of matches is 0 or more"):
-        ps.expected(bad)
+    with pytest.raises(EventDataError, match=r"above=.*: expected a number of matches of at least 0"):
+        ps.uncertain.expected(bad)
 
 
 def test_what_is_asked_of_numbers() -> None:
     stream = at({"a": 0.5}, {"a": 0.25}, {"b": 0.5})
     pattern = ps.pattern(f"pattern p match {A} -> {B} within forever partition by who selection successor")
-    assert len(pattern.match(stream, tell=ps.expected(0.3))) == 1
-    assert len(pattern.match(stream, tell=ps.expected(0.375))) == 0
-    assert "p=0.3125  expected=0.375" in repr(pattern.match(stream, tell=ps.expected()))
+    assert len(pattern.match(stream, emit=ps.uncertain.expected(0.3))) == 1
+    assert len(pattern.match(stream, emit=ps.uncertain.expected(0.375))) == 0
+    assert "p=0.3125  expected=0.375" in repr(pattern.match(stream, emit=ps.uncertain.expected()))
     assert "expected" not in pattern.match(stream)[0]
-    with pytest.raises(UnsupportedError, match="count asks about matches") as refused:
+    with pytest.raises(UnsupportedError, match="count is not supported over uncertain streams") as refused:
         pattern.count(stream)
-    assert "ps.expected()" in str(refused.value)
-    assert "ps.expected(), are exact in every class" in " ".join(pattern.explain(stream).split())
+    assert "ps.uncertain.expected()" in str(refused.value)
+    assert "ps.uncertain.expected(), is exact in every class" in " ".join(pattern.explain(stream).split())
 
 
 @pytest.mark.parametrize("name", ["p", "error", "expected", "time", "pattern"])
 def test_columns_of_answers_are_no_groups(name: str) -> None:
     rows = [{"ts": 1, name: "x", "v": 1, "q": 0.5}]
-    stream = ps.beliefs(rows, event="A", of=name, about="v", p="q", every="1 second")
+    stream = ps.uncertain_events(rows, event_type="A", key=name, value="v", probability="q", every="1 second")
     asked = ps.pattern(
         f"pattern one match A partition by `{name}`"
         if name == "pattern"
         else f"pattern one match A partition by {name}"
     )
-    with pytest.raises(EventDataError, match="answers have a column of this name"):
-        asked.match(stream, tell=ps.expected())
+    with pytest.raises(EventDataError, match="also the name of a result column"):
+        asked.match(stream, emit=ps.uncertain.expected())
     if name == "expected":
         assert asked.match(stream)[0]["expected"] == "x"
 
@@ -452,7 +456,7 @@ def test_columns_of_answers_are_no_groups(name: str) -> None:
 def test_no_rows_have_no_numbers() -> None:
     assert pa.types.is_float64(
         ps.pattern("pattern p match At")
-        .match(at({"a": 0.0}), tell=ps.expected())
+        .match(at({"a": 0.0}), emit=ps.uncertain.expected())
         .to_arrow()
         .schema.field("expected")
         .type

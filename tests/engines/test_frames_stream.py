@@ -50,9 +50,9 @@ TYPES = {"who": pa.string(), **{c: pa.bool_() if c.endswith("up") else pa.float6
 Frame = dict[str, Any]
 
 
-def declared(rows: Any) -> tuple[ps.Metamodel, ps.Frames]:
-    body = ps.metamodel(TEXT)
-    return body, ps.frames(rows, body, each=EACH, columns=COLUMNS, key="who")
+def declared(rows: Any) -> tuple[ps.graph.Metamodel, ps.graph.Frames]:
+    body = ps.graph.metamodel(TEXT)
+    return body, ps.graph.frames(rows, body, each=EACH, columns=COLUMNS, key="who")
 
 
 @cache
@@ -159,7 +159,7 @@ def test_frames_behind_the_watermark_are_late() -> None:
     rows = [one | {"time": 5_000_000}, one | {"time": 5_000_001}]
     second = step(plan_of(), rows_of(rows), first.state, Watermark(5_000_000, 5_000_000))
     assert list(second.late) == [0]
-    assert second.counters["kept_events"] == 1
+    assert second.counters["retained_events"] == 1
     assert second.next_timer == 5_000_001
 
 
@@ -176,7 +176,7 @@ def test_states_of_other_frames_and_damaged_ones_are_refused() -> None:
     assert plan.frames is not None
     fewer = {name: place for name, place in plan.frames.sets.items() if name != "lup"}
     other = replace(plan, frames=replace(plan.frames, sets=fewer))
-    with pytest.raises(StateError, match="something else"):
+    with pytest.raises(StateError, match="another metamodel or key, other queries, or frames with other columns"):
         step(other, rows_of([]), state, Watermark(3_000_000, 4_000_000))
     wider = replace(plan, types={**plan.types, "lx": pa.float32()})
     with pytest.raises(StateError, match=r"column 'set .* is double, expected float in table 'frames'"):

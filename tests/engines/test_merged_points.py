@@ -55,7 +55,7 @@ def test_open_starts_over_equal_rows_take_linear_work(text: str, linear_budget: 
     shard.call(question.data, None)
     step = shard.call((), EVENTS * SECOND)
     assert shard.told == []
-    assert step.counters["kept_events"] == EVENTS
+    assert step.counters["retained_events"] == EVENTS
 
 
 @pytest.mark.parametrize("skip", ["", "after match skip past last", "after match skip to next"])
@@ -64,14 +64,14 @@ def test_starts_that_fail_take_linear_work(skip: str, linear_budget: SearchBudge
     types = ["A"] * EVENTS + ["C", "B"]
     rows = [{"ts": START + dt.timedelta(seconds=i), "type": kind} for i, kind in enumerate(types)]
     pattern = ps.pattern(f"pattern p match A+ a , B b within 1 day {skip}")
-    assert len(pattern.match(ps.events(rows, max_steps=linear_budget.max_steps))) == 0
+    assert len(pattern.match(ps.events(rows, options=ps.StreamOptions(max_steps=linear_budget.max_steps)))) == 0
 
 
 def test_without_merged_points_the_work_is_not_linear(
     linear_budget: SearchBudget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sequence_run, "MERGE_AFTER_STEPS", y.FOREVER)
-    with pytest.raises(ps.SearchBudgetError):
+    with pytest.raises(ps.errors.SearchBudgetError):
         test_starts_that_fail_take_linear_work("", linear_budget)
 
 
@@ -125,7 +125,7 @@ def draw_question(seed: int) -> Question | None:
         )
     try:
         return inputs_of(sequence()).write([clauses], data)
-    except ps.PatternError:
+    except ps.errors.PatternError:
         return None
 
 

@@ -48,8 +48,8 @@ TYPES = {**dict.fromkeys(ROLES, pa.string()), "site": pa.string()}
 
 @cache
 def plan_of(shards: int = 1) -> ModelsPlan:
-    site = ps.metamodel(TEXT)
-    stream = ps.model([], site, key="site")
+    site = ps.graph.metamodel(TEXT)
+    stream = ps.graph.model([], site, key="site")
     parts = group_patterns(ps.patterns(site).sources, stream)
     groups = [(group.watched, over.compile(Events([], key=("site",)))) for over, group in parts]
     return replace(make_plan(groups, site.queries, TYPES, key=("site",)), shards=shards)
@@ -148,11 +148,11 @@ def test_the_cases_find_something() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_in_one_process_as_in_a_shard(seed: int) -> None:
-    site = ps.metamodel(TEXT)
+    site = ps.graph.metamodel(TEXT)
     rows = random_rows(seed)
     listed = [{**dict.fromkeys(ROLES), "ts": time / 1_000_000, **row} for time, row in rows]
-    with pytest.warns(ps.PerseidWarning, match="do not fit the model"):
-        found = ps.patterns(site).match(ps.model(listed, site, key="site")).to_dicts()
+    with pytest.warns(ps.errors.PerseidWarning, match="changes rejected by the model"):
+        found = ps.patterns(site).match(ps.graph.model(listed, site, key="site")).to_dicts()
     assert sorted(m["match_id"] for m in found) == [match_id for match_id, _, _ in whole(rows)]
 
 
@@ -201,8 +201,8 @@ def test_states_of_other_models_and_damaged_ones_are_refused() -> None:
 
 
 def small_plan(text: str) -> ModelsPlan:
-    site = ps.metamodel(text)
-    parts = group_patterns(ps.patterns(site).sources, ps.model([], site, key="site"))
+    site = ps.graph.metamodel(text)
+    parts = group_patterns(ps.patterns(site).sources, ps.graph.model([], site, key="site"))
     groups = [(group.watched, over.compile(Events([], key=("site",)))) for over, group in parts]
     return make_plan(groups, site.queries, TYPES, key=("site",))
 
@@ -289,12 +289,12 @@ def beside_case(rng: random.Random) -> tuple[ModelsPlan, BesideRows, list[str]]:
         rows.append((second * 1_000_000, "Change", one | {"value": str(rng.choice([0.1, 0.9]))}))
         login = {"site": rng.choice("ns"), "event host": rng.choice(["h1", "h2"]), "event user": rng.randint(1, 9)}
         rows.append((second * 1_000_000 + rng.choice([0, 500_000]), "Login", login))
-    site = ps.metamodel(BESIDE)
+    site = ps.graph.metamodel(BESIDE)
     changes = [{**dict.fromkeys(ROLES), "ts": t / 1e6, **row} for t, kind, row in rows if kind == "Change"]
     named = ("site", "host", "user")
     logins = [(t, [row["site"], row["event host"], row["event user"]]) for t, kind, row in rows if kind == "Login"]
     beside = ps.events({"Login": [{"ts": t / 1e6, **dict(zip(named, row, strict=True))} for t, row in logins]})
-    declared = ps.model(changes, site, key="site", beside=beside)
+    declared = ps.graph.model(changes, site, key="site", events=beside)
     expected = sorted(match["match_id"] for match in ps.patterns(site).match(declared).to_dicts())
     assert expected
     parts = group_patterns(ps.patterns(site).sources, declared)

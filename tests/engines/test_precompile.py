@@ -18,4 +18,4 @@ def test_every_engine_has_modules_to_compile() -> None:
 
 def test_unknown_engine_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert precompile.main(["sequnce"]) == 2
-    assert "Unknown engine: sequnce" in capsys.readouterr().err
+    assert "Unknown engine 'sequnce'" in capsys.readouterr().err

@@ -62,8 +62,8 @@ Row = tuple[int, dict[str, Any]]
 
 
 @cache
-def cps() -> ps.Metamodel:
-    return ps.metamodel(TEXT + MORE)
+def cps() -> ps.graph.Metamodel:
+    return ps.graph.metamodel(TEXT + MORE)
 
 
 def plan_of(rules: Rules, types: dict[str, Any] = TYPES, **words: Any) -> ReactingPlan:
@@ -126,7 +126,7 @@ def texts(values: dict[str, Any]) -> dict[str, str | None]:
 def expected(done: Reaction) -> dict[str, list[Any]]:
     """What was done in one process, by model where the order is that of the model."""
     found: dict[str, list[Any]] = {}
-    for what, rows in (("changed", done.changes), ("refused", done.refused), ("lives", done.lives)):
+    for what, rows in (("changed", done.changes), ("rejected", done.refused), ("lives", done.lives)):
         for row in rows:
             said = {name: value for name, value in row.items() if name != "site"}
             said = said | ({"match": texts(row["match"])} if what == "lives" else {"value": text_of(row["value"])})
@@ -137,7 +137,7 @@ def expected(done: Reaction) -> dict[str, list[Any]]:
             found.setdefault(f"{name} of {row['site']}", []).append((row["ts"], texts(said)))
     asked = [{**row, "value": text_of(row["value"])} for row in done.elsewhere]
     if asked:
-        found["asked"] = sorted(asked, key=repr)
+        found["requested"] = sorted(asked, key=repr)
     return found
 
 
@@ -152,18 +152,18 @@ def told(table: pa.Table) -> dict[str, list[Any]]:
                 found.setdefault(f"changed of {row['site']}", []).append(
                     {**change, "rule": row["rule"], "round": row["round"]}
                 )
-            case "refused":
+            case "rejected":
                 said = {**change, "rule": row["rule"], "round": row["round"], "why": row["why"]}
-                found.setdefault(f"refused of {row['site']}", []).append(said)
+                found.setdefault(f"rejected of {row['site']}", []).append(said)
             case "emitted":
                 found.setdefault(f"{row['name']} of {row['site']}", []).append((row["ts"], dict(row["values"])))
-            case "asked":
-                found.setdefault("asked", []).append({"ts": row["ts"], "site": row["site"], **change})
+            case "requested":
+                found.setdefault("requested", []).append({"ts": row["ts"], "site": row["site"], **change})
             case state:
                 life = {"ts": row["ts"], "rule": row["rule"], "match": dict(row["match"]), "state": state}
                 found.setdefault(f"lives of {row['site']}", []).append({**life, "round": row["round"]})
-    if "asked" in found:
-        found["asked"].sort(key=repr)
+    if "requested" in found:
+        found["requested"].sort(key=repr)
     return found
 
 
@@ -215,7 +215,7 @@ def test_a_shard_does_what_is_done_in_one_process(seed: int) -> None:
     rows = random_rows(seed)
     done = whole(whole_plan(), rows)
     assert told(done.rows) == expected(here(rows, cps().rules))
-    outside = sum(1 for row in done.rows.to_pylist() if row["what"] == "refused" and row["rule"] is None)
+    outside = sum(1 for row in done.rows.to_pylist() if row["what"] == "rejected" and row["rule"] is None)
     assert done.counters["bad"] == outside
 
 
@@ -281,7 +281,7 @@ def test_what_nothing_waits_for_is_let_go() -> None:
 
 def test_what_is_decided_together_has_an_order_of_its_own() -> None:
     """Two hosts stay over for as long: which was met first, in a call that is forgotten, does not count."""
-    rules = ps.metamodel(TEXT.split("rule copy")[0] + "rule told on stays do emit told(who)").rules
+    rules = ps.graph.metamodel(TEXT.split("rule copy")[0] + "rule told on stays do emit told(who)").rules
     plan = plan_of(rules)
 
     def load(time: int, host: str, value: int) -> Row:
@@ -431,12 +431,14 @@ def test_states_of_what_rules_wait_for_otherwise_are_refused() -> None:
         "model x node A (n bigint) query q(a) find a: A query p(a) find a: A where a.n > 1 rule r on found {}(a) do {}"
     )
     rows: list[Row] = [(0, {"site": "s", "change": "create", "element": "a", "kind": "A"})]
-    plan = plan_of(ps.metamodel(text.format("q", "emit seen(a)")).rules)
+    plan = plan_of(ps.graph.metamodel(text.format("q", "emit seen(a)")).rules)
     state = step_up_to(rules_step, plan, rows_of(rows), None, 5).state
     with pytest.raises(StateError, match="other queries"):
-        rules_step(plan_of(ps.metamodel(text.format("p", "emit seen(a)")).rules), rows_of([]), state, Watermark(5, 6))
+        rules_step(
+            plan_of(ps.graph.metamodel(text.format("p", "emit seen(a)")).rules), rows_of([]), state, Watermark(5, 6)
+        )
     # What they do then is no part of it.
-    other = plan_of(ps.metamodel(text.format("q", "delete a")).rules)
+    other = plan_of(ps.graph.metamodel(text.format("q", "delete a")).rules)
     last: list[Row] = [(9, {"site": "s", "change": "create", "element": "b", "kind": "A"})]
     done = rules_step(other, rows_of(last), state, Watermark(5, None, ended=True)).rows.to_pylist()
     assert [(row["what"], row["element"]) for row in done if row["what"] == "changed"] == [("changed", "b")]
@@ -446,7 +448,7 @@ def test_states_of_what_rules_wait_for_otherwise_are_refused() -> None:
 
 
 def test_values_are_told_as_texts_that_read_back() -> None:
-    rules = ps.metamodel(
+    rules = ps.graph.metamodel(
         "model x node A (n bigint, x double, at timestamp, yes boolean, word string) node B (at timestamp) "
         "query q(a) find a: A "
         "rule r on found q(a) do emit e(a, a.n as n, a.x as x, a.at as moment, a.yes as yes, a.word as word, null as none), "
@@ -467,13 +469,11 @@ def test_values_are_told_as_texts_that_read_back() -> None:
 def test_names_that_do_not_fit_are_told_by_rule() -> None:
     text = "model x node A (n bigint) query q(a) find a: A rule r on found q(a) do {}"
     rows: list[Row] = [(0, {"site": "s", "change": "create", "element": "a", "kind": "A"})]
-    with pytest.raises(EventDataError, match="Rule r names a node 5, and the nodes of these models are named by texts"):
-        whole(plan_of(ps.metamodel(text.format("create b: A named 5")).rules), rows)
+    with pytest.raises(EventDataError, match="Rule r uses 5 as the name of a node, expected a string"):
+        whole(plan_of(ps.graph.metamodel(text.format("create b: A named 5")).rules), rows)
     asked = "emit e(a) for model 5 do create b: A named 'x'"
-    with pytest.raises(
-        EventDataError, match="Rule r names a model by 5, and models are told apart by values of the type string"
-    ):
-        whole(plan_of(ps.metamodel(text.format(asked)).rules), rows)
+    with pytest.raises(EventDataError, match="Rule r identifies a model by 5, expected a value of type string"):
+        whole(plan_of(ps.graph.metamodel(text.format(asked)).rules), rows)
 
 
 def test_emitted_rows_have_types_of_their_own() -> None:
@@ -486,7 +486,7 @@ def test_emitted_rows_have_types_of_their_own() -> None:
     rule two on lost q(node) do emit e(node, node.x as n, 'text' as mixed, node.at as none)
     rule tri on p do emit f(a, many, many + 0.5 as more), create b: A named 'b', emit g(b)
     """
-    rules = ps.metamodel(text).rules
+    rules = ps.graph.metamodel(text).rules
     types = TYPES | {"element": pa.int64(), "target": pa.int64()}
     assert emitted_types(rules, types, ("site",)) == {
         "e": {"node": pa.int64(), "n": pa.float64(), "mixed": pa.string(), "none": pa.timestamp("us", "UTC")},

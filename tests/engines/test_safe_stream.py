@@ -151,7 +151,7 @@ def test_what_is_kept_does_not_grow_with_the_stream() -> None:
     sizes = [one.counters["state_bytes"] for one in done[4:]]
     assert max(sizes) - min(sizes) < 200, sizes
     # The three seconds that came and the five that a window reaches back to, with four rows of each key at each.
-    assert {one.counters["kept_events"] for one in done[4:]} == {(3 + 5) * 3 * 4}
+    assert {one.counters["retained_events"] for one in done[4:]} == {(3 + 5) * 3 * 4}
     told = [row for one in done for row in one.rows.to_pylist()]
     assert len(told) == 57 - 2  # every step that has two before it
 
@@ -181,7 +181,7 @@ def test_a_span_ends_without_a_row() -> None:
 
 def test_without_a_window_it_is_refused_on_streams() -> None:
     plan, _ = steady(1, within="forever")
-    with pytest.raises(UnsupportedError, match=r"is Safe .* without a window") as error:
+    with pytest.raises(UnsupportedError, match=r"is Safe .* not supported on a stream without a window") as error:
         plan.refuse_on_streams()
     assert "within 1 minute" in str(error.value.hint)
 
@@ -231,7 +231,7 @@ def test_a_checkpoint_says_whether_it_was_sampled() -> None:
     plan, rows, state = kept_state()
     none = take_events(rows, NOTHING)
     drawn = replace(plan, streams=replace(plan.streams, sampling=Sampling(always=True)))
-    with pytest.raises(StateError, match="was answered exactly"):
+    with pytest.raises(StateError, match="was evaluated exactly"):
         step(drawn, none, state, Watermark(None, 9 * SECOND, False))
     waiting = step(drawn, rows, None, Watermark(None, None, False)).state
     state_of_worlds = step(drawn, none, waiting, Watermark(None, 6 * SECOND - 1, False)).state

@@ -53,7 +53,9 @@ def test_exploding_pattern_ends_with_an_error_that_names_it(text: str, events: i
     pattern.match(ps.events(equal_rows(8)))  # kernels are loaded
 
     def search() -> None:
-        with pytest.raises(ps.SearchBudgetError, match=f"^Pattern {pattern.name} exceeded its search budget") as found:
+        with pytest.raises(
+            ps.errors.SearchBudgetError, match=f"^Pattern {pattern.name} exceeded its search budget"
+        ) as found:
             pattern.match(ps.events(equal_rows(events)))
         assert (found.value.pattern, found.value.exceeded, found.value.events) == (pattern.name, exceeded, events)
 
@@ -72,7 +74,7 @@ pattern.match(ps.events(rows[:8]))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     pattern.match(ps.events(rows))
-except ps.SearchBudgetError as error:
+except ps.errors.SearchBudgetError as error:
     print(error.pattern, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=True)
@@ -85,16 +87,18 @@ def test_matches_up_to_the_limit_are_returned() -> None:
     pairs = ps.pattern("pattern pairs match A a ->> A b within 1 day")
     rows, found = equal_rows(50), 50 * 49 // 2
     least = found - MATCHES_PER_EVENT * len(rows)
-    assert len(pairs.match(ps.events(rows, max_matches=least))) == found
-    with pytest.raises(ps.SearchBudgetError, match=f"more than {found - 1:,} matches for one key with 50 events"):
-        pairs.match(ps.events(rows, max_matches=least - 1))
+    assert len(pairs.match(ps.events(rows, options=ps.StreamOptions(max_matches=least)))) == found
+    with pytest.raises(
+        ps.errors.SearchBudgetError, match=f"more than {found - 1:,} matches for one key with 50 events"
+    ):
+        pairs.match(ps.events(rows, options=ps.StreamOptions(max_matches=least - 1)))
 
 
 def test_each_key_has_a_budget_of_its_own() -> None:
     pairs = ps.pattern("pattern pairs match A a ->> A b within 1 day partition by user")
     rows = [{**row, "user": user} for row in equal_rows(50) for user in "xyz"]
     limit = 50 * 49 // 2 - MATCHES_PER_EVENT * 50
-    assert len(pairs.match(ps.events(rows, max_matches=limit))) == 3 * 50 * 49 // 2
+    assert len(pairs.match(ps.events(rows, options=ps.StreamOptions(max_matches=limit)))) == 3 * 50 * 49 // 2
 
 
 def least_steps(text: str, count: int, compiled: bool) -> int:
@@ -112,7 +116,7 @@ def least_steps(text: str, count: int, compiled: bool) -> int:
                 compiled=compiled,
             )
             high = middle
-        except ps.SearchBudgetError:
+        except ps.errors.SearchBudgetError:
             low = middle
     return high
 
@@ -149,18 +153,18 @@ def test_step_that_runs_in_python_counts_for_many() -> None:
     text = "pattern p match A a ->> A b ->> A c where {} within 1 day"
     compiled = ps.pattern(text.format("b.v + c.v < a.v"))
     python = ps.pattern(text.format("length(concat(b.s, c.s)) < length(a.s)"))
-    stream = ps.events(rows, max_steps=1)
-    assert "every condition is a formula" in compiled.explain(stream)
-    assert "asks the reference evaluator" in python.explain(stream)
+    stream = ps.events(rows, options=ps.StreamOptions(max_steps=1))
+    assert "compiled, with all conditions" in compiled.explain(stream)
+    assert "evaluated in Python" in python.explain(stream)
     assert len(compiled.match(stream)) == 0
-    with pytest.raises(ps.SearchBudgetError, match="Pattern p exceeded"):
+    with pytest.raises(ps.errors.SearchBudgetError, match="Pattern p exceeded"):
         python.match(stream)
 
 
 def test_working_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence_run, "MAX_WORKING_BYTES", 1 << 22)
     longest = ps.pattern("pattern longest match A+ a within 1 day after match skip past last")
-    with pytest.raises(ps.SearchBudgetError, match=r"Pattern longest .* bytes of working memory"):
+    with pytest.raises(ps.errors.SearchBudgetError, match=r"Pattern longest .* bytes of working memory"):
         longest.match(ps.events(equal_rows(200_000)))
 
 
@@ -168,9 +172,9 @@ def test_working_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_contexts_have_a_budget(selection: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence_run, "STEPS_PER_EVENT", 1)
     pattern = ps.pattern(f"pattern p match A a -> A b -> B c within 1 day selection {selection}")
-    pattern.match(ps.events(equal_rows(200), max_steps=1_000_000))
-    with pytest.raises(ps.SearchBudgetError, match="Pattern p exceeded"):
-        pattern.match(ps.events(equal_rows(200), max_steps=1))
+    pattern.match(ps.events(equal_rows(200), options=ps.StreamOptions(max_steps=1_000_000)))
+    with pytest.raises(ps.errors.SearchBudgetError, match="Pattern p exceeded"):
+        pattern.match(ps.events(equal_rows(200), options=ps.StreamOptions(max_steps=1)))
 
 
 @pytest.mark.parametrize("name", ["sequence", "aggressive", "assemble", "early", "adaptive"])
@@ -186,29 +190,31 @@ def test_a_stream_has_a_budget(name: str) -> None:
         shard.call((), 100 * SECOND)
 
     search(30_000)
-    with pytest.raises(ps.SearchBudgetError, match="more than 2,300 matches for one key with 30 events"):
+    with pytest.raises(ps.errors.SearchBudgetError, match="more than 2,300 matches for one key with 30 events"):
         search(2_000)
 
 
 def test_patterns_that_feed_others_have_a_budget() -> None:
     text = "pattern p match A a ->> A b within 1 day\npattern q match p x -> p y within 1 day"
-    with pytest.raises(ps.SearchBudgetError, match="Pattern p exceeded"):
-        ps.patterns(text).match(ps.events(equal_rows(50), max_matches=1))
+    with pytest.raises(ps.errors.SearchBudgetError, match="Pattern p exceeded"):
+        ps.patterns(text).match(ps.events(equal_rows(50), options=ps.StreamOptions(max_matches=1)))
 
 
 def test_count_has_a_budget_if_matches_have_to_be_made() -> None:
     pattern = ps.pattern("pattern p match A a ->> A b where b.v >= a.v within 1 day")
-    with pytest.raises(ps.SearchBudgetError, match="Pattern p exceeded"):
-        pattern.count(ps.events(equal_rows(50), max_matches=1))
+    with pytest.raises(ps.errors.SearchBudgetError, match="Pattern p exceeded"):
+        pattern.count(ps.events(equal_rows(50), options=ps.StreamOptions(max_matches=1)))
 
 
 def test_a_chain_of_combinations_is_counted_without_a_budget() -> None:
-    (counted,) = ps.pattern(COMBINED).count(ps.events(equal_rows(60), max_steps=1, max_matches=1))
+    (counted,) = ps.pattern(COMBINED).count(
+        ps.events(equal_rows(60), options=ps.StreamOptions(max_steps=1, max_matches=1))
+    )
     assert counted.total == 2_558_620_845
 
 
 def test_error_survives_pickling() -> None:
-    error = ps.SearchBudgetError("p", "steps", 5, 1)
+    error = ps.errors.SearchBudgetError("p", "steps", 5, 1)
     copy = pickle.loads(pickle.dumps(error))
     assert (str(copy), copy.pattern, copy.exceeded, copy.limit, copy.events) == (str(error), "p", "steps", 5, 1)
 
@@ -217,11 +223,13 @@ def test_error_survives_pickling() -> None:
 @pytest.mark.parametrize("value", [0, -1, 10**13, 1.5, "9", True])
 def test_limit_out_of_range_is_an_error(limit: str, value: Any) -> None:
     with pytest.raises(ps.PerseidError, match=f"{limit}="):
-        ps.events([], **{limit: value})
+        ps.StreamOptions(**{limit: value})
 
 
 def test_explain_names_the_budget() -> None:
-    said = ps.pattern(DIVIDED).explain(ps.events(equal_rows(2), max_steps=7_000, max_matches=9_000))
+    said = ps.pattern(DIVIDED).explain(
+        ps.events(equal_rows(2), options=ps.StreamOptions(max_steps=7_000, max_matches=9_000))
+    )
     words = " ".join(said.split())
     assert f"7,000 steps and 9,000 matches, plus {STEPS_PER_EVENT:,} steps" in words
 
@@ -236,7 +244,7 @@ pattern = ps.pattern({DIVIDED!r})
 pattern.match(ps.events(rows[:8]))
 print("searching", flush=True)
 try:
-    pattern.match(ps.events(rows, max_steps=10**12))
+    pattern.match(ps.events(rows, options=ps.StreamOptions(max_steps=10**12)))
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 print(len(pattern.match(ps.events(rows[:8]))), flush=True)

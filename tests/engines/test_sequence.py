@@ -46,7 +46,7 @@ modes = pytest.mark.parametrize(
 def rows(detection: Detection) -> list[tuple[object, ...]]:
     """What two runs must agree on, in one order; NaN equals itself by how it is written."""
     return sorted(
-        (m.kind, m.start, m.end, m.match_id, repr(sorted(m.values.items())), repr(m.evidence))
+        (m.kind, m.start_us, m.end_us, m.match_id, repr(sorted(m.values.items())), repr(m.evidence))
         for m in detection.matches
     )
 
@@ -435,7 +435,7 @@ def test_more_steps_than_a_mask_has_bits(compiled: bool) -> None:
 
 def test_more_kinds_of_step_than_a_mask_has_bits() -> None:
     steps = " -> ".join(f"A s{i} [v >= {i}]" for i in range(80))
-    with pytest.raises(LimitError, match=r"has 80 kinds of step; the engine tells 62 apart"):
+    with pytest.raises(LimitError, match=r"has 80 kinds of steps; the maximum is 62"):
         found(resolve(parse_pattern(f"pattern p match {steps} within 1 hour")), stream(("A", 1, {"v": 1})), False)
 
 

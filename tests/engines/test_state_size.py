@@ -47,14 +47,14 @@ def state(text: str, names: tuple[str, ...], count: int, keys: int) -> int:
     )
     numbered = replace(make_linked_plan(plan, types), shards=16)
     first = step(numbered, rows, None, Watermark(None, 0, False))
-    assert first.counters["kept_events"] == count
+    assert first.counters["retained_events"] == count
     nothing = replace(
         rows, time=rows.time[:0], type_codes=rows.type_codes[:0], identity=rows.identity[:0],
         columns={name: column[:0] for name, column in kept.items()},
         keys={route: {name: c[:0] for name, c in each.items()} for route, each in rows.keys.items()},
     )  # fmt: skip
     searched = step(numbered, nothing, first.state, Watermark(0, count + 1, False))
-    assert searched.counters["kept_events"] == count
+    assert searched.counters["retained_events"] == count
     assert searched.counters["live_keys"] == keys
     assert searched.state is not None
     gone = step(numbered, nothing, searched.state, Watermark(count + 1, count + 2 * HOUR, False))

@@ -388,33 +388,33 @@ GOLDEN = {
     "Q1.1": """
 q0: the document
   q0(x0) = q1(x0)
-q1: waits for step 1, //dblp (T1-6 with T1-3)
-  q1(dblp(x1) x2) = setMark(q2(x1)) or q1(x1) or q1(x2)  T1-3 mended
+q1: matches step 1, //dblp (T1-6 with T1-3)
+  q1(dblp(x1) x2) = setMark(q2(x1)) or q1(x1) or q1(x2)  T1-3 corrected
   q1(%t(x1) x2)   = q1(x1) or q1(x2)
   q1(ε)           = ε
-q2: waits for step 2, /article (T1-5 with T1-1)
-  q2(article(x1) x2) = setMark(q2'(x1)) or q2(x2)  T1-1 mended
+q2: matches step 2, /article (T1-5 with T1-1)
+  q2(article(x1) x2) = setMark(q2'(x1)) or q2(x2)  T1-1 corrected
   q2(%t(x1) x2)      = q2(x2)
   q2(ε)              = ε
-q2': all that is demanded below step 2 (T2-4)
+q2': all requirements below step 2 (T2-4)
   q2'(x0) = if q3(x0) != ε and q4(x0) != ε and q5(x0) != ε and q6(x0) != ε and q7(x0) != ε then q3(x0) q4(x0) q5(x0) q6(x0) q7(x0) else ε
-q3: waits for step 3, /author (T1-1 by T2-3)
+q3: matches step 3, /author (T1-1 by T2-3)
   q3(author(x1) x2) = setMark(true)
   q3(%t(x1) x2)     = q3(x2)
   q3(ε)             = ε
-q4: waits for step 4, //title (T1-3 by T2-3)
+q4: matches step 4, //title (T1-3 by T2-3)
   q4(title(x1) x2) = setMark(true)
   q4(%t(x1) x2)    = q4(x1) or q4(x2)
   q4(ε)            = ε
-q5: waits for step 5, //url (T1-3 by T2-3)
+q5: matches step 5, //url (T1-3 by T2-3)
   q5(url(x1) x2) = setMark(true)
   q5(%t(x1) x2)  = q5(x1) or q5(x2)
   q5(ε)          = ε
-q6: waits for step 6, //ee (T1-3 by T2-3)
+q6: matches step 6, //ee (T1-3 by T2-3)
   q6(ee(x1) x2) = setMark(true)
   q6(%t(x1) x2) = q6(x1) or q6(x2)
   q6(ε)         = ε
-q7: waits for step 7, //year (T1-3)
+q7: matches step 7, //year (T1-3)
   q7(year(x1) x2) = setMark(true)
   q7(%t(x1) x2)   = q7(x1) or q7(x2)
   q7(ε)           = ε
@@ -422,35 +422,35 @@ q7: waits for step 7, //year (T1-3)
     "Q1.3": """
 q0: the document
   q0(x0) = q1(x0)
-q1: waits for step 1, //dblp (T1-6 with T1-3)
-  q1(dblp(x1) x2) = setMark(q2(x1)) ∪ q1(x1) ∪ q1(x2)  T1-3 mended
-  q1(%t(x1) x2)   = q1(x1) q1(x2)                      T1-3 mended
+q1: matches step 1, //dblp (T1-6 with T1-3)
+  q1(dblp(x1) x2) = setMark(q2(x1)) ∪ q1(x1) ∪ q1(x2)  T1-3 corrected
+  q1(%t(x1) x2)   = q1(x1) q1(x2)                      T1-3 corrected
   q1(ε)           = ε
-q2: waits for step 2, //article (T1-8 with T1-3 by T2-3)
-  q2(article(x1) x2) = setMark(fa1(x1)) ∪ q2(x1) ∪ q2(x2)  T1-3 mended
-  q2(%t(x1) x2)      = q2(x1) q2(x2)                       T1-3 mended
+q2: matches step 2, //article (T1-8 with T1-3 by T2-3)
+  q2(article(x1) x2) = setMark(fa1(x1)) ∪ q2(x1) ∪ q2(x2)  T1-3 corrected
+  q2(%t(x1) x2)      = q2(x1) q2(x2)                       T1-3 corrected
   q2(ε)              = ε
 fa1: runs of siblings below step 2, /author->A:/title:/pages:/year (T3-1)
-  fa1(t x2)      = longest fa1.0(t x2, ε), then fa1 behind it; if none, fa1(x2)  T3-1 mended
+  fa1(t x2)      = longest fa1.0(t x2, ε), then fa1 after it; if none, fa1(x2)  T3-1 corrected
   fa1(ε)         = ε
   fa1.0(t x2, y) = if q3(t) != ε then fa1.1(x2, y q3(t)) else ε
   fa1.1(t x2, y) = if q4(t) != ε then fa1.2(x2, y) else ε
   fa1.2(t x2, y) = if q5(t) != ε then fa1.3(x2, y) else ε
   fa1.3(t x2, y) = if q6(t) != ε then fa1.4(x2, y) else ε
   fa1.4(x0, y)   = reduce(y)
-q3: waits for step 3, /author->A (T1-2 by T3-2)
+q3: matches step 3, /author->A (T1-2 by T3-2)
   q3(author(x1) x2) = addNode(author->A, ε) q3(x2)
   q3(%t(x1) x2)     = q3(x2)
   q3(ε)             = ε
-q4: waits for step 4, /title (T1-1 by T3-2)
+q4: matches step 4, /title (T1-1 by T3-2)
   q4(title(x1) x2) = setMark(true)
   q4(%t(x1) x2)    = q4(x2)
   q4(ε)            = ε
-q5: waits for step 5, /pages (T1-1 by T3-2)
+q5: matches step 5, /pages (T1-1 by T3-2)
   q5(pages(x1) x2) = setMark(true)
   q5(%t(x1) x2)    = q5(x2)
   q5(ε)            = ε
-q6: waits for step 6, /year (T1-1 by T3-2)
+q6: matches step 6, /year (T1-1 by T3-2)
   q6(year(x1) x2) = setMark(true)
   q6(%t(x1) x2)   = q6(x2)
   q6(ε)           = ε
@@ -458,37 +458,37 @@ q6: waits for step 6, /year (T1-1 by T3-2)
     "Q2.5": """
 q0: the document
   q0(x0) = q1(x0)
-q1: waits for step 1, //VP (T1-6 with T1-3)
-  q1(VP(x1) x2) = setMark(q2(x1)) ∪ q1(x1) ∪ q1(x2)  T1-3 mended
-  q1(%t(x1) x2) = q1(x1) q1(x2)                      T1-3 mended
+q1: matches step 1, //VP (T1-6 with T1-3)
+  q1(VP(x1) x2) = setMark(q2(x1)) ∪ q1(x1) ∪ q1(x2)  T1-3 corrected
+  q1(%t(x1) x2) = q1(x1) q1(x2)                      T1-3 corrected
   q1(ε)         = ε
-q2: waits for step 2, /PP (T1-7 with T1-1 by T2-3)
-  q2(PP(x1) x2) = setMark(fa1(x1)) q2(x2)  T1-1 mended
+q2: matches step 2, /PP (T1-7 with T1-1 by T2-3)
+  q2(PP(x1) x2) = setMark(fa1(x1)) q2(x2)  T1-1 corrected
   q2(%t(x1) x2) = q2(x2)
   q2(ε)         = ε
 fa1: runs of siblings below step 2, /IN*|/NP->N[/CD][/VBN] (T3-1)
-  fa1(t x2)      = longest fa1.0(t x2, ε), then fa1 behind it; if none, fa1(x2)  T3-1 mended
+  fa1(t x2)      = longest fa1.0(t x2, ε), then fa1 after it; if none, fa1(x2)  T3-1 corrected
   fa1(ε)         = setMark(true)
   fa1.0(t x2, y) = if q3(t) != ε then fa1.1(x2, y) else ε
   fa1.0(t x2, y) = if q4(t) != ε then fa1.2(x2, y q4(t)) else ε
   fa1.1(t x2, y) = if q3(t) != ε then fa1.1(x2, y) else ε
   fa1.1(x0, y)   = reduce(y)
   fa1.2(x0, y)   = reduce(y)
-q3: waits for step 3, /IN (T1-1 by T3-2)
+q3: matches step 3, /IN (T1-1 by T3-2)
   q3(IN(x1) x2) = setMark(true)
   q3(%t(x1) x2) = q3(x2)
   q3(ε)         = ε
-q4: waits for step 4, /NP->N (T1-5 by T3-2)
+q4: matches step 4, /NP->N (T1-5 by T3-2)
   q4(NP(x1) x2) = addNode(NP->N, q4'(x1)) q4(x2)
   q4(%t(x1) x2) = q4(x2)
   q4(ε)         = ε
-q4': all that is demanded below step 4 (T2-4)
+q4': all requirements below step 4 (T2-4)
   q4'(x0) = if q5(x0) != ε and q6(x0) != ε then q5(x0) q6(x0) else ε
-q5: waits for step 5, /CD (T1-1 by T2-3)
+q5: matches step 5, /CD (T1-1 by T2-3)
   q5(CD(x1) x2) = setMark(true)
   q5(%t(x1) x2) = q5(x2)
   q5(ε)         = ε
-q6: waits for step 6, /VBN (T1-1 by T2-3)
+q6: matches step 6, /VBN (T1-1 by T2-3)
   q6(VBN(x1) x2) = setMark(true)
   q6(%t(x1) x2)  = q6(x2)
   q6(ε)          = ε
@@ -496,35 +496,35 @@ q6: waits for step 6, /VBN (T1-1 by T2-3)
     "Q3.6": """
 q0: the document
   q0(x0) = q1(x0)
-q1: waits for step 1, //people (T1-6 with T1-3)
-  q1(people(x1) x2) = setMark(q2(x1)) ∪ q1(x1) ∪ q1(x2)  T1-3 mended
-  q1(%t(x1) x2)     = q1(x1) q1(x2)                      T1-3 mended
+q1: matches step 1, //people (T1-6 with T1-3)
+  q1(people(x1) x2) = setMark(q2(x1)) ∪ q1(x1) ∪ q1(x2)  T1-3 corrected
+  q1(%t(x1) x2)     = q1(x1) q1(x2)                      T1-3 corrected
   q1(ε)             = ε
-q2: waits for step 2, //person (T1-6 with T1-3 by T2-3)
-  q2(person(x1) x2) = setMark(q2'(x1)) ∪ q2(x1) ∪ q2(x2)  T1-3 mended
-  q2(%t(x1) x2)     = q2(x1) q2(x2)                       T1-3 mended
+q2: matches step 2, //person (T1-6 with T1-3 by T2-3)
+  q2(person(x1) x2) = setMark(q2'(x1)) ∪ q2(x1) ∪ q2(x2)  T1-3 corrected
+  q2(%t(x1) x2)     = q2(x1) q2(x2)                       T1-3 corrected
   q2(ε)             = ε
-q2': all that is demanded below step 2 (T2-4)
+q2': all requirements below step 2 (T2-4)
   q2'(x0) = if q3(x0) != ε and q5(x0) != ε then q3(x0) q5(x0) else ε
-q3: waits for step 3, /address->A (T1-5 by T2-3)
+q3: matches step 3, /address->A (T1-5 by T2-3)
   q3(address(x1) x2) = addNode(address->A, q4(x1)) q3(x2)
   q3(%t(x1) x2)      = q3(x2)
   q3(ε)              = ε
-q4: waits for step 4, /zipcode (T2-1 by T2-3)
+q4: matches step 4, /zipcode (T2-1 by T2-3)
   q4(zipcode(x1) x2) = if value(zipcode) = 6 then setMark(true) else q4(x2)
   q4(%t(x1) x2)      = q4(x2)
   q4(ε)              = ε
-q5: waits for step 5, /profile (T1-5 with T1-1 by T2-3)
-  q5(profile(x1) x2) = setMark(q5'(x1)) or q5(x2)  T1-1 mended
+q5: matches step 5, /profile (T1-5 with T1-1 by T2-3)
+  q5(profile(x1) x2) = setMark(q5'(x1)) or q5(x2)  T1-1 corrected
   q5(%t(x1) x2)      = q5(x2)
   q5(ε)              = ε
-q5': all that is demanded below step 5 (T2-4)
+q5': all requirements below step 5 (T2-4)
   q5'(x0) = if q6(x0) != ε and q7(x0) != ε then q6(x0) q7(x0) else ε
-q6: waits for step 6, /education (T1-1 by T2-3)
+q6: matches step 6, /education (T1-1 by T2-3)
   q6(education(x1) x2) = setMark(true)
   q6(%t(x1) x2)        = q6(x2)
   q6(ε)                = ε
-q7: waits for step 7, //age (T1-3 by T2-3)
+q7: matches step 7, //age (T1-3 by T2-3)
   q7(age(x1) x2) = setMark(true)
   q7(%t(x1) x2)  = q7(x1) or q7(x2)
   q7(ε)          = ε
@@ -536,7 +536,7 @@ q7: waits for step 7, //age (T1-3 by T2-3)
 def test_rules_of_table_6(query: str) -> None:
     transducer = td.translate(parse_tree(TABLE_6[query]).pattern)
     told = [f"  {name} {td.MENDED[name]}" for name in transducer.mended]
-    assert td.print_rules(transducer) == [*GOLDEN[query].strip().split("\n"), "mended", *told]
+    assert td.print_rules(transducer) == [*GOLDEN[query].strip().split("\n"), "corrected", *told]
 
 
 @pytest.mark.parametrize("query", TABLE_6)
@@ -581,7 +581,7 @@ def test_what_an_attribute_a_place_and_a_text_ask() -> None:
     rules = td.print_rules(td.translate(parse_tree("//a[2][last()][. = 'x\ny']/@k->v").pattern))
     assert rules[3] == (
         "  q1(a(x1) x2)  = if position(a) = 2 and position(a) = last() and value(a) = 'x y'"
-        " then setMark(q2(x1)) ∪ q1(x1) ∪ q1(x2) else q1(x1) q1(x2)  T2-1 mended"
+        " then setMark(q2(x1)) ∪ q1(x1) ∪ q1(x2) else q1(x1) q1(x2)  T2-1 corrected"
     )
     assert rules[7] == "  q2(@k x2)     = addNode(@k->v, ε) q2(x2)"
 
@@ -604,7 +604,7 @@ DRAWN = """
       ├ q4 (/title): mark
       ├ q5 (/pages): mark
       └ q6 (/year): mark
-((match))  result A, mended rules: T1-3, T3-1
+((match))  result A, corrected rules: T1-3, T3-1
 """
 
 
@@ -632,7 +632,7 @@ def test_mermaid() -> None:
   s1 -->|"(/)<br/>result x"| s2
   s1 -->|"(/)<br/>mark"| s3
   s1 -->|"result x"| match
-  note["mended rules: T1-3, T3-1"]:::note
+  note["corrected rules: T1-3, T3-1"]:::note
   classDef note fill:none,stroke:none
   subgraph box1["fa1 /a-#gt;x:/b"]
     s4
@@ -670,5 +670,5 @@ def test_labels_are_escaped() -> None:
 
 
 def test_an_unknown_form_is_refused() -> None:
-    with pytest.raises(ps.PerseidError, match="text, mermaid or dot"):
-        draw(parse_tree("//a").pattern, "svg")  # type: ignore[arg-type]
+    with pytest.raises(ps.PerseidError, match="text, mermaid, dot or svg"):
+        draw(parse_tree("//a").pattern, "pdf")  # type: ignore[arg-type]

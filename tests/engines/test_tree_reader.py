@@ -132,4 +132,4 @@ def test_very_many_names_are_not_looked_up_by_reading_again() -> None:
     assert findings.document.tolist() == [0, 1, 2, 4]
     (bad,) = findings.refused
     assert bad.row == 3
-    assert "65,536 names" in bad.reason
+    assert "65,536 distinct names" in bad.reason

@@ -288,13 +288,23 @@ def test_a_comma_with_a_shared_variable_is_sampled(match: str) -> None:
             rows[type_].append({"ts": START + dt.timedelta(seconds=second), "k": k, "v": 1, "p": share})
             steps.append((second * SECOND, [Possible((("v", 1),), share)]))
         chains.append(Chain(type_, {"k": k}, steps))
-    a, b = (ps.beliefs(rows[t], event=t, of="k", about="v", every="1 second", epsilon=0.05, delta=0.01) for t in "AB")
-    told = {(row["time"] - START) // dt.timedelta(seconds=1) * SECOND: row["p"] for row in pattern.match(a.beside(b))}
+    a, b = (
+        ps.uncertain_events(
+            rows[t],
+            event_type=t,
+            key="k",
+            value="v",
+            every="1 second",
+            sampling=ps.uncertain.Sampling(epsilon=0.05, delta=0.01),
+        )
+        for t in "AB"
+    )
+    told = {(row["time"] - START) // dt.timedelta(seconds=1) * SECOND: row["p"] for row in pattern.match(a.combine(b))}
     right = {end: answer.probability for (_, end), answer in group_results(meaning, chains).items()}
     assert right
     assert told == pytest.approx(right, abs=0.05)
-    assert "Unsafe (paper 5)" in pattern.explain(a.beside(b))
-    assert "with a comma events of all streams count" in " ".join(pattern.explain(a.beside(b)).split())
+    assert "Unsafe (Ré et al. 2008)" in pattern.explain(a.combine(b))
+    assert "no safe plan: with a comma, events of all streams count" in " ".join(pattern.explain(a.combine(b)).split())
 
 
 def test_a_seed_decides_what_is_drawn() -> None:
@@ -339,7 +349,7 @@ def test_a_sparse_automaton_gives_the_same_answers_to_the_bit() -> None:
     assert told > (40 if FAST else 1)
 
 
-def many_keys(keys: int) -> tuple[ps.Beliefs, float]:
+def many_keys(keys: int) -> tuple[ps.uncertain.UncertainEvents, float]:
     """B for sure, then of each key v = 1 and then v = 0 with some probability; and that one of them has both."""
     chance = random.Random(keys)
     shares = [(chance.random() / 4, chance.random() / 4) for _ in range(keys)]
@@ -348,12 +358,19 @@ def many_keys(keys: int) -> tuple[ps.Beliefs, float]:
         for k, own in enumerate(shares)
         for second in range(2)
     ]
-    a = ps.beliefs(rows, event="A", of="k", about="v", every="1 second", epsilon=0.05, delta=0.01)
-    b = ps.beliefs([{"ts": START, "w": 1, "p": 1.0}], event="B", about="w", every="1 second")
+    a = ps.uncertain_events(
+        rows,
+        event_type="A",
+        key="k",
+        value="v",
+        every="1 second",
+        sampling=ps.uncertain.Sampling(epsilon=0.05, delta=0.01),
+    )
+    b = ps.uncertain_events([{"ts": START, "w": 1, "p": 1.0}], event_type="B", value="w", every="1 second")
     none = 1.0
     for one, other in shares:
         none *= 1 - one * other
-    return a.beside(b), 1 - none
+    return a.combine(b), 1 - none
 
 
 @pytest.mark.parametrize("keys", [8, 50, 200])
@@ -379,9 +396,11 @@ def test_the_query_of_figure_14_is_sampled_for_many_people() -> None:
         for person in range(20)
         for place in ("hall", "room")
     ]
-    told = pattern.match(ps.beliefs(rows, event="At", of="person", about="place", every="1 second"))
+    told = pattern.match(ps.uncertain_events(rows, event_type="At", key="person", value="place", every="1 second"))
     assert {row["error"] for row in told} == {0.1}
-    assert "Unsafe" in pattern.explain(ps.beliefs(rows, event="At", of="person", about="place", every="1 second"))
+    assert "Unsafe" in pattern.explain(
+        ps.uncertain_events(rows, event_type="At", key="person", value="place", every="1 second")
+    )
 
 
 @pytest.mark.skipif(not FAST, reason="it takes long")
@@ -523,8 +542,11 @@ def test_a_pattern_with_too_many_states_is_sampled() -> None:
     long = ps.pattern("pattern long match A -> B within 40 seconds holds for 20 seconds selection successor")
     rows = [{"ts": START + dt.timedelta(seconds=second), "p": 0.5, "v": 1} for second in range(60)]
     ends = [{"ts": START + dt.timedelta(seconds=second), "p": 0.02, "v": 1} for second in range(60)]
-    streams = [ps.beliefs(some, event=name, about="v", every="1 second") for name, some in (("A", rows), ("B", ends))]
-    told = long.match(streams[0].beside(streams[1]))
+    streams = [
+        ps.uncertain_events(some, event_type=name, value="v", every="1 second")
+        for name, some in (("A", rows), ("B", ends))
+    ]
+    told = long.match(streams[0].combine(streams[1]))
     # Twelve steps, each of them a start or not, are 4,096 states; the one after them is the first that is sampled.
     assert told.sampled == 48
     assert "(48 steps were sampled: the automaton has too many states)" in repr(told)
@@ -533,7 +555,7 @@ def test_a_pattern_with_too_many_states_is_sampled() -> None:
     assert all(0 < row["p"] <= 0.02 + 0.1 for row in told)
     assert all(row["time"] - START >= dt.timedelta(seconds=20) for row in told)
     few = ps.pattern("pattern few match A -> B within 3 seconds holds for 2 seconds selection successor")
-    assert few.match(streams[0].beside(streams[1])).sampled == 0
+    assert few.match(streams[0].combine(streams[1])).sampled == 0
 
 
 def test_what_is_sampled_from_a_step_on_is_seldom_far_off() -> None:
@@ -563,8 +585,10 @@ def test_too_many_joint_values_are_sampled() -> None:
     met = ps.pattern("pattern met match At [place = 'a'] within forever selection successor")
     rows = [{"ts": START, "who": who, "place": "a", "before": None, "p": 0.1} for who in range(13)]
 
-    def told(some: list[Any]) -> ps.Answers:
-        return met.match(ps.beliefs(some, event="At", of="who", about="place", given="before", every="1 second"))
+    def told(some: list[Any]) -> ps.uncertain.UncertainMatches:
+        return met.match(
+            ps.uncertain_events(some, event_type="At", key="who", value="place", previous="before", every="1 second")
+        )
 
     drawn, counted = told(rows), told(rows[:12])
     assert (drawn.sampled, counted.sampled) == (1, 0)

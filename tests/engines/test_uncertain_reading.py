@@ -56,7 +56,7 @@ def test_a_condition_is_asked_once_of_what_looks_the_same(monkeypatch: pytest.Mo
     monkeypatch.setattr(Symbols, "holds", lambda *given: asked.append(given) or holds(*given))
     people, places = [f"p{i}" for i in range(50)], list("abcdef")
     rows = [{"ts": ts, "who": who, "place": place, "p": 0.1} for ts in range(3) for who in people for place in places]
-    stream = ps.beliefs(rows, event="At", of="who", about="place", p="p")
+    stream = ps.uncertain_events(rows, event_type="At", key="who", value="place", probability="p")
     pattern = ps.pattern(
         "pattern p match At(who as w) [place = 'a'] -> At(who as w) [place != 'b'] within forever after match skip none"
     )

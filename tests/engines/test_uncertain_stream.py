@@ -384,13 +384,13 @@ def test_worlds_of_another_seed_or_number_are_refused() -> None:
     state = step(plan, none, waiting, Watermark(None, 5 * SECOND - 1, False)).state
     for sampling in (Sampling(seed=1), Sampling(epsilon=0.2)):
         other = replace(plan, streams=replace(plan.streams, sampling=sampling))
-        with pytest.raises(StateError, match="sampled otherwise"):
+        with pytest.raises(StateError, match="sampled differently"):
             step(other, none, state, Watermark(None, 9 * SECOND, False))
     exact, rows = chain(10)
     waiting = step(exact, rows, None, Watermark(None, None, False)).state
     state = step(exact, none, waiting, Watermark(None, 5 * SECOND - 1, False)).state
     other = replace(exact, streams=replace(exact.streams, sampling=Sampling(always=True)))
-    with pytest.raises(StateError, match="was answered exactly"):
+    with pytest.raises(StateError, match="was evaluated exactly"):
         step(other, none, state, Watermark(None, 9 * SECOND, False))
 
 
@@ -426,7 +426,7 @@ def test_broken_states_are_refused(match: str) -> None:
         with pytest.raises(StateError):
             step(plan, rows, state[:cut], Watermark(None, None, False))
     other = replace(plan, streams=replace(plan.streams, every=2 * SECOND))
-    with pytest.raises(StateError, match="declared otherwise"):
+    with pytest.raises(StateError, match="declared differently"):
         step(other, take_events(rows, NOTHING), state, Watermark(None, 9 * SECOND, False))
 
 

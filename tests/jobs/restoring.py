@@ -97,8 +97,9 @@ class Restoring:
         def answers(texts: RuleTexts) -> RuleOutput:
             patterns = read_patterns(texts.patterns)
             options: dict[str, Any] = {} if self.disorder is None else {"disorder": self.disorder}
-            found = patterns.detect(
-                ps.events(frame, id="n", shards=2, **options), rejected=self.dead_letters is not None
+            found = patterns.match(
+                ps.events(frame, id="n", **options, options=ps.StreamOptions(shards=2)),
+                rejected=self.dead_letters is not None,
             )
             return RuleOutput(found, versions_of(patterns), ["user"])
 

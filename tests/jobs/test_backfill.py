@@ -103,18 +103,18 @@ def test_history_is_declared_and_of_a_new_checkpoint(spark: SparkSession, job: J
     fill(tmp_path / "live", [[("2026-01-05T00:00:00Z", "Z", "zoe", 0)]], first=2)
     JobRunner(assemble(job, spark)).run()
     assert [row for row in found(spark, tmp_path) if row[0] == "ann"] == []
-    with pytest.raises(SettingsError, match="was begun without history"):
+    with pytest.raises(SettingsError, match="was started without history"):
         assemble(job, spark, from_history=True)
     (tmp_path / "plain.yaml").write_text(JOB[: JOB.index("  history:")] + JOB[JOB.index("  lateness:") :])
-    with pytest.raises(SettingsError, match="says nothing of a history"):
+    with pytest.raises(SettingsError, match=r"has no stream\.history"):
         assemble(read_job(tmp_path / "plain.yaml"), spark, from_history=True)
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ("  order: arrival\n  lateness", "order: arrival trusts the order of one source"),
-        ("  time: {A: ts}\n  lateness", "history is of one source"),
+        ("  order: arrival\n  lateness", "order: arrival expects the order of one source"),
+        ("  time: {A: ts}\n  lateness", "history needs one source with one time column"),
     ],
 )
 def test_words_that_do_not_go_with_history(tmp_path: Path, changed: str, said: str) -> None:

@@ -37,26 +37,26 @@ def test_check_says_what_a_job_does() -> None:
 RULES = "patterns: {text: 'pattern p match A a [amont > 5]'}"
 SCHEMA = 'format: json, schema: "ts timestamp, type string, amount double"'
 WRONG_JOBS = {
-    "words": (WHOLE.replace("sinks", "sink"), "sink: there is no such word here. Did you mean 'sinks'?"),
+    "words": (WHOLE.replace("sinks", "sink"), "sink: unknown key. Did you mean 'sinks'?"),
     "no patterns": (WHOLE, "rules cannot be read: No such file or directory."),
     "a wrong pattern": (WHOLE.replace("rules/", "{text: pattern p match}"), "In patterns[0]."),
     "a column that is not there": (
         WHOLE.replace("patterns: rules/", RULES).replace("format: parquet", SCHEMA),
-        "did you mean 'amount'?",
+        "Did you mean 'amount'?",
     ),
     "a time that is not there": (
         WHOLE.replace("rules/", "{text: pattern p match A a}").replace("format: parquet", SCHEMA.replace("ts ", "at ")),
-        "The source has no column 'ts', which is to be the time column.",
+        "Column 'ts' not found in the source; it is configured as the time column.",
     ),
     "a parameter that is not there": (
         WHOLE.replace("rules/", "{text: pattern p match A a}\nbind: {n: 1}"),
-        "No pattern here has a parameter 'n'",
+        "No pattern of this set has a parameter 'n'. Available: none.",
     ),
     "a relation that is not there": (
         WHOLE.replace("rules/", "{text: 'pattern p match A a [user in Staff]'}\nrelations: {Staff: {file: staff.csv}}"),
         "relations.Staff: ",
     ),
-    "no YAML": ("job: [", "line 1: this is not YAML"),
+    "no YAML": ("job: [", "line 1: invalid YAML"),
 }
 
 

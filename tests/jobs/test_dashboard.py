@@ -13,7 +13,7 @@ DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana-jobs.json"
 
 def test_every_metric_of_the_dashboard_is_one_of_a_job() -> None:
     told = {sample.name for family in JobMetrics("job").registry.collect() for sample in family.samples}
-    told |= {family.name for family in JobMetrics("job").registry.collect()} | {"perseid_answers_total"}
+    told |= {family.name for family in JobMetrics("job").registry.collect()} | {"perseid_matches_total"}
     board = json.loads(DASHBOARD.read_text())
     asked = {
         name

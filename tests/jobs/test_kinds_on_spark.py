@@ -50,7 +50,7 @@ INPUTS: dict[str, tuple[list[Row], dict[str, Any], tuple[str, ...]]] = {
         {},
         ("subscription",),
     ),
-    "beliefs": (READINGS, {}, ("pattern", "person")),
+    "uncertain": (READINGS, {}, ("pattern", "person")),
     "model": (CHANGES, {}, ("pattern", "host")),
 }
 """For a kind: the rows of its source, settings of its stream, and the output columns to compare."""
@@ -93,33 +93,33 @@ def test_job_whose_rules_react_is_checked_explained_and_tried(tmp_path: Path) ->
     path = job_with(tmp_path, "model", CHANGES, {"react": True})
     checked = json.loads(call("check", path, "--json").stdout)
     assert (checked["ok"], checked["patterns"]) == (True, [])
-    assert "rules act on the model" in call("explain", path).stdout
+    assert "runs the rules on the model" in call("explain", path).stdout
     done = call("try", path, tmp_path / "in" / "rows.json")
     assert (done.exit_code, "2 rules fired" in done.stdout) == (0, True), done.output
     text = path.read_text()
     path.write_text(text + "patterns: {text: 'pattern p match found overcommitted a'}\n")
-    assert "leave out patterns or react" in call("check", path).stderr
+    assert "remove patterns or react" in call("check", path).stderr
 
 
-@pytest.mark.parametrize("kind", ["beliefs", "model"])
+@pytest.mark.parametrize("kind", ["uncertain", "model"])
 def test_dead_letters_of_kinds_without_rejected_rows_are_an_error(kind: str, tmp_path: Path) -> None:
     rows, settings, _ = INPUTS[kind]
     path = job_with(tmp_path, kind, rows, settings)
     path.write_text(path.read_text() + "dead_letters: {parquet: {path: dead}}\n")
     unopened: Any = None
-    with pytest.raises(SettingsError, match="dead_letters: of uncertain streams and models"):
+    with pytest.raises(SettingsError, match="dead_letters: unsupported for uncertain streams and models"):
         assemble(read_job(path), unopened)
 
 
 def test_nested_streams_have_times_and_bounds_of_their_own(tmp_path: Path) -> None:
     beside = {"source": {"files": {"path": "b", "format": "parquet"}}, "lateness": "1 minute", "time": "at"}
     for kind, given, prefix in (
-        ("beliefs", [beside], "beside[0]."),
-        ("model", {**beside, "max_ahead": "none"}, "beside."),
+        ("uncertain", [beside], "events[0]."),
+        ("model", {**beside, "max_ahead": "none"}, "events."),
     ):
         folder = tmp_path / kind
         folder.mkdir()
-        stream = read_job(job_with(folder, kind, [], {"beside": given})).stream
+        stream = read_job(job_with(folder, kind, [], {"events": given})).stream
         assert stream.time_columns() == {"source": "ts", f"{prefix}source": "at"}
         bound = None if kind == "model" else 3_600_000_000
         assert stream.max_ahead_bounds() == {"source": 3_600_000_000, f"{prefix}source": bound}

@@ -104,7 +104,7 @@ FILES = {
 def test_file_with_a_literal_secret_is_a_typed_error_with_its_line(case: str, tmp_path: Path) -> None:
     text = FILES[case]
     kept = [line for line in WHOLE.splitlines() if line.split(":")[0] != text.split(":")[0]]
-    with pytest.raises(JobFileError, match="does not stand in the file") as raised:
+    with pytest.raises(JobFileError, match="must not be in the file") as raised:
         read_job(written(tmp_path, "\n".join([*kept, text])))
     (problem,) = raised.value.problems
     assert problem.line is not None

@@ -58,7 +58,7 @@ def job_of(setting: Setting, **more: Any) -> JobPlan:
 
     def answers(texts: RuleTexts) -> RuleOutput:
         rules, excluded = without_quarantined(read_patterns(texts.patterns), texts.quarantined)
-        frame = rules.detect(ps.events(stream, shards=2, max_matches=1_000))
+        frame = rules.match(ps.events(stream, options=ps.StreamOptions(shards=2, max_matches=1_000)))
         return RuleOutput(frame, versions_of(rules), ["user"], excluded)
 
     return replace(made, build_query=answers)

@@ -62,7 +62,7 @@ def test_the_command_shows_what_was_found(path: Path, tmp_path: Path) -> None:
     shown = call("replay", path, "--to", tmp_path / "kept")
     assert shown.exit_code == 0, shown.output
     assert "7 records from 2026-01-01 10:00:00 to 2026-01-02 02:00:00 UTC, 1 of them malformed" in shown.stderr
-    assert "3 answers (pairs 3)" in shown.stderr
+    assert "3 matches (pairs 3)" in shown.stderr
     assert "ann" in shown.stdout
     assert list((tmp_path / "kept").glob("*.parquet"))
     told = json.loads(call("replay", path, "--json", "--until", "2026-01-01T12:00:00").stdout)
@@ -73,17 +73,17 @@ def test_the_command_shows_what_was_found(path: Path, tmp_path: Path) -> None:
         "ahead": 0,
         "from": "2026-01-01T10:00:00+00:00",
         "to": "2026-01-01T11:00:00+00:00",
-        "answers": {"pairs": 1},
+        "matches": {"pairs": 1},
     }
 
 
 def test_mistakes_are_told_before_anything_runs(path: Path, tmp_path: Path) -> None:
     there = call("replay", path, "--to", tmp_path)
     assert there.exit_code == 2
-    assert "exists; give a new folder" in there.stderr
+    assert "already exists. Use a new folder." in there.stderr
     odd = call("replay", path, "--since", "yesterday")
     assert odd.exit_code == 2
-    assert "--since takes a time, as 2026-01-31T06:00:00Z, not 'yesterday'." in odd.stderr
+    assert "--since: expected a time such as 2026-01-31T06:00:00Z, got 'yesterday'." in odd.stderr
 
 
 @pytest.mark.usefixtures("spark")
@@ -91,4 +91,5 @@ def test_a_wrong_rule_ends_in_its_sentence(path: Path) -> None:
     path.write_text(path.read_text().replace("return a.n as a", "return a.m as a"))
     done = call("replay", path)
     assert done.exit_code == 1
-    assert "has no column" in done.stderr or "no column" in done.stderr
+    assert "Column 'm' not found in the DataFrame." in done.stderr
+    assert "Available: ts, type, user, n. Steps: a, b." in done.stderr

@@ -43,15 +43,18 @@ def test_rules_come_from_a_table(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("name,rule\na,pattern a match A a\n", "has no column 'text'. = It has: name, rule."),
+        (
+            "name,rule\na,pattern a match A a\n",
+            "patterns: column 'text' not found in table rules.csv. = Available: name, rule.",
+        ),
         ("name,text\n", "has no rows"),
-        ("name,text\na,pattern a match A a\na,pattern b match B b\n", "rule 'a' stands there twice"),
+        ("name,text\na,pattern a match A a\na,pattern b match B b\n", "duplicate rule 'a'"),
         ("name,text\na,\n", "rule 'a' has no 'text'"),
         ("name,text\n,pattern a match A a\n", "a row has no 'name'"),
         ("name,text\n1,pattern a match A a\n", "a row has no 'name'"),
         ("name,text\nbroken,pattern a match\n", "rules.csv: broken"),
-        ("name,text\na,pattern a match A a,more\n", "Row 1 has 3 cells"),
-        (b"name,text\na,\xff\xfe", "This is not UTF-8 text"),
+        ("name,text\na,pattern a match A a,more\n", "Row 1: expected 2 cells as in the header, got 3"),
+        (b"name,text\na,\xff\xfe", "Invalid UTF-8: line 2"),
     ],
 )
 def test_what_is_no_table_of_rules_is_told(body: str | bytes, said: str, tmp_path: Path) -> None:
@@ -78,17 +81,17 @@ def test_a_table_that_changes_is_seen_and_a_wrong_row_refused_alone(tmp_path: Pa
 
 def test_a_password_does_not_stand_in_the_file(tmp_path: Path) -> None:
     address = f"patterns: {{table: {{postgres: {{host: db, password: {HIDDEN}, table: rules}}}}}}"
-    with pytest.raises(SettingsError, match="a secret does not stand in the file") as told:
+    with pytest.raises(SettingsError, match="a secret must not be in the file") as told:
         read_job(written(tmp_path, WHOLE.replace("patterns: rules/", address)))
     assert HIDDEN not in str(told.value)
 
 
 def test_mistakes_are_told_of_the_table_that_was_meant(tmp_path: Path) -> None:
     for words, said in {
-        "{table: {fil: {path: a.csv}}}": "there is no table 'fil'. Did you mean 'file'?",
-        "{table: {file: {pth: a.csv}}}": "patterns.table.file.pth: there is no such word here.",
-        "{table: {postgres: {table: rules}}}": "say url or host, one of them",
-        "{tabel: {file: {path: a.csv}}}": "tabel: there is no such word here",
+        "{table: {fil: {path: a.csv}}}": "unknown table 'fil'. Did you mean 'file'?",
+        "{table: {file: {pth: a.csv}}}": "patterns.table.file.pth: unknown key.",
+        "{table: {postgres: {table: rules}}}": "expected exactly one of url and host",
+        "{tabel: {file: {path: a.csv}}}": "tabel: unknown key",
     }.items():
         with pytest.raises(SettingsError) as told:
             read_job(written(tmp_path, WHOLE.replace("rules/", words)))

@@ -134,7 +134,9 @@ class Setting:
 
         def answers(texts: RuleTexts) -> RuleOutput:
             patterns = read_patterns(texts.patterns)
-            return RuleOutput(patterns.detect(ps.events(stream, shards=2)), versions_of(patterns), ["user"])
+            return RuleOutput(
+                patterns.match(ps.events(stream, options=ps.StreamOptions(shards=2))), versions_of(patterns), ["user"]
+            )
 
         made = JobPlan("job", self.spark, self.rules, answers, [self.sink], str(self.folder / "checkpoint"))
         return replace(made, **more)
@@ -241,7 +243,7 @@ def test_what_a_sink_cannot_write_is_refused_and_the_rules_before_go_on(setting:
         setting.rules.texts["more"] = "pattern more match A a partition by user return a.n as huge"
         until(lambda: "more" in runner.status.rejected)
         assert "no column for huge" in str(runner.status.rejected["more"])
-        until(lambda: "no column for huge" in json.loads(own.read("status.json") or b"{}")["refused"].get("more", ""))
+        until(lambda: "no column for huge" in json.loads(own.read("status.json") or b"{}")["rejected"].get("more", ""))
         setting.arrive(2, (40, "A", "bob", 7), (60, "Z", "zoe", 0))
         until(lambda: setting.found()[("big", "bob", 7, None)] == 1)
 
@@ -477,7 +479,7 @@ def test_a_sink_that_may_repeat_is_written_while_a_batch_is_searched(setting: Se
     lines = [json.loads(line) for line in (setting.folder / "log.jsonl").read_text().splitlines()]
     told = Counter(row["pattern"] for row in by_batch)
     assert told == {"big": 4, "pairs": 4}
-    assert sum(sum(line["answers"].values()) for line in lines) == 8
+    assert sum(sum(line["matches_by_pattern"].values()) for line in lines) == 8
 
 
 def test_rules_that_fail_while_a_sink_is_written_do_not_hold_their_batch(setting: Setting, along: list[int]) -> None:
@@ -531,7 +533,8 @@ def test_caps_cut_a_batch_and_say_so(setting: Setting, caps: Caps, kept: list[in
     assert sorted(row["a"] for row in setting.sink.rows()) == kept
     assert len(dead.rows()) == letters
     assert all(
-        row["kind"] == "capped" and "More than" in row["reason"] and '"pattern"' in row["row"] for row in dead.rows()
+        row["kind"] == "capped" and "The batch has more than" in row["reason"] and '"pattern"' in row["row"]
+        for row in dead.rows()
     )
     lines = [json.loads(line) for line in (setting.folder / "log.jsonl").read_text().splitlines()]
     assert sum(line["dropped"] for line in lines) == 4 - len(kept)
@@ -544,7 +547,7 @@ def test_caps_cut_a_batch_and_say_so(setting: Setting, caps: Caps, kept: list[in
 def test_a_cap_may_end_the_job_before_anything_is_written(setting: Setting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (1, "A", "ann", 7), (30, "Z", "z", 0))
     setting.rules.texts = {"big": BIG}
-    with pytest.raises(JobError, match="more than 1 answers of one pattern"):
+    with pytest.raises(JobError, match="more than 1 matches of one pattern"):
         JobRunner(setting.job(trigger={"availableNow": True}, caps=Caps(pattern=1))).run()
     assert not setting.sink.rows()
 
@@ -559,13 +562,13 @@ def test_a_job_is_seen_by_its_metrics_and_its_status(setting: Setting) -> None:
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         text = answer.read().decode()
     metrics.close()
-    assert 'perseid_answers_total{kind="match",pattern="big"} 2.0' in text
+    assert 'perseid_matches_total{kind="match",pattern="big"} 2.0' in text
     assert "perseid_rows_read_total 3.0" in text
-    assert "perseid_kept_events 2.0" in text  # both wait for their B
+    assert "perseid_retained_events 2.0" in text  # both wait for their B
     status = json.loads((Path(job.checkpoint) / "perseid" / "status.json").read_text())
-    assert status["answers"] == {"big match": 2}
+    assert status["matches_by_pattern"] == {"big match": 2}
     assert status["totals"]["read"] == 3
-    assert status["levels"]["live_keys"] == 2
+    assert status["gauges"]["live_keys"] == 2
 
 
 def test_status_after_a_restart_is_that_of_the_new_process(setting: Setting) -> None:
@@ -582,7 +585,7 @@ def test_status_after_a_restart_is_that_of_the_new_process(setting: Setting) -> 
     JobRunner(replace(setting.job(trigger={"availableNow": True}), metrics=JobMetrics("job", own))).run()
     before, text = status()
     assert before["rules"] == ["big"]
-    assert before["answers"] == {"big match": 1}
+    assert before["matches_by_pattern"] == {"big match": 1}
     assert "big match" in text
 
     setting.rules.texts = {"pairs": PAIRS}
@@ -598,7 +601,7 @@ def test_status_after_a_restart_is_that_of_the_new_process(setting: Setting) -> 
     after, text = found[-1]
     assert after["rules"] == ["pairs"]
     assert after["last"] is None
-    assert after["answers"] == {}
+    assert after["matches_by_pattern"] == {}
     assert after["since"] > before["since"]
     assert "no batch yet" in text
     assert "rules: pairs" in text
@@ -623,5 +626,5 @@ def test_two_jobs_on_one_checkpoint_are_refused(setting: Setting) -> None:
 def test_a_checkpoint_of_another_query_is_refused(setting: Setting) -> None:
     (setting.folder / "checkpoint" / "offsets").mkdir(parents=True)
     (setting.folder / "checkpoint" / "offsets" / "0").touch()
-    with pytest.raises(ps.StateError, match="not started as a job"):
+    with pytest.raises(ps.errors.StateError, match="not started as a job"):
         JobRunner(setting.job()).run()

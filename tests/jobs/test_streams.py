@@ -17,9 +17,9 @@ from perseid.jobs.ddl_columns import parse_columns
 from perseid.jobs.reading import read_job
 from perseid.jobs.rule_loading import load_patterns, load_relations, pattern_files
 from perseid.jobs.spec import JobFile
-from perseid.jobs.stream_kinds.beliefs import BeliefStream
 from perseid.jobs.stream_kinds.events import EventStream
 from perseid.jobs.stream_kinds.subscriptions import SubscriptionStream
+from perseid.jobs.stream_kinds.uncertain import UncertainStream
 from perseid.semantics.types import Decimal, Double, EventSchema, String, Struct, Timestamp
 from perseid.settings import SettingsError
 from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG
@@ -73,30 +73,37 @@ def stream_of(text: str, folder: Path) -> Any:
 def test_events_are_declared_with_watermark_and_error_column() -> None:
     job = read_job(FILES / "events.yaml")
     declared = job.stream.declare(Frame("ts", "kind", "user", "ip", "amount"))
-    assert isinstance(declared, ps.Events)
+    assert isinstance(declared, ps.types.Events)
     assert declared.data.watermark == ("ts", 600)
     assert any("current_timestamp()) + 3600000000L" in text for text in declared.data.texts)
-    expected = ps.events(declared.data, time="ts", type="kind", id=POSITION, key="user", idle="1 minute", shards=8)
+    expected = ps.events(
+        declared.data,
+        time="ts",
+        type="kind",
+        id=POSITION,
+        key="user",
+        options=ps.StreamOptions(idle="1 minute", shards=8),
+    )
     assert declared == replace(expected, wrong=WRONG, lateness=600_000_000, max_ahead=3_600_000_000)
 
 
 def test_finished_table_has_no_watermark() -> None:
     declared = read_job(FILES / "events.yaml").stream.declare(Frame("ts", "kind", streaming=False))
-    assert isinstance(declared, ps.Events)
+    assert isinstance(declared, ps.types.Events)
     assert declared.data.watermark is None
 
 
 def test_columns_of_sources_are_not_part_of_the_content(tmp_path: Path) -> None:
     declared = stream_of(WHOLE, tmp_path).declare(Frame("ts", "type", "user"))
-    assert isinstance(declared, ps.Events)
+    assert isinstance(declared, ps.types.Events)
     assert declared.id == ("ts", "type", "user")
 
 
 def test_several_sources_are_declared_by_type() -> None:
     stream = read_job(FILES / "several.toml").stream
     declared = stream.declare({"sources.Order": Frame("at", "customer"), "sources.Payment": Frame("paid", "customer")})
-    assert isinstance(declared, ps.Events)
-    assert declared.disorder == ps.Adaptive(0.05)
+    assert isinstance(declared, ps.types.Events)
+    assert declared.disorder == ps.disorder.Adaptive(0.05)
     assert [(kind, one.time, one.data.watermark, one.id) for kind, one in declared.inputs()] == [
         ("Order", "at", ("at", 3600), ("at", "customer")),
         ("Payment", "paid", ("paid", 3600), ("customer", "paid")),
@@ -105,33 +112,33 @@ def test_several_sources_are_declared_by_type() -> None:
 
 def test_strategies_are_those_of_python(tmp_path: Path) -> None:
     ways = {
-        "assemble": ps.Assemble(),
-        "{conservative: {promise: p, source: s, sources: [a, b]}}": ps.Conservative("p", "s", ("a", "b")),
-        "early": ps.Early(),
-        "aggressive": ps.Aggressive(),
-        "{adaptive: {}}": ps.Adaptive(),
+        "assemble": ps.disorder.Assemble(),
+        "{conservative: {promise: p, source: s, sources: [a, b]}}": ps.disorder.Conservative("p", "s", ("a", "b")),
+        "early": ps.disorder.Early(),
+        "aggressive": ps.disorder.Aggressive(),
+        "{adaptive: {}}": ps.disorder.Adaptive(),
     }
     for text, way in ways.items():
         stream = stream_of(WHOLE.replace("  lateness", f"  disorder: {text}\n  lateness"), tmp_path)
         declared = stream.declare(Frame("ts", "type"))
-        assert isinstance(declared, ps.Events)
+        assert isinstance(declared, ps.types.Events)
         assert declared.disorder == way
 
 
 def test_documents_and_beliefs_are_declared() -> None:
     documents = read_job(FILES / "documents.yaml").stream.declare(Frame("ts", "xml"))
-    assert isinstance(documents, ps.Documents)
+    assert isinstance(documents, ps.xml.Documents)
     assert (documents.body, documents.events.data.watermark) == ("xml", ("ts", 60))
-    stream = read_job(FILES / "beliefs.yaml").stream
+    stream = read_job(FILES / "uncertain.yaml").stream
     beliefs = stream.declare(Frame("ts", "person", "antenna"))
-    assert isinstance(beliefs, ps.Beliefs)
+    assert isinstance(beliefs, ps.uncertain.UncertainEvents)
     (part,) = beliefs.parts
     assert (part.stream.type, part.stream.of, part.reading, part.data.watermark) == (
         "At", ("person",), "antenna", ("ts", 60),
     )  # fmt: skip
-    assert isinstance(stream, BeliefStream)
-    assert stream.output_policy() == ps.alerts(rise=0.6, fall=0.3)
-    assert stream.model_copy(update={"tell": None}).output_policy() is None
+    assert isinstance(stream, UncertainStream)
+    assert stream.output_policy() == ps.uncertain.alerts(rise=0.6, fall=0.3)
+    assert stream.model_copy(update={"emit": None}).output_policy() is None
 
 
 def test_tables_of_documents_have_one_identity(tmp_path: Path) -> None:
@@ -140,23 +147,25 @@ def test_tables_of_documents_have_one_identity(tmp_path: Path) -> None:
     several = re.sub(r"  source: .*", f"  sources: {{Feed: {one}, Blog: {one}}}", text)
     frames = {"sources.Feed": Frame("ts", "xml", "no"), "sources.Blog": Frame("ts", "xml")}
     documents = stream_of(several, tmp_path).declare(frames)
-    assert isinstance(documents, ps.Documents)
+    assert isinstance(documents, ps.xml.Documents)
     assert documents.events.id == ("ts", "xml")
-    with pytest.raises(SettingsError, match="time is the same for all tables of documents"):
+    with pytest.raises(SettingsError, match="time must be the same for all tables of documents"):
         stream_of(several.replace("  body", "  time: {Feed: ts, Blog: at}\n  body"), tmp_path)
 
 
 def test_uncertain_job_matches_as_in_python() -> None:
-    job = read_job(FILES / "beliefs.yaml")
+    job = read_job(FILES / "uncertain.yaml")
     rows = [
         {"ts": second, "person": "ann", "antenna": antenna}
         for second, antenna in enumerate(["a1", None, None, "a1", "a2", "a2"])
     ]
-    model = ps.hidden_markov(
-        transitions=ps.floor_plan([("hall", "office"), ("hall", "kitchen")], 0.7),
+    model = ps.uncertain.hidden_markov(
+        transitions=ps.uncertain.floor_plan([("hall", "office"), ("hall", "kitchen")], 0.7),
         readings={"hall": {"a1": 0.8, None: 0.2}, "office": {None: 1}, "kitchen": {"a2": 0.6, None: 0.4}},
     )
-    same = ps.beliefs(rows, event="At", of="person", about="place", reading="antenna", every="1 second", model=model)
+    same = ps.uncertain_events(
+        rows, event_type="At", key="person", value="place", reading="antenna", every="1 second", model=model
+    )
     rules = load_patterns(job)
     found = rules.match(job.stream.declare(rows)).to_dicts()
     assert found == rules.match(same).to_dicts()
@@ -171,7 +180,7 @@ def test_model_job_matches_the_patterns_of_its_metamodel() -> None:
     for second, used in enumerate([1, 3, 1, 4], 1):
         rows += [{**change, "ts": second, "change": "set", "attribute": "used", "value": str(used)}]
     rows += [{**change, "ts": 0, "change": "set", "attribute": "total", "value": "2"}]
-    assert [match.end for match in rules.match(job.stream.declare(rows))] == [4_000_000]
+    assert [match.end_us for match in rules.match(job.stream.declare(rows))] == [4_000_000]
 
 
 def test_subscriptions_match_documents() -> None:
@@ -180,9 +189,9 @@ def test_subscriptions_match_documents() -> None:
     rows = [{"ts": n, "feed": "Feed", "xml": entry.format(who)} for n, who in enumerate(["ann", "bob", "ann"])]
     assert isinstance(job.stream, SubscriptionStream)
     asked = job.stream.subscriptions.load()
-    assert isinstance(asked, ps.SubscriptionSet)
+    assert isinstance(asked, ps.xscl.SubscriptionSet)
     declared = job.stream.declare(rows)
-    assert isinstance(declared, ps.Documents)
+    assert isinstance(declared, ps.xml.Documents)
     assert asked.match(declared, expand=True).num_rows == 1
 
 
@@ -192,22 +201,22 @@ def test_settings_are_checked_without_opening_sources(path: Path) -> None:
 
 
 def test_contradicting_settings_are_errors(tmp_path: Path) -> None:
-    text = (FILES / "beliefs.yaml").read_text(encoding="utf-8").replace("reading: antenna", "p: chance")
-    with pytest.raises(SettingsError, match="stream: Rows have probabilities, or readings with a model; not both"):
+    text = (FILES / "uncertain.yaml").read_text(encoding="utf-8").replace("reading: antenna", "probability: chance")
+    with pytest.raises(SettingsError, match="stream: Rows have probabilities, or readings with a model=, not both"):
         stream_of(text, tmp_path).check_settings()
-    with pytest.raises(SettingsError, match=r"Nothing was opened for sources\.Payment"):
+    with pytest.raises(SettingsError, match=r"Missing table for sources\.Payment"):
         read_job(FILES / "several.toml").stream.declare({"sources.Order": Frame("at")})
-    with pytest.raises(ps.EventDataError, match="has no column 'ts', which is to be the time"):
+    with pytest.raises(ps.errors.EventDataError, match=r"Column 'ts' not found in .*; it is configured as the time"):
         stream_of(WHOLE, tmp_path).declare(Frame("at", "type"))
 
 
 def test_nested_sources_have_paths(tmp_path: Path) -> None:
-    beside = "  beside: [{source: {files: {path: b, format: parquet}}, lateness: 1 minute}]\n"
-    text = (FILES / "beliefs.yaml").read_text(encoding="utf-8").replace("  tell:", beside + "  tell:")
+    beside = "  events: [{source: {files: {path: b, format: parquet}}, lateness: 1 minute}]\n"
+    text = (FILES / "uncertain.yaml").read_text(encoding="utf-8").replace("  emit:", beside + "  emit:")
     stream = stream_of(text, tmp_path)
-    assert list(stream.sources_by_path()) == ["source", "beside[0].source"]
-    declared = stream.declare({"source": Frame("ts"), "beside[0].source": Frame("ts", "type")})
-    assert isinstance(declared, ps.Beliefs)
+    assert list(stream.sources_by_path()) == ["source", "events[0].source"]
+    declared = stream.declare({"source": Frame("ts"), "events[0].source": Frame("ts", "type")})
+    assert isinstance(declared, ps.uncertain.UncertainEvents)
     assert [one.wrong for one in declared.certain] == [WRONG]
 
 
@@ -227,9 +236,9 @@ def test_patterns_come_from_files_folders_and_the_job_itself(tmp_path: Path) -> 
     assert set(load_patterns(job).names) == {"a", "b", "c", "d"}
     assert [path.name for path in pattern_files(job)] == ["a.perseid", "b.perseid", "c.perseid"]
     assert "5 minutes" in str(load_patterns(job)["b"])
-    with pytest.raises(ps.BindingError, match="Parameter d is a length of time"):
+    with pytest.raises(ps.errors.BindingError, match=r"bind\.d: expected a duration"):
         load_patterns(job_of(tmp_path, text.replace("5 minutes", "long")))
-    with pytest.raises(ps.BindingError, match="No pattern here has a parameter 'e'"):
+    with pytest.raises(ps.errors.BindingError, match="No pattern of this set has a parameter 'e'"):
         load_patterns(job_of(tmp_path, text.replace("{d: 5", "{e: 5")))
 
 
@@ -240,7 +249,7 @@ def test_missing_or_invalid_patterns_are_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"has no \.perseid files"):
         load_patterns(job_of(tmp_path, WHOLE))
     (tmp_path / "rules" / "a.perseid").write_text("pattern a match")
-    with pytest.raises(ps.PatternError) as raised:
+    with pytest.raises(ps.errors.PatternError) as raised:
         load_patterns(job_of(tmp_path, WHOLE))
     assert raised.value.__notes__ == [f"In {tmp_path / 'rules' / 'a.perseid'}."]
 
@@ -250,7 +259,7 @@ def test_relations_are_read(tmp_path: Path) -> None:
     assert load_relations(job_of(tmp_path, WHOLE + "relations: {Blocked: {file: blocked.csv}}\n")) == {
         "Blocked": [("ann", 3)]
     }
-    with pytest.raises(ps.BindingError, match=r"relations\.Blocked: .*none\.csv: The file cannot be read"):
+    with pytest.raises(ps.errors.BindingError, match=r"relations\.Blocked: .*none\.csv: The file cannot be read"):
         load_relations(job_of(tmp_path, WHOLE + "relations: {Blocked: {file: none.csv}}\n"))
 
 
@@ -269,7 +278,7 @@ def test_columns_of_roles_are_in_the_schema(tmp_path: Path) -> None:
     assert isinstance(schema, EventSchema)
     job.stream.check_columns(schema)
     text = (FILES / "events.yaml").read_text(encoding="utf-8").replace("key: user", "key: usr")
-    with pytest.raises(ps.EventDataError, match=r"The source has no column 'usr', .* Did you mean 'user'"):
+    with pytest.raises(ps.errors.EventDataError, match=r"Column 'usr' not found in the source; .* Did you mean 'user'"):
         stream_of(text, tmp_path).check_columns(schema)
     several = read_job(FILES / "several.toml").stream
     assert isinstance(several, EventStream)

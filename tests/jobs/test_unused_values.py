@@ -60,7 +60,7 @@ def test_unused_value_and_unused_parameter_do_not_reject_a_live_rule(
 
     rules.texts = {"p": "pattern p(least bigint) match A a [n > 5]"}
     watcher.poll(found[0])
-    with pytest.warns(ps.PerseidWarning, match="the parameter 'least' is declared and never used"):
+    with pytest.warns(ps.errors.PerseidWarning, match="Pattern p: parameter 'least' is declared but never used"):
         again = watcher.poll(found[0])
     assert again is not None
     assert again[0] == rules.read()

@@ -24,7 +24,7 @@ SETTINGS = ("PYSPARK_PYTHON", "spark.pyspark.python", "docs/guides/executors.md"
 def test_missing_package_on_a_worker_has_a_hint(name: str) -> None:
     hint = worker_hint(RuntimeError(TRACE.format(repr(name))))
     assert hint is not None
-    assert f"has no {name.partition('.')[0]}." in hint
+    assert f"{name.partition('.')[0]} is not installed for the Python of Spark's workers." in hint
     assert all(word in hint for word in SETTINGS)
 
 

@@ -244,63 +244,63 @@ def test_nothing_is_changed_in_place() -> None:
 MISUSE: list[tuple[Callable[[], Any], str]] = [
     (lambda: step(""), "1 to 200 characters"),
     (lambda: step("x" * 201), "1 to 200 characters"),
-    (lambda: step("\ud800"), "half a character"),
-    (lambda: step(5), "is text, not int"),  # type: ignore[arg-type]
-    (lambda: step("A", 5), "is text, not int"),  # type: ignore[arg-type]
-    (lambda: tree("Orders", "order"), "/ or // is missing"),
-    (lambda: change("move", "Host"), "no change of a model"),
-    (lambda: change("set", "Host.cpu.load"), "one feature"),
-    (lambda: A >> 5, "cannot be a int"),  # type: ignore[operator]
-    (lambda: A | None, "cannot be a NoneType"),  # type: ignore[operator]
-    (lambda: 5 & A, "cannot be a int"),  # type: ignore[operator]
-    (lambda: [A] >> B, "cannot be a list"),  # type: ignore[operator]
+    (lambda: step("\ud800"), "contains an unpaired surrogate"),
+    (lambda: step(5), "A name must be a string, got int"),  # type: ignore[arg-type]
+    (lambda: step("A", 5), "A name must be a string, got int"),  # type: ignore[arg-type]
+    (lambda: tree("Orders", "order"), "Missing / or // before order"),
+    (lambda: change("move", "Host"), "Unknown model change 'move'"),
+    (lambda: change("set", "Host.cpu.load"), "one feature of it, got 'Host.cpu.load'"),
+    (lambda: A >> 5, "Expected a part of a pattern, got int"),  # type: ignore[operator]
+    (lambda: A | None, "Expected a part of a pattern, got NoneType"),  # type: ignore[operator]
+    (lambda: 5 & A, "Expected a part of a pattern, got int"),  # type: ignore[operator]
+    (lambda: [A] >> B, "Expected a part of a pattern, got list"),  # type: ignore[operator]
     (lambda: A >> build("p"), "Name the other pattern"),  # type: ignore[operator]
     (lambda: any_of([A, B]), "one by one"),  # type: ignore[arg-type]
-    (lambda: seq(A), "two parts or more"),
-    (any_of, "two parts or more"),
+    (lambda: seq(A), "'seq' needs at least two parts"),
+    (any_of, "'any_of' needs at least two parts"),
     (lambda: bool(A), "do not join"),
     (lambda: not A, "do not join"),
-    (lambda: [*A], "not a list"),
-    (lambda: A > B, "have no order"),
-    (lambda: A < B, "have no order"),
-    (lambda: A.times(0), "no event could fit"),
-    (lambda: A.times(3, 2), "below the lower"),
-    (lambda: A.times(-1), "0 to 10,000"),
-    (lambda: A.at_least(10_001), "0 to 10,000"),
-    (lambda: A.times(1.5), "whole number of times"),  # type: ignore[arg-type]
-    (lambda: A.times(True), "whole number of times"),
-    (A.reluctant, "nothing is repeated"),
-    (A.consecutive, "nothing is repeated"),
-    (lambda: (A >> B).until(C), "nothing is repeated"),
-    (lambda: group(A.plus()).reluctant(), "nothing is repeated"),
+    (lambda: [*A], "not iterable"),
+    (lambda: A > B, "cannot be compared"),
+    (lambda: A < B, "cannot be compared"),
+    (lambda: A.times(0), "Invalid repetition 0 to 0: it matches no event"),
+    (lambda: A.times(3, 2), "Invalid repetition 3 to 2: the upper bound is below the lower bound"),
+    (lambda: A.times(-1), "from 0 to 10,000, got -1"),
+    (lambda: A.at_least(10_001), "from 0 to 10,000, got 10001"),
+    (lambda: A.times(1.5), "Expected a whole number of repetitions, got 1.5"),  # type: ignore[arg-type]
+    (lambda: A.times(True), "Expected a whole number of repetitions, got True"),
+    (A.reluctant, "'reluctant' requires a repetition, got A"),
+    (A.consecutive, "'consecutive' requires a repetition, got A"),
+    (lambda: (A >> B).until(C), "'until' requires a repetition, got A -> B"),
+    (lambda: group(A.plus()).reluctant(), "'reluctant' requires a repetition, got A+"),
     (lambda: A.plus().until(step("B", "b")), "without a name"),
-    (lambda: A.plus().until(A >> B), "'until' takes an event"),
-    (lambda: (A >> B).where("x"), "belongs to one step"),
-    (lambda: absent(A).must("x"), "belongs to one step"),
-    (A.bind, "Nothing is bound"),
-    (lambda: A.bind("user"), "what is bound as what"),
-    (lambda: A.bind("x + 1 as u"), "what is bound as what"),
+    (lambda: A.plus().until(A >> B), "'until' expects an event"),
+    (lambda: (A >> B).where("x"), "'where' applies to one step"),
+    (lambda: absent(A).must("x"), "'must' applies to one step"),
+    (A.bind, "'bind' needs at least one attribute"),
+    (lambda: A.bind("user"), "Expected 'attribute as name', got 'user'"),
+    (lambda: A.bind("x + 1 as u"), "Expected 'attribute as name', got 'x + 1 as u'"),
     (lambda: A.bind(user=""), "1 to 200 characters"),
-    (lambda: A.plus().stays("1 minute"), "one event and what follows"),
+    (lambda: A.plus().stays("1 minute"), "'stays' applies to one step"),
     (lambda: A.stays(5), "a number alone has no unit"),  # type: ignore[arg-type]
     (lambda: absent(A, for_=5), "a number alone has no unit"),  # type: ignore[arg-type]
-    (lambda: A.then(B, within=dt.timedelta(seconds=-1)), "not negative"),
-    (lambda: A.where(True), "is text, not bool"),  # type: ignore[arg-type]
+    (lambda: A.then(B, within=dt.timedelta(seconds=-1)), "'within' must not be negative"),
+    (lambda: A.where(True), "A condition must be a string, got bool"),  # type: ignore[arg-type]
     (lambda: build("p").build(), "has no 'match'"),
-    (lambda: p().match("B"), "given twice"),
-    (lambda: p().within("1 hour").within("1 hour"), "given twice"),
-    (lambda: p().evidence().returns("evidence"), "given twice"),
-    (lambda: p().where(), "one condition or more"),
-    (lambda: p().tags(), "one tag or more"),
-    (lambda: p().partition_by(), "one column or more"),
+    (lambda: p().match("B"), "Duplicate clause 'match' in pattern p"),
+    (lambda: p().within("1 hour").within("1 hour"), "Duplicate clause 'within' in pattern p"),
+    (lambda: p().evidence().returns("evidence"), "Duplicate clause 'evidence' in pattern p"),
+    (lambda: p().where(), "'where' needs at least one condition"),
+    (lambda: p().tags(), "'tags' needs at least one tag"),
+    (lambda: p().partition_by(), "'partition_by' needs at least one column"),
     (lambda: p().partition_by(["a", "b"]), "one by one: partition_by('a', 'b')"),  # type: ignore[arg-type]
-    (lambda: build("p").match([{"ts": 1, "type": "A"}]), "To run it: ps.pattern(build(…)).match(events)"),  # type: ignore[arg-type]
-    (lambda: p().returns(), "Nothing is returned"),
-    (lambda: p().selection("strickt"), "did you mean 'strict'"),
-    (lambda: p().evidence(-1), "0 to 100,000"),
-    (lambda: p().parameter("x", "string", [1]), "A default cannot be [1]"),
-    (lambda: p().parameter("x", "double", float("nan")), "A default cannot be nan"),
-    (lambda: p().parameter("x", "bigint", 2**70), "larger than"),
+    (lambda: build("p").match([{"ts": 1, "type": "A"}]), "Run it with ps.pattern(build(…)).match(events)"),  # type: ignore[arg-type]
+    (lambda: p().returns(), "'returns' needs at least one output"),
+    (lambda: p().selection("strickt"), "Did you mean 'strict'"),
+    (lambda: p().evidence(-1), "from 0 to 100,000, got -1"),
+    (lambda: p().parameter("x", "string", [1]), "Unsupported default [1]"),
+    (lambda: p().parameter("x", "double", float("nan")), "Unsupported default nan"),
+    (lambda: p().parameter("x", "bigint", 2**70), "An integer is larger than"),
     (lambda: p().suppress(5), "a number alone has no unit"),  # type: ignore[arg-type]
     (lambda: build("p").match(step("A").where(" and ".join(["x"] * 200))).build(), "levels deep"),
 ]

@@ -322,7 +322,7 @@ def test_what_is_no_text_is_refused(thing: object) -> None:
     ],
 )
 def test_names_like_keywords_do_not_lift_the_limit_of_tokens(text: str) -> None:
-    with pytest.raises(LimitError, match="more than 10,000 words and signs"):
+    with pytest.raises(LimitError, match="more than 10,000 tokens"):
         parse_file(text)
 
 

@@ -160,7 +160,7 @@ def test_every_query_is_counted_by_itself() -> None:
         f"query q{i}(a) find a: A where a.n in ({', '.join(map(str, range(2_000)))})\n" for i in range(6)
     )
     assert len(parse_models(many).queries) == 6
-    with pytest.raises(LimitError, match="A pattern, query or rule has more than 10,000 words and signs"):
+    with pytest.raises(LimitError, match="A pattern, query or rule has more than 10,000 tokens"):
         parse_models(
             f"model m node A (n bigint) query q(a) find a: A where a.n in ({', '.join(map(str, range(6_000)))})"
         )

@@ -123,7 +123,7 @@ def test_a_missing_slash_after_the_bracket_is_a_child_with_a_warning() -> None:
     np = child("NP", Exists(child("CD")), Exists(child("VBN")), returns="N")
     run = SiblingAlternation((SiblingRepeat(child("IN"), 0, None), np))
     assert parsed.pattern.root == below("VP", Exists(child("PP", siblings=run)))
-    assert parsed.warnings == ("line 1, column 6: [PP is read as [/PP, a child",)
+    assert parsed.warnings == ("line 1, column 6: [PP is parsed as [/PP, a child",)
     assert parse_tree("//VP[/PP][@id]").warnings == ()
 
 
@@ -212,54 +212,54 @@ def test_return_names_come_in_order() -> None:
     ("text", "column", "says"),
     [
         ("", 1, "//order->o"),
-        ("order[/x]", 1, "write //order"),
+        ("order[/x]", 1, "or // (a descendant): //order"),
         ("//", 3, "tag name"),
-        ("//a ->", 7, "name to return"),
-        ("//a->1", 6, "name to return"),
-        ("//a[/b", 4, "end it with ]"),
-        ("//a[/b)", 7, "] is due"),
-        ("//a]", 4, "closes nothing"),
-        ("//a[/b = 'x]", 10, "end it with '"),
+        ("//a ->", 7, "name of the returned node"),
+        ("//a->1", 6, "name of the returned node"),
+        ("//a[/b", 4, "close it with ]"),
+        ("//a[/b)", 7, "Expected ']', got ')'"),
+        ("//a]", 4, "Unmatched ']'"),
+        ("//a[/b = 'x]", 10, "close it with '"),
         ("//a[/b = “x”]", 10, "straight quotes"),
-        ("//a[/b > ]", 10, "number or a text"),
-        ("//a[/b == 1]", 9, "one = compares"),
-        ("//a[/b <> 1]", 9, "write !="),
+        ("//a[/b > ]", 10, "number or a quoted string"),
+        ("//a[/b == 1]", 9, "use one = for equality"),
+        ("//a[/b <> 1]", 9, "use !="),
         ("//a[/b and /c]", 8, "side by side"),
         ("//a[/b or /c]", 8, "[/a|/b]"),
         ("//a[/b1 or /c]", 9, "[/a|/b]"),
         ("//a[@b = 'x' and @c = 'y']", 14, "each in its own [ ]"),
         ("//a[@b = 'x' or @c = 'y']", 14, "two tree patterns"),
         ("//a[/b > 1 or /c]", 12, "two tree patterns"),
-        ("//p:id/text()->id", 8, "no text() here"),
-        ("//p:id/text()->id", 8, "->name returns the text of a node"),
+        ("//p:id/text()->id", 8, "unsupported node test text()"),
+        ("//p:id/text()->id", 8, "->name to return the text of a node"),
         ("//a[text() = 'x']", 5, "[. = 'x']"),
-        ("//a/node()", 5, "no node() here"),
-        ("//a[contains(p:title, 'W')]->a", 5, "no functions in a tree pattern"),
+        ("//a/node()", 5, "unsupported node test node()"),
+        ("//a[contains(p:title, 'W')]->a", 5, "unsupported function contains(…) in a tree pattern"),
         ("//a[contains(p:title, 'W')]->a", 5, "[title like '%W%']"),
-        ("//a[@b = concat('x', 'y')]", 10, "no functions"),
-        ("//a[@b > now()]", 10, "no functions"),
-        ("//a[position() = 1]", 5, "the first is [1]"),
-        ("//a[1 = position()]", 9, "the first is [1]"),
+        ("//a[@b = concat('x', 'y')]", 10, "unsupported function concat(…)"),
+        ("//a[@b > now()]", 10, "unsupported function now(…)"),
+        ("//a[position() = 1]", 5, "use [1] for the first"),
+        ("//a[1 = position()]", 9, "use [1] for the first"),
         ("//a[not(@b)]", 5, "[title is null]"),
-        ("//a[count(/b) > 3]", 5, "a child of that name is written /count"),
+        ("//a[count(/b) > 3]", 5, "write a child of that name as /count"),
         ("/a: b", 5, "write :/b"),
         ("/a*?", 4, "parentheses"),
-        ("(/a|/b)/c", 8, "cannot go on"),
+        ("(/a|/b)/c", 8, "cannot continue after a group"),
         ("/a{x}", 4, "{2,5}"),
-        ("/a{1.5}", 4, "whole number"),
+        ("/a{1.5}", 4, "a repetition must be a whole number, got 1.5"),
         ("/a{3,2}", 1, "{2,3}"),
         ("/a{0}", 1, "{0,1}"),
-        ("/a[0]", 4, "count from 1"),
-        ("/a[1.5]", 4, "whole number"),
+        ("/a[0]", 4, "position from 1, got 0"),
+        ("/a[1.5]", 4, "a position must be a whole number, got 1.5"),
         ("/a(/b)[1]", 8, "before the parentheses"),
         ("/a(/b)(/c)", 1, "more than one ( )"),
         ("/a->x->y", 1, "more than one return name"),
-        ("/a->x/b->x", 10, "returned as 'x'"),
-        ("/a->x|/b AS x", 13, "returned as 'x'"),
+        ("/a->x/b->x", 10, "duplicate return name 'x'"),
+        ("/a->x|/b AS x", 13, "duplicate return name 'x'"),
         ("/a/@id/b", 7, "no children"),
         ("/a/@id[/b]", 3, "no children"),
         ("/a(/b:/@id)", 4, "no order"),
-        ("/a $", 4, "can be followed by"),
+        ("/a $", 4, "continue a step with"),
     ],
 )
 def test_errors_point_at_the_place_and_say_what_to_write(text: str, column: int, says: str) -> None:
@@ -301,7 +301,7 @@ def test_errors_are_translated_to_the_outer_text(tree: str, line: int, column: i
 
 def test_warnings_are_translated_too() -> None:
     parsed = parse_tree("//a\n[b]", offset=Span(30, 37, 5, 9))
-    assert parsed.warnings == ("line 6, column 2: [b is read as [/b, a child",)
+    assert parsed.warnings == ("line 6, column 2: [b is parsed as [/b, a child",)
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_order_and_duplicates_count() -> None:
 def test_a_count_that_would_not_be_exact_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perseid.engines.sequence.bytecode.MATCH_CAP", 3)
     rows = [{"ts": i, "type": "B" if i else "A", "v": i} for i in range(9)]
-    with pytest.raises(ps.LimitError, match="a condition looks at more than its own event"):
+    with pytest.raises(ps.errors.LimitError, match="a condition reads more than its own event"):
         ps.pattern("pattern p match A a ->> B b [v > a.v] within forever").count(rows)
 
 

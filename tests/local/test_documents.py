@@ -20,7 +20,7 @@ FEED = f'<feed xmlns="{ATOM}"><entry><title>one</title></entry></feed>'
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def documents(*bodies: str | bytes | None, **more: Any) -> ps.Documents:
+def documents(*bodies: str | bytes | None, **more: Any) -> ps.xml.Documents:
     return ps.documents(pa.table({"ts": [AT] * len(bodies), "xml": list(bodies)}), body="xml", time="ts", **more)
 
 
@@ -42,20 +42,20 @@ def warned(found: pytest.WarningsRecorder) -> str:
 )
 def test_a_name_that_is_in_a_namespace_is_not_missed_in_silence(body: str | bytes) -> None:
     with pytest.warns(PerseidWarning) as found:
-        assert ps.trees("//entry->entry").match(documents(body)).num_rows == 0
+        assert ps.xml.tree_patterns("//entry->entry").match(documents(body)).num_rows == 0
     said = warned(found)
-    assert f"'entry' is asked for in no namespace, and documents have it in '{ATOM}'" in said
+    assert f"'entry' has no namespace in the pattern, and namespace '{ATOM}' in the documents" in said
     assert f"namespaces={{'': '{ATOM}'}}" in said
 
 
 def test_what_the_warning_says_helps() -> None:
-    table = ps.trees("//entry/title->title").match(documents(FEED, namespaces={"": ATOM}))
+    table = ps.xml.tree_patterns("//entry/title->title").match(documents(FEED, namespaces={"": ATOM}))
     assert table["title"].to_pylist() == [["one"]]
 
 
 def test_a_sequence_says_it_too() -> None:
     asked = ps.pattern("pattern p match Feed << //entry->entry >> e return e.entry")
-    with pytest.warns(PerseidWarning, match="'entry' is asked for in no namespace") as found:
+    with pytest.warns(PerseidWarning, match="'entry' has no namespace in the pattern") as found:
         assert len(asked.match(documents(FEED))) == 0
     warned(found)
 
@@ -63,8 +63,8 @@ def test_a_sequence_says_it_too() -> None:
 def test_files_say_it_too(tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_text(FEED)
     paths = ps.documents([{"file": str(tmp_path / name)} for name in ("none.xml", "a.xml")], path="file")
-    with pytest.warns(PerseidWarning, match="'entry' is asked for in no namespace"):
-        ps.trees("//entry->entry").match(paths)
+    with pytest.warns(PerseidWarning, match="'entry' has no namespace in the pattern"):
+        ps.xml.tree_patterns("//entry->entry").match(paths)
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,14 @@ def test_nothing_is_said_where_it_would_not_help(tree: str, bodies: list[Any], m
     table = pa.table({"xml": pa.array(bodies, pa.string())})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ps.trees(tree).match(ps.documents(table, body="xml", **more))
+        ps.xml.tree_patterns(tree).match(ps.documents(table, body="xml", **more))
 
 
 def test_only_the_first_documents_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespaces, "LOOKED_AT", 20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ps.trees("//entry").match(documents("<a>" + " " * 20 + "</a>", FEED))
+        ps.xml.tree_patterns("//entry").match(documents("<a>" + " " * 20 + "</a>", FEED))
 
 
 def test_a_sequence_says_what_to_do_with_a_document_that_cannot_be_read() -> None:
@@ -100,27 +100,27 @@ def test_a_sequence_says_what_to_do_with_a_document_that_cannot_be_read() -> Non
         with pytest.raises(DocumentError, match="Row 2: Mismatched tag") as found:
             ask(documents("<a/>", "<a><b></a>"))
         assert found.value.hint is not None
-        assert "Leave the row out" in found.value.hint
-    table = ps.trees("//a->x").match(documents("<a/>", "<a><b></a>"))
+        assert "Remove the row" in found.value.hint
+    table = ps.xml.tree_patterns("//a->x").match(documents("<a/>", "<a><b></a>"))
     assert [one is None for one in table["error"].to_pylist()] == [True, False]
 
 
 def test_a_prefix_that_nothing_names_says_where_it_is_named() -> None:
-    with pytest.raises(UnknownNameError, match="which namespace 'a' in a:entry") as found:
-        ps.trees("//a:entry->e").match(documents(FEED))
-    assert found.value.hint == "Name it: ps.documents(…, namespaces={'a': 'the URI of the namespace'})."
+    with pytest.raises(UnknownNameError, match="Unknown namespace prefix 'a' in a:entry") as found:
+        ps.xml.tree_patterns("//a:entry->e").match(documents(FEED))
+    assert found.value.hint == "Use ps.documents(…, namespaces={'a': 'the URI of the namespace'})."
 
 
 def test_no_document_at_all() -> None:
     none = ps.documents(
         pa.table({"ts": pa.array([], pa.timestamp("us", "UTC")), "xml": pa.array([], pa.string())}), body="xml"
     )
-    table = ps.trees("//a->x").match(none)
+    table = ps.xml.tree_patterns("//a->x").match(none)
     assert (table.num_rows, table.column_names) == (0, ["ts", "pattern", "place", "x", "nodes", "error"])
     assert len(ps.pattern("pattern p match D << //a->x >> o return o.x").match(none)) == 0
 
 
-NO_DOCUMENT = {"what": "There is no document", "line": None, "column": None}
+NO_DOCUMENT = {"what": "The document is null", "line": None, "column": None}
 NULL_BODIES = {
     "dicts": [{"ts": 1, "s": "S", "xml": None}],
     "Arrow": pa.table({"ts": [1], "s": ["S"], "xml": pa.nulls(1)}),
@@ -128,18 +128,18 @@ NULL_BODIES = {
     "pandas, NaN": pd.DataFrame({"ts": [1], "s": ["S"], "xml": [float("nan")]}),
 }
 SEQUENCE = ps.pattern("pattern p match S << //a->x >> o return o.x")
-PAIRS = ps.subscriptions("S//a->x FOLLOWED BY{x = y, 1 hour} S//a->y")
+PAIRS = ps.xscl.subscriptions("S//a->x FOLLOWED BY{x = y, 1 hour} S//a->y")
 
 
 @pytest.mark.parametrize("format", ["xml", "json"])
 @pytest.mark.parametrize("given", NULL_BODIES)
 def test_bodies_that_are_null_throughout_are_bad_documents(given: str, format: str) -> None:
     data = NULL_BODIES[given]
-    (row,) = ps.trees("//a->x").match(ps.documents(data, body="xml", format=format)).to_pylist()
+    (row,) = ps.xml.tree_patterns("//a->x").match(ps.documents(data, body="xml", format=format)).to_pylist()
     assert (row["ts"], row["pattern"], row["error"]) == (1, None, NO_DOCUMENT)
     declared = ps.documents(data, body="xml", type="s", time="ts", format=format)
     for match in (SEQUENCE.match, PAIRS.match):
-        with pytest.raises(DocumentError, match="Row 1: There is no document"):
+        with pytest.raises(DocumentError, match="Row 1: The document is null"):
             match(declared)
 
 
@@ -147,13 +147,15 @@ def test_bodies_that_are_null_throughout_are_bad_documents(given: str, format: s
 @pytest.mark.parametrize("data", [[], pa.table({"ts": pa.nulls(0), "s": pa.nulls(0), "xml": pa.nulls(0)})], ids=type)
 def test_no_rows_of_no_type_are_no_documents(data: Any, format: str) -> None:
     declared = ps.documents(data, body="xml", type="s", time="ts", format=format)
-    assert ps.trees("//a->x").match(declared).num_rows == 0
+    assert ps.xml.tree_patterns("//a->x").match(declared).num_rows == 0
     assert len(SEQUENCE.match(declared)) == 0
     assert PAIRS.match(declared).num_rows == 0
 
 
 def test_rows_without_the_body_column_are_an_error_that_names_it() -> None:
     declared = ps.documents([{"ts": 1, "s": "S", "xmk": "<a/>"}], body="xml", type="s", time="ts")
-    for match in (ps.trees("//a->x").match, SEQUENCE.match, PAIRS.match):
-        with pytest.raises(EventDataError, match=r"no column 'xml', .*Did you mean 'xmk'"):
+    for match in (ps.xml.tree_patterns("//a->x").match, SEQUENCE.match, PAIRS.match):
+        with pytest.raises(
+            EventDataError, match=r"Column 'xml' not found in the table; .*Did you mean 'xmk'\? Available: ts, s, xmk\."
+        ):
             match(declared)

@@ -236,7 +236,7 @@ def test_datasets_and_files(tmp_path: Path) -> None:
         assert found.columns["a"].to_pylist() == [1, 2, 1, 2]
         assert found.columns["t"].type == MOMENT
         assert read_table(data, []).rows == 4
-    with pytest.raises(EventDataError, match="no file or folder"):
+    with pytest.raises(EventDataError, match=r"File or folder '.*' not found"):
         read_table("nowhere.parquet")
     (tmp_path / "text.csv").write_text("a,b")
     with pytest.raises(EventDataError, match="cannot be read as Parquet"):
@@ -245,12 +245,12 @@ def test_datasets_and_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [5, b"bytes", {"ts": 1}, None])
 def test_no_table(data: Any) -> None:
-    with pytest.raises(EventDataError, match="Events cannot be read from"):
+    with pytest.raises(EventDataError, match=r"Cannot read events from an? \w+"):
         read_table(data)
 
 
 def test_a_row_that_is_no_dict() -> None:
-    with pytest.raises(EventDataError, match="Row 2 is an int, not a dict"):
+    with pytest.raises(EventDataError, match="Row 2: expected a dict, got an int"):
         read_table([{"ts": 1}, 5])
 
 
@@ -343,11 +343,11 @@ def test_timestamps_beyond_the_calendar() -> None:
     for unit, value in (("s", 10**12), ("ms", 10**15), ("us", 10**18), ("s", 2**62)):
         table = read_table(pa.table({"ts": pa.array([0, value], pa.timestamp(unit))}))
         assert table.columns["ts"].to_pylist()[1] is None
-        with pytest.raises(EventDataError, match="Row 2 has a time outside the years 1 to 9999: ts is"):
+        with pytest.raises(EventDataError, match=r"Row 2, column 'ts': the time .* is outside the years 1 to 9999"):
             time_column(table, "ts")
     days = read_table(pa.table({"ts": pa.array([None, 10**7], pa.date32())}))
     assert days.columns["ts"].to_pylist() == [None, None]
-    with pytest.raises(EventDataError, match="Row 1 has no readable time: ts is None"):
+    with pytest.raises(EventDataError, match="Row 1, column 'ts': expected a time, got None"):
         time_column(days, "ts")
 
 
@@ -360,13 +360,14 @@ def test_columns_that_are_missing() -> None:
     ):
         same_time(data, "time")
         with pytest.raises(
-            EventDataError, match=r"Row 1 has no column 'typ', which is to be the type column\. Did you mean 'type'"
+            EventDataError,
+            match=r"Column 'typ' not found in row 1; it is configured as the type column\. Did you mean 'type'",
         ):
             type_codes(read_table(data, ["typ"]), "typ")
     same_time([{"ts": 1}, {"ts": None}, {"t": 3}])
     same_time([{"ts": 1}, {"t": 3}, {"ts": None}])
     with pytest.raises(
-        EventDataError, match="Row 2 has no column 'rank', which is to be the order_by column"
+        EventDataError, match="Column 'rank' not found in row 2; it is configured as the order_by column"
     ) as caught:
         require(read_table([{"rank": 1}, {"rnk": 1}]), "rank", "order_by")
     assert "--order-by" in str(caught.value)

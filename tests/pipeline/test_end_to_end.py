@@ -122,6 +122,6 @@ def test_four_sinks_have_what_a_batch_finds(setup: Setup, tmp_path: Path) -> Non
     assert {call.split()[1] for call in calls if call.startswith("0 ")} == {call.split()[1] for call in calls}
     assert len(calls) >= 4 * BATCHES, "four shards in every batch that had rows"
     assert batches <= {line["batch"] for line in lines}
-    assert sum(sum(line["answers"].values()) for line in lines) == len(expected)
+    assert sum(sum(line["matches_by_pattern"].values()) for line in lines) == len(expected)
     rate = sent.whole / seconds
     print(f"\n{sent.whole:,} records, {len(expected):,} matches, 4 sinks: {seconds:.1f} s, {rate:,.0f} records/s")

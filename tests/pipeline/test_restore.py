@@ -90,7 +90,7 @@ def test_delta_table_of_changes_has_to_be_restored_too(spark: SparkSession, tmp_
     spark.sql(remedy)
     made.run(files_per_batch=5)
     rows = spark.read.format("delta").load(table)
-    stand = ps.fold(rows) if changes == "append" else rows
+    stand = ps.disorder.current_matches(rows) if changes == "append" else rows
     found = Counter((row.pattern, row.kind, row.match_id) for row in stand.collect())
     assert found == made.expected()
 

@@ -135,7 +135,7 @@ def test_postgres_has_all_of_a_batch_or_nothing(
             real(self, *args)
 
         patched.setattr(tables.SinkTables, "merge", emptied)
-        with pytest.raises(SinkError, match="not all is there any more"):
+        with pytest.raises(SinkError, match="the staging table no longer has all copied rows"):
             sink.write(batch(good, attempt="d"))
     assert rows_of(database, "select (select count(*) from t), (select count(*) from t_ledger)") == [(0, 0)]
     database.execute(
@@ -156,7 +156,7 @@ def test_postgres_says_what_stands_in_whatever_order_changes_come(
         sink.write(batch(answers(spark, *CHANGES[number]), number, job=job))
     sink.write(batch(answers(spark, *CHANGES[2]), 2, "again", job="x"))
     database.execute(standing)
-    found = rows_of(database, "select match_id, data->>'note' from alarms_standing")
+    found = rows_of(database, "select match_id, data->>'note' from alarms_current")
     assert dict(found) == STANDS
     assert len(found) == 2
     assert rows_of(database, "select count(*) from alarms") == [(8,)], "every change is kept, once"
@@ -167,7 +167,7 @@ def test_postgres_refuses_in_words_and_tells_no_secret(
 ) -> None:
     schema = matches(spark).schema
     database.execute("create table taken (match_id text)")
-    with pytest.raises(SinkError, match="none that this sink can write") as caught:
+    with pytest.raises(SinkError, match="cannot write to the existing table") as caught:
         Postgres(url=postgres.url, table="taken").prepare(spark, schema, "j")
     assert caught.value.hint
     monkeypatch.setenv("PG", "pa55-w0rd")
@@ -213,9 +213,9 @@ def test_delta_keeps_changes_or_what_stands(spark: SparkSession, tmp_path: Path)
     }
     changelog = spark.read.format("delta").load(told.path)
     assert changelog.count() == 8
-    assert {row.match_id: row.note for row in ps.fold(changelog).collect()} == STANDS
+    assert {row.match_id: row.note for row in ps.disorder.current_matches(changelog).collect()} == STANDS
     spark.sql("drop table sinks_standing")
-    with pytest.raises(SettingsError, match="no column 'pattern'"):
+    with pytest.raises(SettingsError, match="column 'pattern' not found"):
         stands.prepare(spark, spark.range(1).schema, "j")
 
 

@@ -149,9 +149,9 @@ def stream(spark: SparkSession, source: KafkaSource, checkpoint: Path, told: lis
         time="ts",
         type="kind",
         id=(POSITION,),
-        shards=4,
+        options=ps.StreamOptions(shards=4),
     )
-    matches = ps.pattern(PATTERN).detect(replace(declared, wrong=WRONG, position=POSITION), rejected="bad")
+    matches = ps.pattern(PATTERN).match(replace(declared, wrong=WRONG, position=POSITION), rejected="bad")
     writer = matches.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     query = writer.foreachBatch(lambda batch, _: told.extend(batch.collect())).start()
     query.awaitTermination()
@@ -173,7 +173,7 @@ def test_a_topic_has_the_same_matches_at_once_and_as_a_stream(
     stream(spark, source, tmp_path / "checkpoint", told)
     frame = source.open(spark, streaming=False)
     declared = ps.events(frame, time="ts", type="kind", id=(POSITION,))
-    at_once = ps.pattern(PATTERN).detect(declared).collect()
+    at_once = ps.pattern(PATTERN).match(declared).collect()
     assert len(at_once) > 100
     assert sorted(row["match_id"] for row in told if row["kind"] == "match") == sorted(
         row["match_id"] for row in at_once
@@ -194,7 +194,7 @@ def test_what_kafka_knows_of_a_record_can_be_kept(spark: SparkSession, broker: B
     assert (good["value"], good["its_key"], good["its_key_bytes"]) == ("<a/>", "k", b"k")
     assert good[POSITION] == f"kept-columns/{good['its_partition']}/{good['its_offset']}"
     assert good["its_timestamp"] == good[ARRIVED]
-    assert rows["<b/>"][WRONG] == "Its key is no UTF-8 text."
+    assert rows["<b/>"][WRONG] == "The key is not UTF-8 text."
     assert rows["<b/>"]["its_topic"] is None
     assert rows["base64:/w=="][WRONG] == records.NO_TEXT
 
@@ -216,7 +216,7 @@ def test_avro_is_read_or_malformed(spark: SparkSession, broker: Broker, tmp_path
     reasons = {row[WRONG] for row in rows}
     assert reasons == {None, records.NO_PAYLOAD, records.EMPTY, records.NO_AVRO}
     no_schema = KafkaSource(servers=broker.servers, topic="avro", format="avro", schema="no schema")
-    with pytest.raises(SettingsError, match="Spark cannot read Avro by this schema"):
+    with pytest.raises(SettingsError, match="Spark cannot read Avro with this schema"):
         no_schema.open(spark, streaming=False)
 
 
@@ -228,6 +228,6 @@ def test_a_table_of_delta_is_a_source(spark: SparkSession, tmp_path: Path) -> No
     writer = source.open(spark, streaming=True).writeStream.option("checkpointLocation", str(tmp_path / "c"))
     query = writer.foreachBatch(lambda batch, _: told.extend(batch.collect())).trigger(availableNow=True).start()
     query.awaitTermination()
-    assert {(row["n"], row[WRONG]) for row in told} == {(1, None), (None, "It has no n, which is required.")}
+    assert {(row["n"], row[WRONG]) for row in told} == {(1, None), (None, "Required column n has no value.")}
     assert sorted(map(repr, told)) == sorted(map(repr, source.open(spark, streaming=False).collect()))
     assert {row[POSITION] for row in told} == {path}

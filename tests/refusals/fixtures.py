@@ -19,7 +19,7 @@ edge runs_on App -> Host one
 query busy(host) find host: Host where host.cpu > 8
 query named(host, name) find host: Host let name = host.name
 """
-MODEL = ps.hidden_markov(
+MODEL = ps.uncertain.hidden_markov(
     transitions={"a": {"a": 0.75, "b": 0.25}, "b": {"a": 0.25, "b": 0.75}},
     readings={"a": {"A": 0.8, "B": 0.2}, "b": {"A": 0.2, "B": 0.8}},
 )
@@ -32,7 +32,7 @@ patterns: rules/
 sinks: [console]
 checkpoint: state
 """
-AT = {"event": "At", "of": "who", "about": "place", "every": "1 second"}
+AT = {"event_type": "At", "key": "who", "value": "place", "every": "1 second"}
 
 
 def pattern(text: str) -> Any:
@@ -41,18 +41,20 @@ def pattern(text: str) -> Any:
 
 
 def believed(**more: Any) -> Any:
-    return ps.beliefs([{"ts": START, "who": "ann", "place": "a", "p": 0.5}], **{**AT, **more})
+    return ps.uncertain_events([{"ts": START, "who": "ann", "place": "a", "p": 0.5}], **{**AT, **more})
 
 
 def readings(data: Any = None, **more: Any) -> Any:
     rows = [{"ts": START, "who": "ann", "r": "A"}] if data is None else data
-    return ps.beliefs(rows, **{**AT, "reading": "r", "model": MODEL, **more})
+    return ps.uncertain_events(rows, **{**AT, "reading": "r", "model": MODEL, **more})
 
 
 def model(text: str = "", nodes: str = "", **more: Any) -> Any:
     rows = [{"ts": START, "change": "create", "element": "h1", "kind": "Host", "site": "s"}]
-    return ps.model(
-        more.pop("data", rows), ps.metamodel(METAMODEL.replace("node App\n", f"node App\n{nodes}\n") + text), **more
+    return ps.graph.model(
+        more.pop("data", rows),
+        ps.graph.metamodel(METAMODEL.replace("node App\n", f"node App\n{nodes}\n") + text),
+        **more,
     )
 
 
@@ -100,6 +102,6 @@ def spark_names(spark: Any) -> dict[str, Any]:
         "unmarked": rate.selectExpr(*columns),
         "changes": rate.withWatermark("ts", "1 second").selectExpr("ts", *change, *values, "'s' as site"),
         "past_changes": df.selectExpr("ts", *change, *values, "'s' as site"),
-        "believed_df": ps.beliefs(df.selectExpr("*", "'a' as place", "0.5D as p"), **AT),
+        "believed_df": ps.uncertain_events(df.selectExpr("*", "'a' as place", "0.5D as p"), **AT),
         "Observation": Observation,
     }

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/refusals.md from the cases, and lists raise sites that no case reaches."""
+"""Generates the tables of docs/refusals.md from the cases, and lists raise sites that no case reaches."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ UNSUPPORTED = {"UnsupportedError", "NotYetError"}
 
 
 def generated(uncovered: int, sites: int) -> str:
-    """The part of the page that is made of the cases."""
+    """The part of the page that is generated from the cases."""
     lines = [
         BEGIN,
-        f"`tests/refusals` runs each row and writes these tables. The cases reach {sites - uncovered} of the {sites} places in the source that raise",
-        "`UnsupportedError` or `NotYetError`; `tests/refusals/test_refusals.py` lists the others. Names in the code, such as `df`, `stream` and `model(…)`, are those of",
-        '`tests/refusals/fixtures.py`; `pattern("match …")` stands for `ps.pattern("pattern p match …")`.',
+        f"`tests/refusals` runs each row and generates these tables. The cases reach {sites - uncovered} of the {sites} `raise` statements of",
+        "`UnsupportedError` and `NotYetError`; `tests/refusals/test_refusals.py` lists the others. `tests/refusals/fixtures.py` defines the names in the code, such as",
+        '`df`, `stream` and `model(…)`. `pattern("match …")` is short for `ps.pattern("pattern p match …")`. The column *reason* quotes a part of the message.',
     ]
     for module in ENGINES:
-        lines += ["", f"### {module.TITLE}", "", "| code | error | reason | instead |", "|---|---|---|---|"]
+        lines += ["", f"### {module.TITLE}", "", "| code | error | reason | use instead |", "|---|---|---|---|"]
         for case in module.CASES:
             code = case.code.replace("|", "\\|")
             lines.append(f"| ``{code}`` | `{case.error}` | {case.reason} | {case.instead} |")
@@ -43,13 +43,13 @@ def generated(uncovered: int, sites: int) -> str:
 
 
 def page(uncovered: int, sites: int) -> str:
-    """The whole page: the first tables as they are, then what is generated."""
+    """The whole page: the first tables unchanged, then the generated part."""
     head = PAGE.read_text(encoding="utf-8").split(BEGIN)[0]
     return head + generated(uncovered, sites)
 
 
 def raise_sites() -> dict[tuple[str, int, int], str]:
-    """Where the source raises an error of what is unsupported: file, first and last line; with the function's name."""
+    """Raise sites of the two errors (file, first line, last line), with the name of the function."""
     found: dict[tuple[str, int, int], str] = {}
     for path in sorted((ROOT / "src" / "perseid").rglob("*.py")):
         name = path.relative_to(ROOT / "src").as_posix()
@@ -66,7 +66,7 @@ def _named(call: ast.Call) -> str:
 
 
 def site_of(traceback: TracebackType | None, sites: dict[tuple[str, int, int], str]) -> tuple[str, int, int] | None:
-    """The site that an error was raised at."""
+    """The site that raised an error."""
     found = None
     while traceback is not None:
         path, line = Path(traceback.tb_frame.f_code.co_filename).as_posix(), traceback.tb_lineno

@@ -6,12 +6,12 @@ TITLE = "Spark, streaming"
 _TWO = "pattern p match A a -> B b within 1 minute partition by user pattern q match A a -> B b within 1 minute partition by host"
 _FED = "pattern p match A a partition by user pattern q match p x -> p y within 1 minute partition by user"
 CASES = (
-    Case('pattern("match A").detect(ps.events(stream), observation=Observation())', "An Observation is for one action", "`ps.progress(query)`", spark=True),
-    Case('pattern("match A").why_not(ps.events(stream))', "this DataFrame is a stream", "the same rows as a batch", spark=True),
-    Case(f'pattern("{_TWO}").detect(ps.events(stream, order="arrival"))', "trusts the order of one key", "a query for each key", spark=True),
-    Case(f'pattern("{_FED}").detect(ps.events(stream, order="arrival"))', "takes what comes later for later", "`order='watermark'`", spark=True),
-    Case('ps.events(stream, max_ahead="1 hour", lateness="1 minute")', "has a watermark on 'ts' already", "`lateness=` without `withWatermark`", error="EventDataError", spark=True),
-    Case('ps.events(unmarked, max_ahead="1 hour")', "the watermark is set with it", "`lateness='10 minutes'` beside it", error="EventDataError", spark=True),
-    Case('ps.events(unmarked, max_ahead="0 seconds", lateness="1 minute")', "it is a duration above zero", "`max_ahead='1 hour'`", error="EventDataError", spark=True),
-    Case('ps.trees("//a->a").detect(ps.documents(unmarked, body="xml", max_ahead="1 hour", lateness="1 minute"))', "max_ahead is for documents that patterns or subscriptions relate", "no `max_ahead`", spark=True),
+    Case('pattern("match A").match(ps.events(stream), observation=Observation())', "observation= requires a finished DataFrame: a stream counts in every batch", "`ps.progress(query)`", spark=True),
+    Case('pattern("match A").why_not(ps.events(stream))', "got a streaming DataFrame", "the same rows as a batch", spark=True),
+    Case(f'pattern("{_TWO}").match(ps.events(stream, order="arrival"))', "relies on the order within a key", "a query for each key", spark=True),
+    Case(f'pattern("{_FED}").match(ps.events(stream, order="arrival"))', "emitted after a later event would be ordered after it", "`order='watermark'`", spark=True),
+    Case('ps.events(stream, max_ahead="1 hour", lateness="1 minute")', "already has a watermark on 'ts'", "`lateness=` without `withWatermark`", error="EventDataError", spark=True),
+    Case('ps.events(unmarked, max_ahead="1 hour")', "max_ahead requires lateness", "`lateness='10 minutes'` beside it", error="EventDataError", spark=True),
+    Case('ps.events(unmarked, max_ahead="0 seconds", lateness="1 minute")', "expected a duration above zero", "`max_ahead='1 hour'`", error="EventDataError", spark=True),
+    Case('ps.xml.tree_patterns("//a->a").match(ps.documents(unmarked, body="xml", max_ahead="1 hour", lateness="1 minute"))', "max_ahead is only supported for documents that patterns or subscriptions relate", "no `max_ahead`", spark=True),
 )  # fmt: skip

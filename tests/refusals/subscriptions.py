@@ -6,16 +6,16 @@ TITLE = "Subscriptions"
 
 
 def _of(predicate: str, left: str = "S//a->x[/b->z]", right: str = "S//a->y") -> str:
-    return f'ps.subscriptions("{left} FOLLOWED BY{{{{{predicate}, 1 hour}}}} {right}").match(documents)'.replace(
+    return f'ps.xscl.subscriptions("{left} FOLLOWED BY{{{{{predicate}, 1 hour}}}} {right}").match(documents)'.replace(
         "{{", "{"
     ).replace("}}", "}")
 
 
 CASES = (
-    Case(_of("x < y"), "at least one pair of nodes that are equal", "add an equality"),
-    Case(_of("x = y AND z != y"), "Nodes of two documents that differ", "compare with `=`, `<`, `>`"),
+    Case(_of("x < y"), "at least one equality between nodes", "add an equality"),
+    Case(_of("x = y AND z != y"), "!= between nodes of two documents", "compare with `=`, `<`, `>`"),
     Case(_of("x = y AND x = z"), "compares two nodes of one document", "compare with the other block"),
     Case(_of("x = y", left="S//r(/a->x::/b)"), "in a run of siblings", "name a node of a path"),
-    Case('ps.subscription_table("s3://bucket/readers")', "a folder of a file system", "mount it"),
-    Case('ps.subscriptions({"a": "S//a->x FOLLOWED BY{x = y, 1 hour} S//a->y PUBLISH P", "b": "P//a->x FOLLOWED BY{x = y, 1 hour} S//a->y"}).detect(ps.documents(df, body="xml", type="type", time="ts", id="user"))', "on Spark that takes a query each", "two queries", spark=True),
+    Case('ps.xscl.subscription_table("s3://bucket/readers")', "a folder in a file system", "a mounted path"),
+    Case('ps.xscl.subscriptions({"a": "S//a->x FOLLOWED BY{x = y, 1 hour} S//a->y PUBLISH P", "b": "P//a->x FOLLOWED BY{x = y, 1 hour} S//a->y"}).match(ps.documents(df, body="xml", type="type", time="ts", id="user"))', "a set of subscriptions that read what others of the set PUBLISH is not supported", "two queries", spark=True),
 )  # fmt: skip

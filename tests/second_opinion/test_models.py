@@ -460,7 +460,7 @@ def write_text(number: int) -> tuple[list[so.Query], str, Any]:
     if number % TEXTS_PER_PATTERN == 0:
         text += pattern_text(queries[0])
     try:
-        return queries, text, ps.metamodel(text)
+        return queries, text, ps.graph.metamodel(text)
     except ps.PerseidError as error:
         return queries, text, error
 
@@ -507,8 +507,8 @@ def check(seed: int) -> str:
             pytest.fail(f"seed {seed}: {what}\n{lines}", pytrace=False)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ps.PerseidWarning)
-        model = ps.model(rows, metamodel, key="site" if keys != ((),) else (), order_by="n" if ordered else ())
+        warnings.simplefilter("ignore", ps.errors.PerseidWarning)
+        model = ps.graph.model(rows, metamodel, key="site" if keys != ((),) else (), order_by="n" if ordered else ())
         try:
             table = model.events(*watched).to_pylist()
         except ps.PerseidError as error:

@@ -86,7 +86,7 @@ def run_product(
         time="at",
         id="n",
     )
-    subscriptions = ps.subscriptions(texts)
+    subscriptions = ps.xscl.subscriptions(texts)
     expanded: Found = defaultdict(Counter)
     for row in subscriptions.match(given, expand=True).to_pylist():
         values = tuple(sorted(dict(row["values"]).items()))
@@ -117,7 +117,7 @@ def compare_batch(seeds: list[int], tally: Tally) -> None:
     except ps.PerseidError:
         for seed in list(cases):
             try:
-                ps.subscriptions(texts[f"s{seed}"])
+                ps.xscl.subscriptions(texts[f"s{seed}"])
             except ps.PerseidError:
                 tally.rejected += 1
                 del cases[seed]

@@ -94,8 +94,8 @@ def run_product(texts: dict[str, str], batch: Batch) -> dict[str, Rows]:
     )
     found: dict[str, Rows] = defaultdict(lambda: defaultdict(list))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ps.PerseidWarning)  # nothing found, in documents of another namespace
-        table = ps.trees(texts).match(given)
+        warnings.simplefilter("ignore", ps.errors.PerseidWarning)  # nothing found, in documents of another namespace
+        table = ps.xml.tree_patterns(texts).match(given)
     for row in table.to_pylist():
         assert row["error"] is None, (row, batch.documents[row["id"]])
         nodes = [(node["variable"], node["level"], node["uri"], node["name"], node["text"]) for node in row["nodes"]]
@@ -235,12 +235,12 @@ def test_random_patterns_exist_without_return_names() -> None:
 @pytest.mark.parametrize("pattern", ["//a->x(/b->y)[/b->z]", "//a->x[/b->z](/b->y)"])
 def test_result_of_a_predicate_comes_before_a_run_at_the_same_node(pattern: str) -> None:
     given = ps.documents([{"id": 1, "xml": "<a><b>1</b></a>"}], body="xml")
-    (row,) = ps.trees(pattern).match(given).to_pylist()
+    (row,) = ps.xml.tree_patterns(pattern).match(given).to_pylist()
     assert [node["variable"] for node in row["nodes"]] == ["x", "z", None, "y"]
 
 
 @pytest.mark.parametrize("between", ["", "<b/>"])
 def test_optional_member_behind_a_gap_is_taken_rather_than_left_out(between: str) -> None:
     given = ps.documents([{"id": 1, "xml": f"<r><a/>{between}<c>1</c></r>"}], body="xml")
-    (row,) = ps.trees("//r(/a::/c->x?::/c->y?)").match(given).to_pylist()
+    (row,) = ps.xml.tree_patterns("//r(/a::/c->x?::/c->y?)").match(given).to_pylist()
     assert (row["x"], row["y"]) == (["1"], [])

@@ -59,14 +59,19 @@ class Case:
         """Some probability is neither 0 nor 1."""
         return any(EXACT_TOLERANCE < p < 1 - EXACT_TOLERANCE for p in self.wanted.values())
 
-    def beliefs(self) -> ps.Beliefs:
+    def beliefs(self) -> ps.uncertain.UncertainEvents:
         every = None if self.every is None else f"{self.every} seconds"
         first, *others = self.declared
-        made = ps.beliefs(first.rows, **first.options, every=every, epsilon=EPSILON, delta=DELTA, seed=self.seed)
-        beside: list[Any] = [ps.beliefs(one.rows, **one.options, every=every) for one in others]
+        made = ps.uncertain_events(
+            first.rows,
+            **first.options,
+            every=every,
+            sampling=ps.uncertain.Sampling(epsilon=EPSILON, delta=DELTA, seed=self.seed),
+        )
+        beside: list[Any] = [ps.uncertain_events(one.rows, **one.options, every=every) for one in others]
         if self.certain:
             beside.append(ps.events(self.certain))
-        return made.beside(*beside) if beside else made
+        return made.combine(*beside) if beside else made
 
     def describe(self) -> str:
         lines = [f"seed {self.seed}", self.pattern.text(), f"every {self.every} seconds"]
@@ -117,7 +122,7 @@ class StreamMaker:
         if len(about) == 2:
             values = [(*one, other) for one in values for other in ("p", "q")]
         keys = {tuple(rng.choice(KEYS) for _ in key) for _ in range(rng.choice([1, 2, 2, 3]) if key else 1)}
-        options: dict[str, Any] = {"event": kind, "of": key, "about": about}
+        options: dict[str, Any] = {"event_type": kind, "key": key, "value": about}
         form = rng.choice(["apart", "apart", "tables", "hidden"])
         if form == "hidden" and len(about) == 2:
             form = "tables"
@@ -128,13 +133,13 @@ class StreamMaker:
         else:
             declared = self._hidden([one for (one,) in values[:2]], sorted(keys), options)
         if form == "hidden" and rng.random() < 0.15:
-            options["correlations"] = False
+            options["correlated"] = False
             for chain in declared.chains:
                 chain.trajectories = so.take_steps_apart(chain.trajectories, len(self.times))
         return declared
 
     def _row(self, options: dict[str, Any], key: tuple[Any, ...], step: int) -> dict[str, Any]:
-        return {"ts": self.moment(step), **dict(zip(options["of"], key, strict=True))}
+        return {"ts": self.moment(step), **dict(zip(options["key"], key, strict=True))}
 
     def _apart(self, values: list[Any], keys: list[Any], options: dict[str, Any]) -> Declared:
         rows, chains = [], []
@@ -145,16 +150,16 @@ class StreamMaker:
                     {} if step >= self.filled or self.rng.random() < 0.2 else self.distribution(values)
                 )
                 for value, p in distributions[-1].items():
-                    about = dict(zip(options["about"], value, strict=True))
+                    about = dict(zip(options["value"], value, strict=True))
                     rows.append({**self._row(options, key, step), **about, "p": p})
-            chain = so.Chain(options["event"], dict(zip(options["of"], key, strict=True)), options["about"])
+            chain = so.Chain(options["event_type"], dict(zip(options["key"], key, strict=True)), options["value"])
             chain.trajectories = so.enumerate_distributions(distributions)
             chains.append(chain)
         return Declared(rows, options, chains)
 
     def _tables(self, values: list[Any], keys: list[Any], options: dict[str, Any]) -> Declared:
-        before = tuple(f"was_{one}" for one in options["about"])
-        options["given"] = before
+        before = tuple(f"was_{one}" for one in options["value"])
+        options["previous"] = before
         rows, chains = [], []
         for key in keys:
             tables: list[so.Table | None] = []
@@ -170,10 +175,10 @@ class StreamMaker:
                 tables.append(table)
                 for was, row in table.items():
                     for value, p in row.items():
-                        about = dict(zip(options["about"], value, strict=True))
+                        about = dict(zip(options["value"], value, strict=True))
                         told = dict(zip(before, was or (None,) * len(before), strict=True))
                         rows.append({**self._row(options, key, step), **about, **told, "p": p})
-            chain = so.Chain(options["event"], dict(zip(options["of"], key, strict=True)), options["about"])
+            chain = so.Chain(options["event_type"], dict(zip(options["key"], key, strict=True)), options["value"])
             chain.trajectories = so.enumerate_tables(tables)
             chains.append(chain)
         return Declared(rows, options, chains)
@@ -192,11 +197,11 @@ class StreamMaker:
         )
         inference, lag = rng.choice([("filter", 0), ("filter", 0), ("lag(1)", 1), ("lag(2)", 2), ("smooth", None)])
         options |= {"reading": "r", "inference": inference}
-        options["model"] = ps.hidden_markov(
+        options["model"] = ps.uncertain.hidden_markov(
             transitions=model.transitions, initial=model.initial, readings=model.readings, values=values
         )
         if self.patience:
-            options["patience"] = f"{self.patience * (self.every or 0)} seconds"
+            options["reading_timeout"] = f"{self.patience * (self.every or 0)} seconds"
         known = sorted({one for row in model.readings.values() for one in row}, key=repr)
         rows, chains = [], []
         for key in keys[:2]:
@@ -210,7 +215,7 @@ class StreamMaker:
                 read.append(so.NO_ROW if is_missing else rng.choice(known))
                 if read[-1] is not so.NO_ROW:
                     rows.append({**self._row(options, key, step), "r": read[-1]})
-            chain = so.Chain(options["event"], dict(zip(options["of"], key, strict=True)), options["about"])
+            chain = so.Chain(options["event_type"], dict(zip(options["key"], key, strict=True)), options["value"])
             silent = so.read_silence(read, self.patience)
             chain.trajectories = so.spread_steps(so.enumerate_hidden(model, silent, lag), places, len(self.times))
             chains.append(chain)
@@ -422,7 +427,7 @@ def make_case(seed: int) -> Case:
     """A random case; of a few patterns the first whose probability is not always 0 or 1, where there is one."""
     rng = random.Random(seed)
     every, declared, certain, stream = make_stream(rng)
-    columns = {one.options["event"]: (*one.options["of"], *one.options["about"]) for one in declared}
+    columns = {one.options["event_type"]: (*one.options["key"], *one.options["value"]) for one in declared}
     if certain:
         columns["C"] = ("k", "v")
     attempts = 0
@@ -457,8 +462,8 @@ def compare(case: Case, tally: Tally) -> None:
     """Compare one case and count it."""
     try:
         stream = case.beliefs()
-        tell = ps.expected() if case.is_counting else None
-        rows = list(ps.pattern(case.pattern.text()).match(stream, tell=tell))
+        tell = ps.uncertain.expected() if case.is_counting else None
+        rows = list(ps.pattern(case.pattern.text()).match(stream, emit=tell))
     except ps.PerseidError as error:
         reason = f"{type(error).__name__}: {str(error).splitlines()[0][:90]}"
         tally.rejected[reason] = tally.rejected.get(reason, 0) + 1
@@ -477,7 +482,7 @@ def compare(case: Case, tally: Tally) -> None:
     sampled = any(error > 0 for _, error in given.values())
     if not sampled and not given.keys() >= wanted.keys():
         # A sampled answer of 0 has no row.
-        sampled = "random worlds" in " ".join(ps.pattern(case.pattern.text()).explain(stream).split())
+        sampled = "sampled worlds" in " ".join(ps.pattern(case.pattern.text()).explain(stream).split())
     wrong = len(given) != len(rows)
     numbers: dict[Any, float] = {}
     if case.is_counting:
@@ -619,7 +624,7 @@ def test_enumeration_gives_the_coffee_example_of_the_guide(lag: int | None, righ
 # ---------------------------------------------------------------- cases that once differed
 
 
-def beliefs_of(chains: list[so.Chain], times: list[int], **options: Any) -> ps.Beliefs:
+def beliefs_of(chains: list[so.Chain], times: list[int], **options: Any) -> ps.uncertain.UncertainEvents:
     """Declare chains of independent steps to the product; chains of one type are one stream."""
     made = []
     for kind in sorted({one.kind for one in chains}):
@@ -631,13 +636,15 @@ def beliefs_of(chains: list[so.Chain], times: list[int], **options: Any) -> ps.B
                     weights[path.path[place]] = weights.get(path.path[place], 0.0) + path.weights[place]
                 rows += [{"ts": time, **one.key, "v": value[0], "p": p} for value, p in weights.items() if value]
         key = tuple(next(one for one in chains if one.kind == kind).key)
-        made.append(ps.beliefs(rows, event=kind, of=key, about="v", every="1 second", **options))
-    return made[0].beside(*made[1:]) if made[1:] else made[0]
+        made.append(ps.uncertain_events(rows, event_type=kind, key=key, value="v", every="1 second", **options))
+    return made[0].combine(*made[1:]) if made[1:] else made[0]
 
 
 def check_pattern(pattern: so.Pattern, chains: list[so.Chain], times: list[int], epsilon: float = 0.05) -> None:
     """Compare one pattern; sampled answers within epsilon, which holds for the fixed seed."""
-    rows = list(ps.pattern(pattern.text()).match(beliefs_of(chains, times, epsilon=epsilon, delta=0.001)))
+    rows = list(
+        ps.pattern(pattern.text()).match(beliefs_of(chains, times, sampling=ps.uncertain.Sampling(epsilon, 0.001)))
+    )
     given = {round(row["time"].timestamp()): row for row in rows}
     wanted = {time: p for (_, time), p in so.probabilities(pattern, so.Stream(times, chains, [])).items()}
     shown = f"{pattern.text()}\nproduct     {rows}\nenumeration {wanted}"
@@ -708,8 +715,8 @@ def test_belief_does_not_depend_on_other_streams_that_a_pattern_names() -> None:
         {"ts": 3, "k": "z", "v": "a", "was": "a", "p": 0.5},
         {"ts": 3, "k": "z", "v": "b", "was": None, "p": 1.0},
     ]
-    beside = ps.beliefs([{"ts": 2, "v": "b", "p": 0.5}], event="B", about="v")
-    stream = ps.beliefs(rows, event="A", of="k", about="v", given="was").beside(beside)
+    beside = ps.uncertain_events([{"ts": 2, "v": "b", "p": 0.5}], event_type="B", value="v")
+    stream = ps.uncertain_events(rows, event_type="A", key="k", value="v", previous="was").combine(beside)
 
     def at_three(match: str) -> float:
         told = ps.pattern(f"pattern q match {match} within forever").match(stream)

@@ -49,7 +49,7 @@ def write_pattern(chance: random.Random) -> str:
 
 
 def make_rows(chance: random.Random) -> list[dict[str, Any]]:
-    """Beliefs about a few keys or many; some rows are no distributions, some have extreme times."""
+    """UncertainEvents about a few keys or many; some rows are no distributions, some have extreme times."""
     steps, keys, values = chance.choice(((3, 3, 3), (6, 2, 2), (10, 1, 3), (4, 12, 1), (20, 1, 1)))
     wrong = chance.random() < 0.2
     first = chance.choice((0, 0, 0, v.EARLIEST // SECOND + 1, v.LATEST // SECOND - 40))

@@ -219,7 +219,7 @@ def _models_plan(text: str) -> ModelsPlan:
 
 
 def _rules_plan(text: str) -> Any:
-    return replace(rule_streams.plan_of(ps.metamodel(text).rules), budget=SMALL_BUDGET)
+    return replace(rule_streams.plan_of(ps.graph.metamodel(text).rules), budget=SMALL_BUDGET)
 
 
 def random_rules(seed: int) -> tuple[Any, list[Row], dict[str, Any]]:

@@ -22,7 +22,7 @@ def documents(count: int) -> Any:
 
 
 def table() -> Any:
-    return ps.subscriptions({"s": TWICE})
+    return ps.xscl.subscriptions({"s": TWICE})
 
 
 def test_values_that_multiply_are_all_returned() -> None:
@@ -32,7 +32,7 @@ def test_values_that_multiply_are_all_returned() -> None:
 def test_document_that_joins_in_too_many_ways_is_an_error_in_bounded_time() -> None:
     table().match(documents(2))
     begun = time.process_time()
-    with pytest.raises(LimitError, match="more than 4,194,304 ways"):
+    with pytest.raises(LimitError, match="more than 4,194,304 combinations"):
         table().match(documents(60))
     assert time.process_time() - begun < SECONDS_ALLOWED
 
@@ -40,5 +40,5 @@ def test_document_that_joins_in_too_many_ways_is_an_error_in_bounded_time() -> N
 def test_notifications_beyond_the_limit_are_an_error_with_expand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joiner, "MAX_EXPANDED_PER_DOCUMENT", 81)
     assert table().match(documents(3), expand=True).num_rows == 81
-    with pytest.raises(LimitError, match="256 notifications; 81 are allowed"):
+    with pytest.raises(LimitError, match="256 notifications; the limit is 81"):
         table().match(documents(4), expand=True)

@@ -33,8 +33,8 @@ BEGINNINGS = (
     "<?xml version='1.0' encoding='{encoding}'?>",
 )
 ENCODINGS = ("utf-8", "utf-8", "utf-8", "iso-8859-1", "windows-1251", "utf-16", "utf-16-le", "utf-16-be", "koi8-r")
-ON_PURPOSE = (SUBSET, "Entities that a document declares are not read")
-UNKNOWN = "A reference is to an entity that is not known here"
+ON_PURPOSE = (SUBSET, "Unsupported entity declaration")
+UNKNOWN = "Reference to an unknown entity"
 """Said only by who reads the text of a node."""
 SNIPPETS = (
     b"<b xmlns='u:a'/>",

@@ -76,7 +76,7 @@ def largest_within_limit() -> int:
 def match(pattern: str, *bodies: str, **more: Any) -> Any:
     documents = ps.documents([{"id": i, "body": body} for i, body in enumerate(bodies)], body="body", **more)
     with time_limit():
-        return ps.trees(pattern).match(documents)
+        return ps.xml.tree_patterns(pattern).match(documents)
 
 
 def require_complete(found: Any, n: int) -> None:
@@ -289,7 +289,7 @@ def check_adversarial(seeds: range) -> tuple[int, int]:
         pattern = random_steps(chance, chance.choice([1, 2, 3]))
         try:
             reader = reader_of([pattern])
-        except (LimitError, ps.UnsupportedError):
+        except (LimitError, ps.errors.UnsupportedError):
             continue
         bodies = [random_shape(chance) for _ in range(3)]
         with time_limit():

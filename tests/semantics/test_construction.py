@@ -126,7 +126,7 @@ def test_results_have_an_end() -> None:
     for _ in range(800):
         one = element("a", one)
     text = "SELECT <m>{c}</m> FROM S/a->a[//a->c] JOIN{a = b, forever} S//b->b"
-    with pytest.raises(ps.UnsupportedError, match="million characters"):
+    with pytest.raises(ps.errors.UnsupportedError, match="million characters"):
         built(parse_subscription(text), one, element("b", "1" * 100_000), ((1 << 14,), (1 << 14,)))
 
 

@@ -628,16 +628,16 @@ def test_types(text, wanted):
 REFUSED = [
     ("n > s", "cast(x as double)"), ("'a' > 5", "cast(x as double)"), ("x = 1", "abs(x - 1)"), ("x <> x", "abs(x - x)"),
     ("sum(s)", "cast"), ("1 and true", "compare"), ("not n", "compare"), ("b or s", "compare"), ("length()", "length("),
-    ("length(n)", "cast(x as string)"), ("n between 'a' and 'b'", "cast(x as double)"), ("cast(n as strng)", "types are"),
-    ("cast(n as variant)", "cast to"), ("cast(day as bigint)", "casts"), ("s + s", "||"), ("at + at", "subtracted"),
+    ("length(n)", "cast(x as string)"), ("n between 'a' and 'b'", "cast(x as double)"), ("cast(n as strng)", "Available: boolean, bigint"),
+    ("cast(n as variant)", "cast to"), ("cast(day as bigint)", "from numbers to times"), ("s + s", "||"), ("at + at", "Use b - a"),
     ("at + 5", "unit"), ("at > '2024-01-01'", "timestamp '"), ("day > '2024-01-01'", "date '"), ("for_ > 5", "unit"),
     ("s * 2", "cast"), ("s like 5", "string"), ("n in (1, 'a')", "cast(x as double)"), ("(s, s) in Office", "cast"),
     ("(s, n, n) in Office", "(a, b) in Office"), ("case when n then 1 end", "compare"), ("case n when 's' then 1 end", "cast"),
-    ("case when b then 1 else 'a' end", "alike"), ("if(b, 1, 'a')", "alike"), ("coalesce(n, s)", "cast"), ("greatest(null, n, s)", "cast"),
-    ("sum(sum(n))", "first, last and prev"), ("sum(1)", "repeated step"), ("round(d, n)", "write it out"), ("date_trunc('eon', at)", "'year'"),
-    ("time(n)", "time(b)"), ("any(distinct b)", "leave it out"), ("m = m", "one by one"), ("st = st", "one by one"), ("tags[s]", "items[0]"),
-    ("n[0]", "brackets"), ("-s", "minus"), ("-b", "not"), ("year(s)", "cast(x as timestamp)"), ("size(s)", "length(x)"), ("b = 1", "by itself"),
-    ("s is true", "compare"), ("tags || s", "element"), ("1 / 'a'", "cast"), ("true + 1", "arithmetic"), ("5 minutes > 3", "unit"),
+    ("case when b then 1 else 'a' end", "to one type"), ("if(b, 1, 'a')", "to one type"), ("coalesce(n, s)", "cast"), ("greatest(null, n, s)", "cast"),
+    ("sum(sum(n))", "first, last and prev"), ("sum(1)", "repeated step"), ("round(d, n)", "as in round(x, 2)"), ("date_trunc('eon', at)", "'year'"),
+    ("time(n)", "time(b)"), ("any(distinct b)", "count(distinct x)"), ("m = m", "one by one"), ("st = st", "one by one"), ("tags[s]", "items[0]"),
+    ("n[0]", "brackets"), ("-s", "opposite"), ("-b", "not"), ("year(s)", "cast(x as timestamp)"), ("size(s)", "length(x)"), ("b = 1", "without a comparison"),
+    ("s is true", "compare"), ("tags || s", "element"), ("1 / 'a'", "cast"), ("true + 1", "Use two numbers"), ("5 minutes > 3", "unit"),
 ]  # fmt: skip
 
 

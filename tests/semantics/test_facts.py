@@ -21,7 +21,7 @@ def facts(text: str) -> Facts:
 
 
 def rows(detection: Detection) -> list[tuple[object, ...]]:
-    return sorted((m.kind, m.match_id, m.end) for m in detection.matches)
+    return sorted((m.kind, m.match_id, m.end_us) for m in detection.matches)
 
 
 @given(core_patterns(), event_streams())
@@ -41,7 +41,7 @@ def test_no_match_is_longer_than_the_bound(pattern: CorePattern, events: list[Ev
     known = facts_of(pattern)
     for match in detect([pattern], events, oracle_matcher()).matches:
         if known.bound is not None and match.kind == "match":
-            assert match.end - match.start <= known.bound
+            assert match.end_us - match.start_us <= known.bound
         if known.count_bound is not None:
             assert len(match.contributing) <= known.count_bound
 
@@ -76,7 +76,7 @@ def test_what_is_known_with_its_last_event_is_known_then(pattern: CorePattern, e
     final = detect([pattern], events, oracle_matcher())
     for horizon in {e.time for e in events}:
         now = detect([pattern], events, oracle_matcher(), horizon=horizon)
-        assert rows(now) == sorted((m.kind, m.match_id, m.end) for m in final.matches if m.end <= horizon)
+        assert rows(now) == sorted((m.kind, m.match_id, m.end_us) for m in final.matches if m.end_us <= horizon)
 
 
 @pytest.mark.parametrize(

@@ -60,33 +60,33 @@ def snapshot(made: Graph) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (Change("create", "a", "Host"), "'a' is there already, as Host."),
-        (Change("create", "c", "Thing"), "Thing is abstract: a node is of a type below it."),
-        (Change("create", "c", "Hots"), "There is no node type called 'Hots'."),
-        (Change("create", "c"), "There is no node type called None."),
-        (Change("create", None, "Host"), "A node without a name cannot be created."),  # type: ignore[arg-type]
-        (Change("delete", "c"), "There is no 'c' in this model."),
-        (put("c", "n", 1), "There is no 'c' in this model."),
-        (put("a", "m", 1), "There is no attribute of Host called 'm'."),
-        (put("t", "x", 1.0), "There is no attribute of Task called 'x'."),
-        (put("a", "n", "one"), "'one' is no bigint and cannot be Host.n."),
-        (put("a", "n", 1.5), "1.5 is no bigint and cannot be Host.n."),
-        (put("a", "n", True), "True is no bigint and cannot be Host.n."),
-        (put("a", "n", 2**63), "9223372036854775808 is no bigint and cannot be Host.n."),
-        (put("a", "n", Graph), f"{Graph!r} is no bigint and cannot be Host.n."),
-        (put("a", "at", "once"), "'once' is no timestamp and cannot be Host.at."),
-        (put("a", "on", 1), "1 is no boolean and cannot be Host.on."),
-        (link("a", "near", "b"), "'a' -near-> 'b' is there already."),
-        (link("a", "neer", "b"), "There is no edge called 'neer'."),
-        (link("a", "near", "t"), "'t' is a Task and not a Host, as near wants."),
-        (link("t", "near", "a"), "'t' is a Task and not a Host, as near wants."),
-        (link("a", "near", "c"), "There is no 'c' in this model."),
-        (link("a", "near", None), "There is no None in this model."),
-        (link("t", "on", "b"), "'t' has its one on already."),
-        (Change("unlink", "b", "near", target="a"), "There is no 'b' -near-> 'a' to take away."),
-        (Change("unlink", "a", "near"), "There is no 'a' -near-> None to take away."),
-        (Change("unlink", "a", "neer", target="b"), "There is no edge called 'neer'."),
-        (Change("rename", "a"), "There is no change called 'rename'. Changes are: create, delete, set, link, unlink."),  # type: ignore[arg-type]
+        (Change("create", "a", "Host"), "Node 'a' already exists, with type Host."),
+        (Change("create", "c", "Thing"), "Node type Thing is abstract."),
+        (Change("create", "c", "Hots"), "Unknown node type 'Hots'."),
+        (Change("create", "c"), "Unknown node type None."),
+        (Change("create", None, "Host"), "Cannot create a node without a name."),  # type: ignore[arg-type]
+        (Change("delete", "c"), "Node 'c' not found in the model."),
+        (put("c", "n", 1), "Node 'c' not found in the model."),
+        (put("a", "m", 1), "Unknown attribute 'm' of Host."),
+        (put("t", "x", 1.0), "Unknown attribute 'x' of Task."),
+        (put("a", "n", "one"), "Host.n: expected bigint, got 'one'."),
+        (put("a", "n", 1.5), "Host.n: expected bigint, got 1.5."),
+        (put("a", "n", True), "Host.n: expected bigint, got True."),
+        (put("a", "n", 2**63), "Host.n: expected bigint, got 9223372036854775808."),
+        (put("a", "n", Graph), f"Host.n: expected bigint, got {Graph!r}."),
+        (put("a", "at", "once"), "Host.at: expected timestamp, got 'once'."),
+        (put("a", "on", 1), "Host.on: expected boolean, got 1."),
+        (link("a", "near", "b"), "Edge 'a' -near-> 'b' already exists."),
+        (link("a", "neer", "b"), "Unknown edge 'neer'."),
+        (link("a", "near", "t"), "Edge near: expected a Host, got 't', a Task."),
+        (link("t", "near", "a"), "Edge near: expected a Host, got 't', a Task."),
+        (link("a", "near", "c"), "Node 'c' not found in the model."),
+        (link("a", "near", None), "Node None not found in the model."),
+        (link("t", "on", "b"), "'t' already has an edge on; at most one is allowed."),
+        (Change("unlink", "b", "near", target="a"), "Edge 'b' -near-> 'a' not found."),
+        (Change("unlink", "a", "near"), "Edge 'a' -near-> None not found."),
+        (Change("unlink", "a", "neer", target="b"), "Unknown edge 'neer'."),
+        (Change("rename", "a"), "Unknown change 'rename'. Available: create, delete, set, link, unlink."),  # type: ignore[arg-type]
     ],
 )
 def test_what_does_not_fit_is_refused_and_leaves_no_trace(change: Change, reason: str) -> None:
@@ -105,7 +105,7 @@ def test_a_refusal_does_not_end_a_transaction() -> None:
     good, bad = create("Host", "a", "b"), Change("delete", "z")
     done, refused = applied(made, [good[0], bad, good[1]])
     assert [one.element for one in done] == ["a", "b"]
-    assert refused == [(bad, "There is no 'z' in this model.")]
+    assert refused == [(bad, "Node 'z' not found in the model.")]
 
 
 def test_deleting_takes_the_edges_first_in_one_order() -> None:
@@ -190,15 +190,18 @@ def test_what_a_transaction_touched() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("node A node A", "Two node types are called 'A'."),
-        ("node A edge e A -> A edge e A -> A", "Two edges are called 'e'."),
-        ("node A edge e A -> B", "There is no node type called 'B'."),
-        ("node A is B", "There is no node type called 'B'."),
-        ("node A is B node B is C node C is A", "A is above itself."),
-        ("node A is A", "A is above itself."),
-        ("node A (x bigint) node B is A (x double)", "B has two attributes 'x' of different types."),
-        ("node A (x bigint) node B (x double) node C is A, B", "C has two attributes 'x' of different types."),
-        ("node A (x bigint, x double)", "A has two attributes 'x' of different types."),
+        ("node A node A", "Duplicate node type 'A'."),
+        ("node A edge e A -> A edge e A -> A", "Duplicate edge 'e'."),
+        ("node A edge e A -> B", "Unknown node type 'B'."),
+        ("node A is B", "Unknown node type 'B'."),
+        ("node A is B node B is C node C is A", "Node type A inherits from itself."),
+        ("node A is A", "Node type A inherits from itself."),
+        ("node A (x bigint) node B is A (x double)", "Node type B has two attributes 'x' of different types."),
+        (
+            "node A (x bigint) node B (x double) node C is A, B",
+            "Node type C has two attributes 'x' of different types.",
+        ),
+        ("node A (x bigint, x double)", "Node type A has two attributes 'x' of different types."),
     ],
 )
 def test_a_metamodel_that_cannot_be(text: str, message: str) -> None:

@@ -24,7 +24,7 @@ DEEP_PAIRS = 20_000
 
 def rows(detection: Detection) -> list[tuple[object, ...]]:
     """What two runs must agree on; several matches may share an end and a start, so sorted."""
-    return sorted((m.kind, m.match_id, m.end, tuple(m.values.items())) for m in detection.matches)
+    return sorted((m.kind, m.match_id, m.end_us, tuple(m.values.items())) for m in detection.matches)
 
 
 def agree(
@@ -70,7 +70,7 @@ def test_without_a_bound_the_oldest_attempts_are_given_up_and_counted(selection:
     events = [Event("A", i, {}, f"a{i}", 0, (0, i)) for i in range(10)] + [Event("B", 10, {}, "b", 0, (0, 10))]
     found = detect([pattern], events, plan_matcher(replace(plan, patterns=(own,))))
     assert found.capped == 7
-    assert [m.start for m in found.matches] == ([7] if selection else [7, 8, 9])
+    assert [m.start_us for m in found.matches] == ([7] if selection else [7, 8, 9])
 
 
 def test_column_may_have_the_name_of_its_step() -> None:

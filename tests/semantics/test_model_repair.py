@@ -40,7 +40,7 @@ repair add on crowded(host, _) cost 3 do create h: Host named host || '+', set h
 
 
 def random_model(chance: random.Random) -> Graph:
-    cps = ps.metamodel(TEXT)
+    cps = ps.graph.metamodel(TEXT)
     graph = Graph(cps.queries.kinds)
     hosts, apps = ["h1", "h2"][: chance.randint(1, 2)], ["a", "b"][: chance.randint(0, 2)]
     changes = [Change("create", name, chance.choice(["Host", "Big"])) for name in hosts]
@@ -63,7 +63,7 @@ def random_aims(chance: random.Random) -> Aims:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_as_by_hand(strategy: str) -> None:
-    cps = ps.metamodel(TEXT)
+    cps = ps.graph.metamodel(TEXT)
     some = several = 0
     for seed in range(60):
         chance = random.Random(seed)
@@ -81,7 +81,7 @@ def test_as_by_hand(strategy: str) -> None:
 
 
 def test_fixes_do_what_they_say() -> None:
-    cps = ps.metamodel(TEXT)
+    cps = ps.graph.metamodel(TEXT)
     for seed in range(30):
         chance = random.Random(seed)
         graph, aims = random_model(chance), random_aims(chance)

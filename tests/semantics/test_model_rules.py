@@ -87,8 +87,8 @@ def outcome(one: RuleIteration) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_live_as_computed_anew(seed: int) -> None:
-    cps = ps.metamodel(TEXT)
-    stream = ps.model(random_rows(random.Random(seed)), cps)
+    cps = ps.graph.metamodel(TEXT)
+    stream = ps.graph.model(random_rows(random.Random(seed)), cps)
     plans = plan_triggers(cps.rules, ())
     engine = Reacting(cps.rules, LiveModel(cps.queries), PatternTrigger(cps.queries, plans, {}))
     oracle = Reacting(cps.rules, Recomputed(cps.queries), PatternTrigger(cps.queries, plans, {}))
@@ -106,11 +106,11 @@ def test_live_as_computed_anew(seed: int) -> None:
 
 def test_patterns_find_what_a_whole_run_finds() -> None:
     """Round by round, event by event, or all at once: the same matches with the same ids; none of the patterns is idle."""
-    cps = ps.metamodel(TEXT)
+    cps = ps.graph.metamodel(TEXT)
     found: dict[str, int] = {}
     for seed in range(20):
-        stream = ps.model(random_rows(random.Random(seed)), cps)
-        done = ps.react(stream)
+        stream = ps.graph.model(random_rows(random.Random(seed)), cps)
+        done = ps.graph.react(stream)
         ids = {match.match_id for match in done.matches}
         assert len(ids) == len(done.matches)
         expected = set()

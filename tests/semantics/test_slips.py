@@ -9,7 +9,7 @@ import perseid as ps
 
 def test_a_step_that_is_misspelt_in_a_bracket() -> None:
     slip = ps.pattern("pattern p match Login first -> Login b [ip <> frst.ip and frst.ip <> 'x'] within 1 minute")
-    with pytest.warns(ps.PerseidWarning, match=r"no step is called 'frst'.* Did you mean first\.ip\?") as seen:
+    with pytest.warns(ps.errors.PerseidWarning, match=r"no step is named 'frst'.* Did you mean first\.ip\?") as seen:
         slip.check()
     assert len(seen) == 1
 
@@ -23,5 +23,5 @@ def test_a_schema_says_which_it_is() -> None:
     text = "pattern p match Login first -> Login b [ip <> frst.ip] within 1 minute"
     declared = {"Login": {"ip": "string", "frst": "struct<ip: string>"}}
     ps.pattern(text).check(declared)
-    with pytest.raises(ps.UnknownNameError, match="frst"):
+    with pytest.raises(ps.errors.UnknownNameError, match="frst"):
         ps.pattern(text).check({"Login": {"ip": "string"}})

@@ -1,4 +1,4 @@
-"""Answers as detect gives them, with values of every kind."""
+"""UncertainMatches as detect gives them, with values of every kind."""
 
 from __future__ import annotations
 

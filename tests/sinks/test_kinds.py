@@ -33,25 +33,29 @@ def test_every_sink_states_its_guarantee_and_its_words() -> None:
 @pytest.mark.parametrize(
     ("kind", "words", "why"),
     [
-        ("postgres", {"url": "postgresql://ann:pa55@host/db", "table": "t"}, "a password does not stand in the url"),
+        ("postgres", {"url": "postgresql://ann:pa55@host/db", "table": "t"}, "a password must not be in the url"),
         (
             "postgres",
             {"url": "postgresql://host/db?password=pa55", "table": "t"},
-            "a password does not stand in the url",
+            "a password must not be in the url",
         ),
-        ("postgres", {"url": "postgresql://host/db?pa55", "table": "t"}, "no address of a PostgreSQL server"),
-        ("postgres", {"host": "h", "password": "pa55", "table": "t"}, "a secret does not stand in the file"),
-        ("postgres", {"host": "h", "url": "postgresql://h", "table": "t"}, "one of them"),
+        ("postgres", {"url": "postgresql://host/db?pa55", "table": "t"}, "not an address of a PostgreSQL server"),
+        ("postgres", {"host": "h", "password": "pa55", "table": "t"}, "a secret must not be in the file"),
+        ("postgres", {"host": "h", "url": "postgresql://h", "table": "t"}, "exactly one of url and host"),
         ("postgres", {"host": "h", "table": "a.b.c"}, "schema.name"),
         ("postgres", {"host": "h", "table": "x" * 60}, "54 bytes"),
         (
             "kafka",
             {"servers": "h:1", "topic": "t", "options": {"kafka.sasl.jaas.config": "pa55"}},
-            "not stand in the file",
+            "must not be in the file",
         ),
-        ("kafka", {"servers": "h:1", "topic": "t", "options": {"topic": "u"}}, "said by servers and topic"),
+        (
+            "kafka",
+            {"servers": "h:1", "topic": "t", "options": {"topic": "u"}},
+            "unsupported option 'topic'; use servers and topic",
+        ),
         ("kafka", {"servers": "h:1", "topic": "a b"}, "match pattern"),
-        ("delta", {"path": "/a", "table": "b"}, "one of them"),
+        ("delta", {"path": "/a", "table": "b"}, "exactly one of path and table"),
         ("console", {"rows": 0}, "greater than or equal to 1"),
     ],
 )
@@ -66,9 +70,9 @@ def test_a_session_without_the_connectors_says_so(spark: SparkSession, tmp_path:
         pytest.skip("this session has the connectors")
     schema = matches(spark).schema
     for sink, why in (
-        (Kafka(servers="127.0.0.1:1", topic="t"), "no connector to Kafka"),
-        (Delta(path=str(tmp_path)), "does not know Delta"),
-        (Delta(table="there.is.none"), "does not know Delta"),
+        (Kafka(servers="127.0.0.1:1", topic="t"), "no Kafka connector"),
+        (Delta(path=str(tmp_path)), "does not support Delta"),
+        (Delta(table="there.is.none"), "does not support Delta"),
     ):
         with pytest.raises(PerseidError, match=why) as caught:
             sink.prepare(spark, schema, "j")
@@ -107,5 +111,5 @@ def test_the_one_character_that_postgres_does_not_store_is_replaced_and_no_other
 def test_an_address_is_told_without_what_is_secret() -> None:
     sink = Postgres.model_validate({"host": "db", "user": "ann", "password": {"env": "NOWHERE"}, "table": "ops.alarms"})
     assert sink.describe() == "postgres db:5432/ ops.alarms"
-    with pytest.raises(PerseidError, match="no variable 'NOWHERE'"):
+    with pytest.raises(PerseidError, match="variable 'NOWHERE' is not set"):
         sink.prepare(None, None, "j")

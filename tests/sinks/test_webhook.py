@@ -84,7 +84,9 @@ def test_posts_come_again_with_their_keys(spark: SparkSession, receiver: Receive
     receiver.got.clear()
     receiver.answers = [204, 400]
     receiver.said = b"no \x1b[2J thanks"
-    with pytest.raises(SinkError, match=r"Batch 0 was not written: after 1 attempt in .*400 no .* thanks") as caught:
+    with pytest.raises(
+        SinkError, match=r"Batch 0 was not written: the request failed after 1 attempt in .*400 no .* thanks"
+    ) as caught:
         sink.write(batch(rows.repartition(2), attempt="b"))
     assert "\x1b" not in str(caught.value)
     assert [headers["Idempotency-Key"] for _, headers, _ in receiver.got] == keys
@@ -99,12 +101,12 @@ def test_it_tries_again_and_not_for_ever(spark: SparkSession, receiver: Receiver
     sink.write(batch(matches(spark, "a")))
     assert receiver.ids() == [["a"]] * 5
     receiver.answers = [503] * 1000
-    with pytest.raises(SinkError, match=r"after \d+ attempts in 1\.\d s the answer was: 503") as caught:
+    with pytest.raises(SinkError, match=r"after \d+ attempts in 1\.\d s: 503") as caught:
         sink.write(batch(matches(spark, "a")))
     assert not caught.value.transient, "the job does not repeat what was retried here"
     receiver.got.clear()
     receiver.answers = [302]
-    with pytest.raises(SinkError, match=r"after 1 attempt in .* the answer was: 302"):
+    with pytest.raises(SinkError, match=r"after 1 attempt in .* s: 302"):
         sink.write(batch(matches(spark, "a")))
     assert len(receiver.got) == 1, "nobody is followed to another address"
 
@@ -165,7 +167,7 @@ def test_timeout_bounds_an_attempt_with_a_dripping_response(head: bytes, said: s
     with RawServer(lambda connection: server.drip(connection, head)) as server:
         sink = Webhook.model_validate({"url": server.url, "timeout": "0.5 seconds", "retry_for": "0 seconds"})
         begun = time.monotonic()
-        with pytest.raises(SinkError, match=f"after 1 attempt in .* the answer was: {said}"):
+        with pytest.raises(SinkError, match=f"after 1 attempt in .* s: {said}"):
             post(sink)
         assert 0.4 < time.monotonic() - begun < 3
 
@@ -182,7 +184,7 @@ def test_connection_that_is_reset_within_an_error_response_is_that_error(monkeyp
 
     with RawServer(serve) as server:
         sink = Webhook.model_validate({"url": server.url, "retry_for": "0 seconds"})
-        with pytest.raises(SinkError, match="the answer was: 400"):
+        with pytest.raises(SinkError, match=r"after 1 attempt in .* s: 400"):
             post(sink)
     assert raised == []
 
@@ -238,7 +240,7 @@ def test_unreadable_retry_after_is_ignored(value: str) -> None:
 def test_client_error_is_not_retried(status: int) -> None:
     refused = f"HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n".encode()
     with RawServer(lambda connection: connection.sendall(refused)) as server:
-        with pytest.raises(SinkError, match=f"after 1 attempt in .* the answer was: {status}"):
+        with pytest.raises(SinkError, match=f"after 1 attempt in .* s: {status}"):
             post(Webhook.model_validate({"url": server.url}))
         assert server.connections == 1
 
@@ -294,13 +296,13 @@ def test_no_secret_is_told(spark: SparkSession, receiver: Receiver, monkeypatch:
     [
         ({"url": "file:///etc/passwd"}, "http:// or https://"),
         ({"url": "https://ann:pa55@host/"}, "Authorization as a secret"),
-        ({"url": "https://host/", "headers": {"X-Api-Key": "pa55"}}, "does not stand in the file"),
-        ({"url": "https://host/", "headers": {"X": "pa55\r\nEvil: 1"}}, "no header may have"),
+        ({"url": "https://host/", "headers": {"X-Api-Key": "pa55"}}, "must not be in the file"),
+        ({"url": "https://host/", "headers": {"X": "pa55\r\nEvil: 1"}}, "invalid characters in the header 'X'"),
         ({"url": "https://host/", "headers": {"Content-Length": "1"}}, "set by the sink"),
-        ({"url": "https://host/", "timeout": "2 days"}, "up to ten minutes"),
-        ({"url": "https://host/", "retry_for": "2 days"}, "up to 24 hours"),
-        ({"url": "https://host/", "retry_for": "forever"}, "cannot stand here"),
-        ({"url": "https://host/", "tries": 3}, "write retry_for: 10 minutes"),
+        ({"url": "https://host/", "timeout": "2 days"}, "up to 10 minutes"),
+        ({"url": "https://host/", "retry_for": "2 days"}, "to 24 hours"),
+        ({"url": "https://host/", "retry_for": "forever"}, "Unexpected 'forever'"),
+        ({"url": "https://host/", "tries": 3}, "use retry_for: 10 minutes"),
     ],
 )
 def test_words_that_cannot_be_are_refused(words: dict[str, Any], why: str) -> None:

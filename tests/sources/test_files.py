@@ -43,7 +43,7 @@ def test_lines_of_json_are_the_same_at_once_and_as_a_stream(spark: SparkSession,
     found = {(row["id"], row["name"], row[WRONG], Path(row[POSITION]).name) for row in rows}
     assert found == {
         (1, "a", None, "a.json"),
-        (None, None, "id is no BIGINT.", "a.json"),
+        (None, None, "id is not of type BIGINT.", "a.json"),
         (None, None, NO_TEXT, "b.json"),
         (None, None, NO_JSON, "b.json"),
         (3, None, None, "b.json"),
@@ -69,11 +69,11 @@ def test_parquet_asks_for_what_is_required(spark: SparkSession, tmp_path: Path) 
     rows = {row[PAYLOAD]: row for row in source.open(spark, streaming=False).collect()}
     assert rows[None]["id"] == 1
     bad = rows['{"name":"b"}']
-    assert (bad["id"], bad["name"], bad[WRONG]) == (None, None, "It has no id, which is required.")
+    assert (bad["id"], bad["name"], bad[WRONG]) == (None, None, "Required column id has no value.")
     with pytest.raises(SettingsError, match="needs a schema"):
         source.open(spark, streaming=True)
     given = FileSource(path=folder, format="parquet", schema="id BIGINT NOT NULL, name STRING, more INT")
-    assert {row[WRONG] for row in streamed(spark, given, tmp_path)} == {None, "It has no id, which is required."}
+    assert {row[WRONG] for row in streamed(spark, given, tmp_path)} == {None, "Required column id has no value."}
 
 
 @pytest.mark.parametrize("kind", ["corrupt", "other type"])
@@ -98,9 +98,9 @@ def test_a_parquet_file_that_cannot_be_read_stops_and_names_itself(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"format": "json"}, "need a schema"),
+        ({"format": "json"}, "the format json needs a schema"),
         ({"format": "delta", "schema": SCHEMA}, "its own schema"),
-        ({"format": "json", "schema": SCHEMA, "header": True}, "header is for CSV"),
+        ({"format": "json", "schema": SCHEMA, "header": True}, "header needs format: csv"),
         ({"format": "parquet", "options": {"maxFilesPerTrigger": "1"}}, "max_files_per_batch"),
         ({"format": "xml"}, "Input should be"),
     ],
@@ -111,5 +111,5 @@ def test_words_that_contradict_are_refused(words: dict[str, Any], said: str) -> 
 
 
 def test_a_path_that_is_not_there_is_refused_in_words(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="There are no json files"):
+    with pytest.raises(SettingsError, match="Path not found: json files"):
         FileSource(path=str(tmp_path / "none"), format="json", schema=SCHEMA).open(spark, streaming=False)

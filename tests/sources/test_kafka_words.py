@@ -17,13 +17,13 @@ WORDS: dict[str, Any] = {"servers": "broker:9092", "topic": "t", "schema": "a IN
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"options": {"subscribe": "u"}}, "the word topic"),
-        ({"options": {"startingOffsets": "latest"}}, "the word start"),
-        ({"options": {"kafka.ssl.key.password": {"env": "A", "file": "b"}}}, "one of them"),
+        ({"options": {"subscribe": "u"}}, "use the setting topic"),
+        ({"options": {"startingOffsets": "latest"}}, "use the setting start"),
+        ({"options": {"kafka.ssl.key.password": {"env": "A", "file": "b"}}}, "exactly one of"),
         ({"topic": []}, "list of topics is empty"),
-        ({"format": "bytes"}, "takes no schema"),
+        ({"format": "bytes"}, "one column, value; remove schema"),
         ({"schema": None}, "needs a schema"),
-        ({"schema": {"file": "x.avsc"}}, "for Avro"),
+        ({"schema": {"file": "x.avsc"}}, "a schema in a file needs format: avro"),
         ({"keep": {"key": "k", "topic": "K"}}, "two columns"),
         ({"keep": {"colour": "k"}}, "Input should be"),
         ({"start": "soon"}, "start"),

@@ -36,17 +36,17 @@ JSON: list[tuple[bytes | None, str | None]] = [
     (b'{"id": 1}} and more', r.AFTER_END),
     (b'{"id": 1, "name": ' + b"[" * 5000 + b"]" * 5000 + b"}", r.NO_JSON),
     (b'{"id": ' + b"9" * 5000 + b"}", r.NO_JSON),
-    (b'{"id": 99999999999999999999}', "id is no BIGINT."),
-    (b'{"id": "1", "amount": "x"}', "id is no BIGINT, amount is no DOUBLE."),
-    (b'{"id": 1, "at": "soon"}', "at is no TIMESTAMP."),
+    (b'{"id": 99999999999999999999}', "id is not of type BIGINT."),
+    (b'{"id": "1", "amount": "x"}', "id is not of type BIGINT, amount is not of type DOUBLE."),
+    (b'{"id": 1, "at": "soon"}', "at is not of type TIMESTAMP."),
     (b'{"id": 1, "at": 1700000000000}', "at is outside the years 1 to 9999."),
-    (b'{"id": 1, "small": 12345.6}', "small is no DECIMAL(4,2)."),
-    (b'{"id": 1, "nested": 5}', "nested is no STRUCT<X:INT>."),
+    (b'{"id": 1, "small": 12345.6}', "small is not of type DECIMAL(4,2)."),
+    (b'{"id": 1, "nested": 5}', "nested is not of type STRUCT<X:INT>."),
     (b'{"id": 1, "nested": {"x": "y"}}', r.INSIDE),
     (b'{"id": "a", "id": 2}', r.INSIDE),
-    (b'{"amount": 1}', "It has no id, which is required."),
-    (b'{"id": null}', "It has no id, which is required."),
-    (b"{}", "It has no id, which is required."),
+    (b'{"amount": 1}', "Required column id has no value."),
+    (b'{"id": null}', "Required column id has no value."),
+    (b"{}", "Required column id has no value."),
 ]
 
 
@@ -88,9 +88,9 @@ def test_a_long_payload_is_cut_and_says_so(spark: SparkSession) -> None:
     columns = r.columns_of(spark, "a INT", "this test")
     text, raw = "ü" * 100_000, b"\xff" * 100_000
     of_text, of_bytes = read(spark, r.PayloadFormat("json", columns), [text.encode(), raw])
-    assert of_text[PAYLOAD] == "ü" * r.LONGEST_PAYLOAD + " … (cut; 200000 bytes in all)"
+    assert of_text[PAYLOAD] == "ü" * r.LONGEST_PAYLOAD + " … (truncated; 200000 bytes in total)"
     kept = base64.b64encode(raw[: r.LONGEST_PAYLOAD * 3 // 4]).decode()
-    assert of_bytes[PAYLOAD] == f"{r.BASE64}{kept} … (cut; 100000 bytes in all)"
+    assert of_bytes[PAYLOAD] == f"{r.BASE64}{kept} … (truncated; 100000 bytes in total)"
 
 
 def test_csv_is_read_or_told_why_not(spark: SparkSession) -> None:
@@ -99,9 +99,9 @@ def test_csv_is_read_or_told_why_not(spark: SparkSession) -> None:
         ("1;2.5;x", None),
         ("1;;", None),
         ('1;2.5;"a ""b"" c;d"', None),
-        ("1;2.5", "It does not have the 3 fields of the schema."),
-        ("1;2;3;4", "It does not have the 3 fields of the schema."),
-        ("one;2;x", "id is no BIGINT."),
+        ("1;2.5", "Expected the 3 fields of the schema."),
+        ("1;2;3;4", "Expected the 3 fields of the schema."),
+        ("one;2;x", "id is not of type BIGINT."),
         ('1;2;"x', r.NO_CLOSING_QUOTE),
         ("", r.EMPTY),
     ]
@@ -109,7 +109,7 @@ def test_csv_is_read_or_told_why_not(spark: SparkSession) -> None:
     rows = read(spark, reading, [line for line, _ in given], "STRING")
     assert [row[WRONG] for row in rows] == [wrong for _, wrong in given]
     assert rows[2]["name"] == 'a "b" c;d'
-    with pytest.raises(SettingsError, match="CSV has no words"):
+    with pytest.raises(SettingsError, match="Unsupported column 'a': CSV has no arrays"):
         read(spark, r.PayloadFormat("csv", r.columns_of(spark, "a ARRAY<INT>", "this test")), ["1"], "STRING")
 
 
@@ -134,7 +134,7 @@ def test_records_that_somebody_else_refuses_are_malformed_too(spark: SparkSessio
 
 @pytest.mark.parametrize(
     ("schema", "said"),
-    [("a INT,, b", "cannot be read"), ("a INT, A STRING", "two columns"), ("_perseid_x INT", "ours")],
+    [("a INT,, b", "cannot be parsed"), ("a INT, A STRING", "two columns"), ("_perseid_x INT", "reserved")],
 )
 def test_a_schema_that_cannot_be_is_refused(spark: SparkSession, schema: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):

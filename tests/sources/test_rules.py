@@ -14,7 +14,7 @@ def test_a_job_stops_above_the_share_once_enough_were_read() -> None:
     assert rule.why_stop([(99, 99)]) is None
     assert rule.why_stop([(100, 10)]) is None
     assert rule.why_stop([(100, 11)]) == (
-        "Of the last 100 records 11 were malformed, 11.0%; the job was told to stop above 10.0%."
+        "11 of the last 100 records were malformed (11.0%); limits.bad stops the job above 10.0%."
     )
     assert StopRule(share=0, of=1).why_stop([(1000, 1)]) is not None
 

@@ -30,7 +30,9 @@ def main(folder: Path) -> None:
     spark = builder.config("spark.local.dir", str(folder / "local")).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     source = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder / "input"))
-    matches = ps.patterns(PATTERNS).detect(ps.events(source.withWatermark("ts", DELAY), id="n", shards=2))
+    matches = ps.patterns(PATTERNS).match(
+        ps.events(source.withWatermark("ts", DELAY), id="n", options=ps.StreamOptions(shards=2))
+    )
 
     def keep(frame: Any, batch: int) -> None:
         frame.write.mode("overwrite").parquet(str(folder / "out" / f"batch={batch}"))

@@ -26,7 +26,7 @@ FAR = 10**6
 """Seconds after START, long after every window."""
 WAIT = 240
 """Seconds after which a query is taken for one that hangs."""
-LEVELS = ("live_keys", "kept_events", "state_bytes", "by_shard")
+LEVELS = ("live_keys", "retained_events", "state_bytes", "by_shard")
 """Counters that say what there is, and not what happened: they are not summed up."""
 
 Row = Mapping[str, Any]

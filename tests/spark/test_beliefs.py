@@ -15,8 +15,8 @@ from perseid.errors import EventDataError, UnsupportedError
 
 BEGIN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 SCHEMA = "ts timestamp, person string, antenna string"
-MODEL = ps.hidden_markov(
-    transitions=ps.floor_plan([("h1", "h2"), ("h2", "h3"), ("h2", "coffee"), ("h3", "office")], stay=0.5),
+MODEL = ps.uncertain.hidden_markov(
+    transitions=ps.uncertain.floor_plan([("h1", "h2"), ("h2", "h3"), ("h2", "coffee"), ("h3", "office")], stay=0.5),
     readings={
         "h1": {"a1": 0.7, None: 0.3},
         "h2": {"a2": 0.7, None: 0.3},
@@ -27,7 +27,7 @@ MODEL = ps.hidden_markov(
 )
 ROOMS = {"Rooms": ["coffee", "office"], "CoffeeRooms": ["coffee"]}
 SAID: dict[str, Any] = {
-    "event": "At", "of": "person", "about": "place", "reading": "antenna", "model": MODEL, "every": "1 second",
+    "event_type": "At", "key": "person", "value": "place", "reading": "antenna", "model": MODEL, "every": "1 second",
 }  # fmt: skip
 
 
@@ -64,17 +64,17 @@ def told(rows: Any) -> list[str]:
 def here(by_person: bool, **more: Any) -> list[str]:
     tell = more.pop("tell", None)
     rows = [dict(zip(("ts", "person", "antenna"), row, strict=True)) for row in readings()]
-    return told(coffee(by_person).match(ps.beliefs(rows, **{**SAID, **more}), relations=ROOMS, tell=tell))
+    return told(coffee(by_person).match(ps.uncertain_events(rows, **{**SAID, **more}), relations=ROOMS, emit=tell))
 
 
 WAYS: list[tuple[bool, dict[str, Any]]] = [
-    (True, {"inference": "lag(2)", "patience": "3 seconds", "tell": ps.alerts(rise=0.2, fall=0.1)}),
-    (True, {"correlations": False, "tell": ps.spans(0.1)}),
+    (True, {"inference": "lag(2)", "reading_timeout": "3 seconds", "tell": ps.uncertain.alerts(rise=0.2, fall=0.1)}),
+    (True, {"correlated": False, "tell": ps.uncertain.spans(0.1)}),
     (False, {}),
     (False, {"inference": "likeliest"}),
-    (True, {"patience": "3 seconds", "tell": ps.expected()}),
-    (False, {"inference": "lag(1)", "tell": ps.expected(0.1)}),
-    (False, {"correlations": False, "method": "sample"}),
+    (True, {"reading_timeout": "3 seconds", "tell": ps.uncertain.expected()}),
+    (False, {"inference": "lag(1)", "tell": ps.uncertain.expected(0.1)}),
+    (False, {"correlated": False, "sampling": ps.uncertain.Sampling(always=True)}),
 ]
 
 
@@ -85,7 +85,7 @@ def test_a_batch_says_what_is_said_here(spark: SparkSession, by_person: bool, mo
     tell = more.get("tell")
     frame = spark.createDataFrame(readings(), SCHEMA)
     declared = {**SAID, **{key: value for key, value in more.items() if key != "tell"}}
-    found = coffee(by_person).detect(ps.beliefs(frame, **declared), relations=ROOMS, tell=tell)
+    found = coffee(by_person).match(ps.uncertain_events(frame, **declared), relations=ROOMS, emit=tell)
     assert told(row.asDict() for row in found.collect()) == here(by_person, **more) != []
 
 
@@ -106,8 +106,10 @@ def test_a_stream_says_what_is_said_here(
         spark.createDataFrame(part, SCHEMA).coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
     declared = {**SAID, **{key: value for key, value in more.items() if key != "tell"}}
-    at = ps.beliefs(stream.withWatermark("ts", "2 seconds"), shards=shards, **declared)
-    found = coffee(by_person).detect(at, relations=ROOMS, tell=more.get("tell"))
+    at = ps.uncertain_events(
+        stream.withWatermark("ts", "2 seconds"), **declared, options=ps.StreamOptions(shards=shards)
+    )
+    found = coffee(by_person).match(at, relations=ROOMS, emit=more.get("tell"))
     name = f"told_{abs(hash((by_person, str(more), shards)))}"
     query = (
         found.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -118,15 +120,17 @@ def test_a_stream_says_what_is_said_here(
 
 def asked_here_and_on_a_stream(
     spark: SparkSession, tmp_path: Path, pattern: ps.Pattern, rows: list[Any], schema: str, said: dict[str, Any]
-) -> tuple[ps.Answers, list[dict[str, Any]]]:
+) -> tuple[ps.uncertain.UncertainMatches, list[dict[str, Any]]]:
     """What is said here, and what a stream in three batches and as many shards says."""
     names = [one.split()[0] for one in schema.split(", ")]
-    here = pattern.match(ps.beliefs([dict(zip(names, row, strict=True)) for row in rows], **said))
+    here = pattern.match(ps.uncertain_events([dict(zip(names, row, strict=True)) for row in rows], **said))
     end = [(BEGIN + dt.timedelta(days=400), *rows[0][1:])]
     for part in (rows[: len(rows) // 3], rows[len(rows) // 3 :], end):
         spark.createDataFrame(part, schema).coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
-    found = pattern.detect(ps.beliefs(stream.withWatermark("ts", "2 seconds"), shards=3, **said))
+    found = pattern.match(
+        ps.uncertain_events(stream.withWatermark("ts", "2 seconds"), **said, options=ps.StreamOptions(shards=3))
+    )
     name = f"told_{pattern.name}"
     query = (
         found.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -148,7 +152,13 @@ def test_a_stream_draws_the_worlds_that_are_drawn_here(spark: SparkSession, tmp_
         for floor in range(3)
         if chance.random() < 0.8
     ]
-    said = {"event": "At", "of": "person", "about": "floor", "every": "1 second", "seed": 5}
+    said = {
+        "event_type": "At",
+        "key": "person",
+        "value": "floor",
+        "every": "1 second",
+        "sampling": ps.uncertain.Sampling(seed=5),
+    }
     here, there = asked_here_and_on_a_stream(
         spark, tmp_path, higher, rows, "ts timestamp, person string, floor int, p double", said
     )
@@ -165,7 +175,7 @@ def test_a_stream_with_too_many_states_is_sampled_from_there_on(spark: SparkSess
         for k in range(2)
         for v, p in ((1, 0.5), (2, 0.1))
     ]
-    said = {"event": "A", "of": "k", "about": "v", "every": "1 second"}
+    said = {"event_type": "A", "key": "k", "value": "v", "every": "1 second"}
     here, there = asked_here_and_on_a_stream(spark, tmp_path, long, rows, "ts timestamp, k int, v int, p double", said)
     assert told(there) == told(here) != []
     assert {row["error"] for row in there} == {0.0, 0.1}
@@ -196,12 +206,17 @@ def test_a_safe_pattern_within_a_window_says_on_a_stream_what_is_said_here(spark
         "Alarm": "ts timestamp, kind string, p double",
     }
     said: dict[str, dict[str, Any]] = {
-        "At": {"of": "person", "about": "place", "given": "was"}, "Alarm": {"about": "kind"},
+        "At": {"key": "person", "value": "place", "previous": "was"}, "Alarm": {"value": "kind"},
     }  # fmt: skip
 
-    def declared(data: dict[str, Any]) -> ps.Beliefs:
-        at, alarm = (ps.beliefs(data[type_], event=type_, every="1 second", shards=2, **said[type_]) for type_ in said)
-        return at.beside(alarm)
+    def declared(data: dict[str, Any]) -> ps.uncertain.UncertainEvents:
+        at, alarm = (
+            ps.uncertain_events(
+                data[type_], event_type=type_, every="1 second", **said[type_], options=ps.StreamOptions(shards=2)
+            )
+            for type_ in said
+        )
+        return at.combine(alarm)
 
     tables = {"At": walked, "Alarm": rang}
     names = {type_: [one.split()[0] for one in schema.split(", ")] for type_, schema in schemas.items()}
@@ -209,9 +224,9 @@ def test_a_safe_pattern_within_a_window_says_on_a_stream_what_is_said_here(spark
     due = smoke("5 seconds").match(declared(rows))
     assert len({row["p"] for row in due}) == 9  # at every alarm but the first
     frames = {type_: spark.createDataFrame(tables[type_], schemas[type_]) for type_ in said}
-    assert told(row.asDict() for row in smoke("5 seconds").detect(declared(frames)).collect()) == told(due)
+    assert told(row.asDict() for row in smoke("5 seconds").match(declared(frames)).collect()) == told(due)
 
-    def stream() -> ps.Beliefs:
+    def stream() -> ps.uncertain.UncertainEvents:
         read = spark.readStream.option("maxFilesPerTrigger", 1)
         parts = {type_: read.schema(schemas[type_]).parquet(str(tmp_path / type_)) for type_ in said}
         return declared({type_: part.withWatermark("ts", "1 second") for type_, part in parts.items()})
@@ -225,28 +240,31 @@ def test_a_safe_pattern_within_a_window_says_on_a_stream_what_is_said_here(spark
             spark.createDataFrame(part, schemas[type_]).coalesce(1).write.mode("append").parquet(str(tmp_path / type_))
         if until in (8, 20):
             continue  # two files of each, and as many after a restart
-        writer = smoke("5 seconds").detect(stream()).writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        writer = smoke("5 seconds").match(stream()).writeStream.format("parquet").option("path", str(tmp_path / "out"))
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
         query.awaitTermination()
     found = spark.read.parquet(str(tmp_path / "out"))
     assert told(row.asDict() for row in found.collect()) == told(due)
-    with pytest.raises(UnsupportedError, match="without a window that needs finished data"):
-        smoke("forever").detect(stream())
+    with pytest.raises(UnsupportedError, match="not supported on a stream without a window"):
+        smoke("forever").match(stream())
 
 
 def test_what_a_stream_refuses(spark: SparkSession) -> None:
     rate = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "'a' as person", "'a1' as antenna")
     stream = rate.withWatermark("ts", "1 second")
-    for more, what in (({"inference": "smooth"}, "needs all readings"), ({"method": "sample"}, "has to be sampled")):
+    for more, what in (
+        ({"inference": "smooth"}, "needs all readings"),
+        ({"sampling": ps.uncertain.Sampling(always=True)}, "must be sampled"),
+    ):
         with pytest.raises(UnsupportedError, match=what):
-            coffee(True).detect(ps.beliefs(stream, **SAID, **more), relations=ROOMS)
+            coffee(True).match(ps.uncertain_events(stream, **SAID, **more), relations=ROOMS)
     for frame in (stream, spark.createDataFrame(readings(), SCHEMA)):
-        with pytest.raises(UnsupportedError, match="asked of anyone"):
-            coffee(False).detect(ps.beliefs(frame, **SAID), relations=ROOMS, tell=ps.spans(0.5))
+        with pytest.raises(UnsupportedError, match="combines the results of several bindings"):
+            coffee(False).match(ps.uncertain_events(frame, **SAID), relations=ROOMS, emit=ps.uncertain.spans(0.5))
     with pytest.raises(EventDataError, match="no watermark"):
-        coffee(True).detect(ps.beliefs(rate, **SAID), relations=ROOMS)
+        coffee(True).match(ps.uncertain_events(rate, **SAID), relations=ROOMS)
     with pytest.raises(EventDataError, match="'badge'"):
-        coffee(True).detect(ps.beliefs(stream, **{**SAID, "reading": "badge"}), relations=ROOMS)
+        coffee(True).match(ps.uncertain_events(stream, **{**SAID, "reading": "badge"}), relations=ROOMS)
 
 
 def test_rows_that_are_no_distribution_are_counted(spark: SparkSession) -> None:
@@ -256,7 +274,9 @@ def test_rows_that_are_no_distribution_are_counted(spark: SparkSession) -> None:
     frame = spark.createDataFrame(rows, "ts timestamp, person string, place string, p double")
     seen = Observation()
     asked = ps.pattern("pattern in_coffee match At a [place = 'coffee'] partition by person")
-    found = asked.detect(ps.beliefs(frame, event="At", of="person", about="place"), observation=seen).collect()
+    found = asked.match(
+        ps.uncertain_events(frame, event_type="At", key="person", value="place"), observation=seen
+    ).collect()
     assert [(row["person"], row["p"]) for row in found] == [("bob", 0.5)]
     assert (seen.get["events"], seen.get["bad"]) == (3, 2)
 
@@ -265,10 +285,10 @@ def test_readings_that_cannot_be_are_counted(spark: SparkSession, tmp_path: Path
     """Nobody leaves the hall, and h is read there only: of ann the second reading cannot be, of bob none is wrong."""
     from pyspark.sql import Observation
 
-    model = ps.hidden_markov(
+    model = ps.uncertain.hidden_markov(
         transitions={"hall": {"hall": 1.0}, "lab": {"lab": 1.0}}, readings={"hall": {"h": 1.0}, "lab": {"l": 1.0}}
     )
-    said = {"event": "At", "of": "person", "about": "place", "reading": "r", "model": model, "every": "1 second"}
+    said = {"event_type": "At", "key": "person", "value": "place", "reading": "r", "model": model, "every": "1 second"}
     rows = [
         (BEGIN + dt.timedelta(seconds=at), who, r) for who, all_ in (("ann", "hlh"), ("bob", "ll")) for at, r in enumerate(all_)
     ]  # fmt: skip
@@ -278,14 +298,16 @@ def test_readings_that_cannot_be_are_counted(spark: SparkSession, tmp_path: Path
         "pattern in_hall match At a [place = 'hall'] within forever partition by person selection successor"
     )
     seen = Observation()
-    found = asked.detect(ps.beliefs(frame, **said), observation=seen).collect()
+    found = asked.match(ps.uncertain_events(frame, **said), observation=seen).collect()
     assert {(row["person"], row["p"]) for row in found} == {("ann", 1.0)}
     assert (seen.get["impossible"], seen.get["sampled"], seen.get["bad"]) == (1, 0, 0)
     spark.createDataFrame([*rows, (BEGIN + dt.timedelta(hours=1), "eve", "h")], schema).write.parquet(
         str(tmp_path / "in")
     )
     stream = spark.readStream.schema(schema).parquet(str(tmp_path / "in")).withWatermark("ts", "1 second")
-    writer = asked.detect(ps.beliefs(stream, shards=2, **said)).writeStream.format("noop")
+    writer = asked.match(ps.uncertain_events(stream, **said, options=ps.StreamOptions(shards=2))).writeStream.format(
+        "noop"
+    )
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination()
     counted = ps.progress(query)

@@ -180,7 +180,7 @@ def answer(patterns: PatternSet, rows: list[dict[str, Any]]) -> Answer:
 
 
 def in_spark(patterns: PatternSet, stream: Events, **options: Any) -> Answer:
-    return answer(patterns, patterns.detect(stream, **options).toArrow().to_pylist(maps_as_pydicts="lossy"))
+    return answer(patterns, patterns.match(stream, **options).toArrow().to_pylist(maps_as_pydicts="lossy"))
 
 
 def here(patterns: PatternSet, stream: Events, **options: Any) -> Answer:
@@ -192,10 +192,10 @@ def by_the_oracle(patterns: PatternSet, stream: Events, relations: Any = None) -
     found = detect(cores, read_events(stream), oracle_matcher(), relations=_rows(relations or {}))
     rows = []
     for m in found.matches:
-        end = None if m.end > 253_402_300_799_999_999 else EPOCH + timedelta(microseconds=m.end)
+        end = None if m.end_us > 253_402_300_799_999_999 else EPOCH + timedelta(microseconds=m.end_us)
         rows.append(
             {"pattern": m.pattern, "match_id": m.match_id, "kind": m.kind, **m.key, **m.values, "evidence": m.evidence}
-            | {"start": EPOCH + timedelta(microseconds=m.start), "end": end}
+            | {"start": EPOCH + timedelta(microseconds=m.start_us), "end": end}
         )
     return answer(patterns, rows)
 
@@ -286,7 +286,7 @@ def test_keys_of_every_kind(spark: SparkSession) -> None:
     found = agree(patterns, ps.events(spark.createDataFrame(table)), ps.events(table))
     assert {row[0] for row in found} == set(patterns.names)
     named = ps.pattern("pattern p match A a -> B b within 5 seconds partition by start")
-    assert "key_start" in named.detect(ps.events(spark.createDataFrame(table))).columns
+    assert "key_start" in named.match(ps.events(spark.createDataFrame(table))).columns
 
 
 def test_a_key_with_a_dot_in_its_name(spark: SparkSession) -> None:
@@ -298,7 +298,7 @@ def test_a_key_with_a_dot_in_its_name(spark: SparkSession) -> None:
     found = {}
     for data, keys in ((without, {0, 1}), (table, {10, 11, 12})):
         stream = ps.events(spark.createDataFrame(data), id="ts", key="a.b")
-        rows = pattern.detect(stream).toArrow().to_pylist()
+        rows = pattern.match(stream).toArrow().to_pylist()
         assert {row["a.b"] for row in rows} == keys
         local = pattern.match(ps.events(data, id="ts", key="a.b"))
         assert {m.match_id: m.key["a.b"] for m in local} == {row["match_id"]: row["a.b"] for row in rows}
@@ -360,7 +360,7 @@ def test_several_inputs(spark: SparkSession) -> None:
     found = in_spark(patterns, stream)
     assert differences([row[:5] for row in found], [row[:5] for row in expected]) == []
     assert {row[0] for row in found} == {"moved", "back", "either"}
-    matches = patterns.detect(stream).where("pattern = 'moved'").orderBy("start", "end").collect()
+    matches = patterns.match(stream).where("pattern = 'moved'").orderBy("start", "end").collect()
     assert [(m.user, m.ip, m.sum, m.both, m.who, m.extra and m.extra["a b"]) for m in matches] == [
         ("ann", "1", 8.5, 9.5, "ann", 3),
         ("bob", "2", 7.0, 9.0, "bob", None),
@@ -431,7 +431,7 @@ def test_ids_order_and_duplicates(spark: SparkSession) -> None:
         assert {row[0] for row in found} == {"p", "q", "r"}
         assert observation.get["events"] == 105
         assert observation.get["duplicates"] == 45  # not once for each way of partitioning
-    patterns.detect(ps.events(twice, dedupe=True), observation=(observation := Observation())).collect()
+    patterns.match(ps.events(twice, dedupe=True), observation=(observation := Observation())).collect()
     assert observation.get["duplicates"] == 45
 
 
@@ -464,11 +464,11 @@ def test_times_of_every_kind(spark: SparkSession) -> None:
     for ansi, zone in (("true", "America/New_York"), ("false", "Asia/Kolkata")):
         with settings(spark, spark__sql__ansi__enabled=ansi, spark__sql__session__timeZone=zone):
             observation = Observation()
-            found = patterns.detect(ps.events(frames, time=times), observation=observation).toArrow().to_pylist()
+            found = patterns.match(ps.events(frames, time=times), observation=observation).toArrow().to_pylist()
         assert sorted((row["api_of"], plain(row["start"])) for row in found) == sorted(wanted)
         assert all(plain(row["at"]) == plain(row["start"]) == plain(row["end"]) for row in found)
         assert (observation.get["bad"], observation.get["events"]) == (bad, bad + len(wanted))
-    assert len(patterns.detect(ps.events({"text": frames["text"]}, time="text_at")).collect()) == len(moments)
+    assert len(patterns.match(ps.events({"text": frames["text"]}, time="text_at")).collect()) == len(moments)
 
 
 def test_settings_of_the_session_change_nothing(spark: SparkSession, frame: DataFrame) -> None:
@@ -499,7 +499,7 @@ def test_an_end_that_has_no_date(spark: SparkSession) -> None:
         pattern soon match A a -> not B for 5 seconds return a.far as far, evidence
         pattern late match A a -> not B within 9000 days
     """)
-    found = patterns.detect(ps.events(frame, id="ts")).toArrow().to_pylist()
+    found = patterns.match(ps.events(frame, id="ts")).toArrow().to_pylist()
     assert sorted((row["pattern"], plain(row["start"]), plain(row["end"])) for row in found) == [
         ("late", START, START + timedelta(days=9000)),
         ("late", late, None),
@@ -588,7 +588,7 @@ def test_counters(frame: DataFrame, spark: SparkSession) -> None:
     local = patterns.match(ps.events(TABLE))
     lost = frame.where("type = 'A'").limit(5).withColumn("ts", f.lit(None).cast("timestamp"))
     observation = Observation("counted")
-    rows = patterns.detect(ps.events(frame.unionByName(lost)), observation=observation).collect()
+    rows = patterns.match(ps.events(frame.unionByName(lost)), observation=observation).collect()
     counted = observation.get
     assert len(rows) == len(local)
     timed_out = sum(match.kind == "timed out" for match in local)
@@ -608,7 +608,7 @@ def test_exploded_evidence(frame: DataFrame) -> None:
         pattern other match A a -> B b within 1 second partition by user return a.v as v1
     """)
     stream = ps.events(frame.withColumn("position", f.lit(7)).withColumn("Pattern", f.lit("p")))
-    exploded = explode_evidence(patterns.detect(stream))
+    exploded = explode_evidence(patterns.match(stream))
     assert exploded.columns == [
         "match_id", "pattern", "position", *SCHEMA.names, "event_position", "event_Pattern",
     ]  # fmt: skip
@@ -634,11 +634,11 @@ def test_little_data_and_many_patterns(spark: SparkSession, frame: DataFrame) ->
     patterns = ps.patterns(text)
     observation = Observation()
     empty = spark.createDataFrame([], frame.schema)
-    assert patterns.detect(ps.events(empty), observation=observation).collect() == []
+    assert patterns.match(ps.events(empty), observation=observation).collect() == []
     assert set(observation.get.values()) == {0}
     alone = ps.patterns("pattern p match A a partition by user")
     one = spark.createDataFrame(TABLE.filter(pa.compute.equal(TABLE["type"], "A")).slice(0, 1)).repartition(4)
-    assert len(alone.detect(ps.events(one)).collect()) == 1
+    assert len(alone.match(ps.events(one)).collect()) == 1
     found = in_spark(patterns, ps.events(frame))
     assert differences(found, here(patterns, ps.events(TABLE))) == []
     assert len(found) > 50
@@ -672,7 +672,7 @@ def test_nothing_runs_and_little_crosses(spark: SparkSession) -> None:
     pattern = ps.pattern("pattern p match A a [c7 > 0] -> B b where b.c2 > a.c3 within 9 seconds partition by u")
     tracker = spark.sparkContext.statusTracker()
     jobs = set(tracker.getJobIdsForGroup(None))
-    matches = pattern.detect(ps.events(wide, id="id"))
+    matches = pattern.match(ps.events(wide, id="id"))
     assert matches.schema.names[:3] == ["pattern", "match_id", "kind"]
     assert set(tracker.getJobIdsForGroup(None)) == jobs
     assert ran.value == 0
@@ -698,7 +698,7 @@ df = spark.createDataFrame(
 p = ps.pattern("pattern q match A a -> B b [v > a.v and v > 0] within 1 minute partition by k "
                "return b.v - a.v as d, a.k || 'x' as s, evidence")
 o = Observation("o")
-rows = p.detect(ps.events(df), observation=o).collect()
+rows = p.match(ps.events(df), observation=o).collect()
 rows = [(r.k, r.d, r.s, len(r.evidence)) for r in rows]
 print(rows, o.get["bad"], o.get["matches"])
 spark.stop()
@@ -730,29 +730,38 @@ SIMPLE = ps.pattern("pattern p match A a -> B b within 1 minute partition by use
 def test_errors_of_the_stream(spark: SparkSession, frame: DataFrame) -> None:
     def refused(kind: type[PerseidError], text: str, stream: Any, pattern: PatternSet = SIMPLE, **options: Any) -> None:
         with pytest.raises(kind, match=text):
-            pattern.detect(stream, **options)
+            pattern.match(stream, **options)
 
     refused(
         EventDataError,
-        r"no column 'tss', which is to be the time column\. Did you mean 'ts'",
+        r"Column 'tss' not found in the DataFrame; it is configured as the time column\. Did you mean 'ts'",
         ps.events(frame, time="tss"),
     )
-    refused(EventDataError, "no column 'kind', which is to be the type column", ps.events(frame, type="kind"))
     refused(
         EventDataError,
-        "no column 'usr', which is to be the key column. Did you mean 'user'",
+        "Column 'kind' not found in the DataFrame; it is configured as the type",
+        ps.events(frame, type="kind"),
+    )
+    refused(
+        EventDataError,
+        "Column 'usr' not found in the DataFrame; it is configured as the key column. Did you mean 'user'",
         ps.events(frame, key="usr"),
     )
     refused(EventDataError, "several columns named 'v'", frame.select("*", "v"))
-    refused(TypeMismatchError, "The time column 'ok' is boolean", ps.events(frame, time="ok"))
-    refused(EventDataError, "this is pandas.DataFrame", ps.events(TABLE.to_pandas()))
-    refused(EventDataError, "works on Spark DataFrames", ps.events({"A": frame, "B": TABLE}))
-    refused(EventDataError, "has none", ps.events({}))
+    refused(TypeMismatchError, "Time column 'ok' is boolean", ps.events(frame, time="ok"))
+    for mixed in ({"A": frame, "B": TABLE}, {"A": TABLE, "B": frame}):
+        refused(EventDataError, "The inputs mix Spark DataFrames and local rows: got pyarrow", ps.events(mixed))
+    refused(UnsupportedError, "horizon= is not supported over Spark", ps.events(frame), horizon=EPOCH)
+    for option in ({"checkpoint": "there"}, {"rejected": True}, {"observation": Observation()}):
+        refused(UnsupportedError, "requires a Spark DataFrame, and these rows are local", ps.events(TABLE), **option)
+    refused(EventDataError, "The dict of inputs is empty", ps.events({}))
     refused(
-        EventDataError, "names the event type 'C'", ps.events({"A": frame, "B": frame}, time={"A": "ts", "C": "ts"})
+        EventDataError,
+        "Unknown event type 'C' in time=",
+        ps.events({"A": frame, "B": frame}, time={"A": "ts", "C": "ts"}),
     )
-    refused(EventDataError, "by event type", ps.events(frame, time={"A": "ts"}))
-    refused(EventDataError, "time column of the input 'B'", ps.events({"A": frame, "B": frame}, time={"A": "ts"}))
+    refused(EventDataError, "Use a dict for several inputs", ps.events(frame, time={"A": "ts"}))
+    refused(EventDataError, "No time column for the input 'B'", ps.events({"A": frame, "B": frame}, time={"A": "ts"}))
     refused(
         EventDataError,
         "'v' is int in one input and string",
@@ -762,8 +771,12 @@ def test_errors_of_the_stream(spark: SparkSession, frame: DataFrame) -> None:
         EventDataError, "Some inputs are streams", ps.events({"A": frame, "B": spark.readStream.format("rate").load()})
     )
     keyless = {"A": frame, "B": frame.drop("user")}
-    refused(UnknownNameError, "partitioned by 'user', and B has no such column", ps.events(keyless))
-    refused(EventDataError, "no column 'user', which is to be the key", ps.events(keyless, key={"A": "user"}))
+    refused(UnknownNameError, "Column 'user' not found in B; pattern .* is partitioned by it", ps.events(keyless))
+    refused(
+        EventDataError,
+        "Column 'user' not found in .*; it is configured as the key",
+        ps.events(keyless, key={"A": "user"}),
+    )
 
 
 class Changed:
@@ -777,7 +790,7 @@ def test_another_version_on_executors(frame: DataFrame) -> None:
     job = project_events(SIMPLE.plan(), ps.events(frame)).job
     assert pickle.loads(pickle.dumps(job)).keys == job.keys
     forged = replace(job, version="0.0.7", plan=Changed())
-    with pytest.raises(VersionMismatchError, match=r"The driver runs perseid 0\.0\.7, this executor "):
+    with pytest.raises(VersionMismatchError, match=r"The driver runs perseid 0\.0\.7, this executor runs "):
         pickle.loads(pickle.dumps(forged))
     with pytest.raises(PythonException, match=r"VersionMismatchError: The driver runs perseid 0\.0\.7"):
         frame.mapInArrow(forged, "pattern string").collect()
@@ -786,19 +799,35 @@ def test_another_version_on_executors(frame: DataFrame) -> None:
 def test_errors_of_the_patterns(spark: SparkSession, frame: DataFrame) -> None:
     def refused(kind: type[PerseidError], text: str, pattern: str, **options: Any) -> str:
         with pytest.raises(kind, match=text) as caught:
-            ps.patterns(pattern).detect(ps.events(frame), **options)
+            ps.patterns(pattern).match(ps.events(frame), **options)
         return str(caught.value)
 
-    shown = refused(UnknownNameError, "no column 'usr'", "pattern p match A a [usr = 'x'] -> B b within 1 second")
-    assert "did you mean 'user'" in shown
+    shown = refused(
+        UnknownNameError,
+        "Column 'usr' not found in the DataFrame",
+        "pattern p match A a [usr = 'x'] -> B b within 1 second",
+    )
+    assert "Did you mean 'user'" in shown
     assert "^^^" in shown
-    refused(UnknownNameError, "no column 'nope'", "pattern p match A a -> B b within 1 second return b.nope")
-    refused(UnknownNameError, "partitioned by 'device.idd'", "pattern p match A a partition by device.idd")
+    refused(
+        UnknownNameError,
+        "Column 'nope' not found in the DataFrame",
+        "pattern p match A a -> B b within 1 second return b.nope",
+    )
+    refused(
+        UnknownNameError,
+        "Column 'device.idd' not found in the input; pattern p is partitioned",
+        "pattern p match A a partition by device.idd",
+    )
     refused(BindingError, "is a DataFrame", "pattern p match A a [s in R]", relations={"R": frame})
-    refused(BindingError, "none was given", "pattern p match A a [s in R]")
+    refused(BindingError, "uses the relation 'R', which is missing", "pattern p match A a [s in R]")
     across = "pattern p match A a partition by user return a.s suppress 1 hour by s"
-    assert "suppress … by user, s" in refused(UnsupportedError, "matches of different keys have in common", across)
-    refused(TypeMismatchError, "returned column 'n' cannot be told", "pattern p match A a return null as n")
+    assert "suppress … by user, s" in refused(
+        UnsupportedError, "matches of different keys are found in different tasks", across
+    )
+    refused(
+        TypeMismatchError, "returned column 'n' does not follow from the schema", "pattern p match A a return null as n"
+    )
     shown = refused(
         TypeMismatchError,
         "'=' cannot compare a struct",
@@ -808,10 +837,12 @@ def test_errors_of_the_patterns(spark: SparkSession, frame: DataFrame) -> None:
     listed = "pattern p match A a -> B+ b -> C c within 9 seconds return collect(b.v) as x"
     for other in ("a.v as x", "a.s as x", "a.device as x", "a.x = 1.0 as x"):
         both = f"{listed}\npattern q match A a -> B b within 1 second return {other}"
-        shown = refused(TypeMismatchError, r"Patterns p and q both give a column 'x', one as list<", both)
+        shown = refused(
+            TypeMismatchError, r"Patterns p and q have an output column 'x' with incompatible types: list<", both
+        )
         assert "return … as x_q" in shown
     keyed = f"{listed.replace('as x', 'as user')}\npattern q match A a -> B b within 1 second partition by user"
-    refused(TypeMismatchError, "both give a column 'user'", keyed)
+    refused(TypeMismatchError, "have an output column 'user' with incompatible types", keyed)
     odd = frame.selectExpr("*", "parse_json('1') as variant", "map('a', 1) as table")
     for text, kind in (
         ("pattern p match A a -> B b where b.variant = a.variant within 1 second", UnsupportedError),
@@ -819,4 +850,4 @@ def test_errors_of_the_patterns(spark: SparkSession, frame: DataFrame) -> None:
         ("pattern p match A a partition by table", TypeMismatchError),
     ):
         with pytest.raises(kind):
-            ps.pattern(text).detect(ps.events(odd, id="v"))
+            ps.pattern(text).match(ps.events(odd, id="v"))

@@ -55,7 +55,7 @@ def feed(count: int, seed: int = 1) -> list[dict[str, Any]]:
     return rows
 
 
-def declared(data: Any, **more: Any) -> ps.Documents:
+def declared(data: Any, **more: Any) -> ps.xml.Documents:
     return ps.documents(data, body="xml", time="ts", type="kind", id="id", **more)
 
 
@@ -63,11 +63,11 @@ def test_batch_is_what_is_found_here(spark: SparkSession) -> None:
     rows = feed(120)
     here = UNPAID.match(declared(pa.Table.from_pylist(rows, ARROW)))
     frame = spark.createDataFrame([tuple(row.values()) for row in rows], SPARK).repartition(5)
-    found = UNPAID.detect(declared(frame)).toArrow().to_pylist()
+    found = UNPAID.match(declared(frame)).toArrow().to_pylist()
     assert len(found) > 5
     assert ids(found) == sorted((m.pattern, m.match_id, m.kind) for m in here)
     assert {row["total"] for row in found} <= {str(n) for n in range(101, 301)}
-    plan = UNPAID.detect(declared(frame))
+    plan = UNPAID.match(declared(frame))
     assert "xml" not in plan.columns
 
 
@@ -79,13 +79,13 @@ def test_stream_is_the_batch(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
     batches = [[*rows[:20], *wrong], rows[20:25], rows[25:80], rows[80:], [far]]
     frame = streams.stream(ARROW, *batches)
-    ran = streams.run(UNPAID.detect(declared(frame), rejected=True))
+    ran = streams.run(UNPAID.match(declared(frame), rejected=True))
     here = UNPAID.match(declared(pa.Table.from_pylist([*rows, far], ARROW)))
     assert ids(ran.rows) == sorted((m.pattern, m.match_id, m.kind) for m in here)
     assert ran.counters["bad"] == 2
     assert sorted(row["reason"] for row in ran.rejected) == [
         "Mismatched tag (line 2, column 6).",
-        "There is no document.",
+        "The document is null.",
     ]
 
 
@@ -93,35 +93,35 @@ def test_counts_what_cannot_be_read(spark: SparkSession) -> None:
     rows = [*feed(10), {"ts": at(0), "id": 99, "kind": "Orders", "xml": "<a"}]
     frame = spark.createDataFrame([tuple(row.values()) for row in rows], SPARK)
     counted = Observation()
-    UNPAID.detect(declared(frame), observation=counted).collect()
+    UNPAID.match(declared(frame), observation=counted).collect()
     assert counted.get["bad"] == 1
 
 
 def test_bodies_that_are_null_throughout_are_counted_as_bad(spark: SparkSession) -> None:
     """Also where the column has no type but that of null."""
-    subscriptions = ps.subscriptions("Orders//order->a FOLLOWED BY{a = b, 1 day} Orders//order->b")
+    subscriptions = ps.xscl.subscriptions("Orders//order->a FOLLOWED BY{a = b, 1 day} Orders//order->b")
     for null in ("null", "cast(null as string)", "cast(null as binary)"):
         frame = spark.range(3).selectExpr("id", "timestamp_seconds(id) as ts", "'Orders' as kind", f"{null} as xml")
-        errors = [row.error.what for row in ps.trees("//order->x").detect(declared(frame)).collect()]
-        assert errors == ["There is no document"] * 3
-        for detect in (UNPAID.detect, subscriptions.detect):
+        errors = [row.error.what for row in ps.xml.tree_patterns("//order->x").match(declared(frame)).collect()]
+        assert errors == ["The document is null"] * 3
+        for match in (UNPAID.match, subscriptions.match):
             counted = Observation()
-            assert detect(declared(frame), observation=counted).collect() == []
+            assert match(declared(frame), observation=counted).collect() == []
             assert counted.get["bad"] == 3
-    with pytest.raises(EventDataError, match="no column 'body'"):
-        ps.trees("//order->x").detect(ps.documents(frame, body="body"))
+    with pytest.raises(EventDataError, match="Column 'body' not found"):
+        ps.xml.tree_patterns("//order->x").match(ps.documents(frame, body="body"))
 
 
 def test_results_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
     """Tree patterns on their own, batch and stream: the same rows, and what cannot be read beside them."""
-    trees = ps.trees(
+    trees = ps.xml.tree_patterns(
         {"large": "//order->o[/total->t > 100]", "paid": "//payment", "run": "//orders(/order->o:/payment->p)"}
     )
     rows = [*feed(40), {"ts": at(0), "id": 99, "kind": "Orders", "xml": "<a>\n &nope;</a>"}]
     table = pa.Table.from_pylist(rows, ARROW)
     wanted = sorted(trees.match(declared(table)).to_pylist(), key=str)
     frame = spark.createDataFrame([tuple(row.values()) for row in rows], SPARK).repartition(3)
-    found = trees.detect(declared(frame)).toArrow()
+    found = trees.match(declared(frame)).toArrow()
     assert sorted(found.select(list(wanted[0])).to_pylist(), key=str) == wanted
     (bad,) = [row for row in wanted if row["error"] is not None]
     assert (bad["id"], bad["error"]["line"], bad["error"]["column"]) == (99, 2, 2)
@@ -129,7 +129,7 @@ def test_results_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
     assert [node["variable"] for node in runs[0]["nodes"]] == [None, "o", "p"]
     assert [node["level"] for node in runs[0]["nodes"]] == [0, 1, 1]
     streams = Streams(spark, tmp_path)
-    ran = streams.run(trees.detect(declared(streams.stream(ARROW, rows[:15], rows[15:]))))
+    ran = streams.run(trees.match(declared(streams.stream(ARROW, rows[:15], rows[15:]))))
     assert sorted(ran.table.select(list(wanted[0])).to_pylist(), key=str) == wanted
 
 
@@ -147,8 +147,8 @@ def test_files(spark: SparkSession, tmp_path: Path) -> None:
     doubtful.write_bytes("<feed><item><n>1</n></item><é/><item><n>2</n></item></feed>".encode())
     paths = [str(large), broken.as_uri(), str(doubtful), str(tmp_path / "none.xml"), None]
     frame = spark.createDataFrame([(path,) for path in paths], "file string")
-    trees = ps.trees("//item/n->n")
-    found = trees.detect(ps.documents(frame, path="file")).toArrow().to_pylist()
+    trees = ps.xml.tree_patterns("//item/n->n")
+    found = trees.match(ps.documents(frame, path="file")).toArrow().to_pylist()
     of = {path: [row for row in found if row["file"] == path] for path in paths}
     assert sorted(int(row["n"][0]) for row in of[str(large)]) == list(range(60_000))
     # What is told before a document breaks stands, and the error follows; of one that breaks early nothing is told.
@@ -158,7 +158,7 @@ def test_files(spark: SparkSession, tmp_path: Path) -> None:
         (row,) = of[path]
         assert row["error"]["what"]
     binary = spark.read.format("binaryFile").load(str(large))
-    assert trees.detect(ps.documents(binary, body="content")).count() == 60_000
+    assert trees.match(ps.documents(binary, body="content")).count() == 60_000
 
 
 def test_any_encoding(spark: SparkSession) -> None:
@@ -170,11 +170,11 @@ def test_any_encoding(spark: SparkSession) -> None:
         ("<?xml version='1.0' encoding='ISO-8859-1'?>" + text).encode("latin-1"),
     ]
     frame = spark.createDataFrame([(body,) for body in bodies], "xml binary")
-    found = ps.trees("//a->a").detect(ps.documents(frame, body="xml")).toArrow()["a"].to_pylist()
+    found = ps.xml.tree_patterns("//a->a").match(ps.documents(frame, body="xml")).toArrow()["a"].to_pylist()
     assert found == [["é"]] * 4
     # Text is text, whatever it says that it was before.
     frame = spark.createDataFrame([("<?xml version='1.0' encoding='ISO-8859-1'?>" + text,)], "xml string")
-    assert ps.trees("//a->a").detect(ps.documents(frame, body="xml")).toArrow()["a"].to_pylist() == [["é"]]
+    assert ps.xml.tree_patterns("//a->a").match(ps.documents(frame, body="xml")).toArrow()["a"].to_pylist() == [["é"]]
 
 
 def test_documents_are_events_too(spark: SparkSession) -> None:
@@ -186,8 +186,8 @@ def test_documents_are_events_too(spark: SparkSession) -> None:
         for kind in ("Orders", "Payments")
     }  # fmt: skip
     together = spark.createDataFrame([tuple(row.values()) for row in rows], SPARK)
-    one = asked.detect(declared(together)).toArrow()
-    several = asked.detect(ps.documents(by_kind, body="xml", time="ts", id="id")).toArrow()
+    one = asked.match(declared(together)).toArrow()
+    several = asked.match(ps.documents(by_kind, body="xml", time="ts", id="id")).toArrow()
     assert one.num_rows > 3
     assert sorted(map(str, one.select(["id", "paid"]).to_pylist())) == sorted(
         map(str, several.select(["id", "paid"]).to_pylist())
@@ -197,41 +197,41 @@ def test_documents_are_events_too(spark: SparkSession) -> None:
 def test_namespaces(spark: SparkSession) -> None:
     xml = "<feed xmlns='http://www.w3.org/2005/Atom'><entry><title>t</title></entry></feed>"
     frame = spark.createDataFrame([(xml,)], "xml string")
-    trees = ps.trees("//a:entry/a:title->t")
+    trees = ps.xml.tree_patterns("//a:entry/a:title->t")
     declared = ps.documents(frame, body="xml", namespaces={"a": "http://www.w3.org/2005/Atom"})
-    assert trees.detect(declared).toArrow()["t"].to_pylist() == [["t"]]
+    assert trees.match(declared).toArrow()["t"].to_pylist() == [["t"]]
     with pytest.raises(UnknownNameError, match="namespace"):
-        trees.detect(ps.documents(frame, body="xml"))
+        trees.match(ps.documents(frame, body="xml"))
 
 
 def test_mistakes(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("<a/>", at(0))], "xml string, ts timestamp")
     with pytest.raises(EventDataError, match="Did you mean 'xml'"):
-        ps.trees("//a").detect(ps.documents(frame, body="xmll"))
-    with pytest.raises(EventDataError, match="a body or a path"):
+        ps.xml.tree_patterns("//a").match(ps.documents(frame, body="xmll"))
+    with pytest.raises(EventDataError, match="Either body= or path= is required"):
         ps.documents(frame)
-    with pytest.raises(EventDataError, match="not both"):
+    with pytest.raises(EventDataError, match="Both body= and path= are given"):
         ps.documents(frame, body="xml", path="xml")
-    with pytest.raises(UnsupportedError, match="declared as one of events"):
-        UNPAID.detect(ps.events(frame, time="ts"))
+    with pytest.raises(UnsupportedError, match="has tree patterns, and its stream is declared as events"):
+        UNPAID.match(ps.events(frame, time="ts"))
     with pytest.raises(EventDataError, match="is timestamp"):
-        ps.trees("//a").detect(ps.documents(frame, body="ts"))
-    with pytest.raises(EventDataError, match="asked of documents"):
-        ps.trees("//a").detect(frame)
-    with pytest.raises(EventDataError, match="Spark DataFrame"):
-        ps.trees("//a").match(ps.documents(frame, body="xml"))
-    with pytest.raises(EventDataError, match="detect works on Spark"):
-        ps.trees("//a").detect(ps.documents([{"xml": "<a/>"}], body="xml"))
+        ps.xml.tree_patterns("//a").match(ps.documents(frame, body="ts"))
+    with pytest.raises(EventDataError, match="Tree patterns require a stream of documents"):
+        ps.xml.tree_patterns("//a").match(frame)
+    rows = [{"xml": "<a/>"}]
+    for mixed in ({"A": frame, "B": rows}, {"A": rows, "B": frame}):
+        with pytest.raises(EventDataError, match="The inputs mix Spark DataFrames and local rows"):
+            ps.xml.tree_patterns("//a").match(ps.documents(mixed, body="xml"))
     with pytest.raises(UnknownNameError, match="Did you mean 'total'"):
-        ps.pattern("pattern p match D << //a->x[/t->total] >> o return o.totl").detect(ps.documents(frame, body="xml"))
-    with pytest.raises(MeaningError, match="beside each other"):
-        ps.pattern("pattern p match D << //a[/b->x][/c->y] >> o return o.x").detect(ps.documents(frame, body="xml"))
-    with pytest.raises(EventDataError, match="has that name too"):
-        ps.pattern("pattern p match D << //a->ts >> o return o.ts").detect(ps.documents(frame, body="xml"))
+        ps.pattern("pattern p match D << //a->x[/t->total] >> o return o.totl").match(ps.documents(frame, body="xml"))
+    with pytest.raises(MeaningError, match="in separate results"):
+        ps.pattern("pattern p match D << //a[/b->x][/c->y] >> o return o.x").match(ps.documents(frame, body="xml"))
+    with pytest.raises(EventDataError, match="the table has a column"):
+        ps.pattern("pattern p match D << //a->ts >> o return o.ts").match(ps.documents(frame, body="xml"))
     with pytest.raises(EventDataError, match="time column"):
-        ps.pattern("pattern p match D << //a->x >> o return o.x").detect(ps.documents(frame, body="xml", time="tss"))
+        ps.pattern("pattern p match D << //a->x >> o return o.x").match(ps.documents(frame, body="xml", time="tss"))
     with pytest.raises(UnsupportedError, match="last"):
-        ps.trees("//a(/b[last()]:/c)").detect(ps.documents(frame, body="xml"))
+        ps.xml.tree_patterns("//a(/b[last()]:/c)").match(ps.documents(frame, body="xml"))
     with pytest.raises(DocumentError, match="Row 2"):
         ps.pattern("pattern p match D << //a->x >> o return o.x").match(
             ps.documents([{"ts": at(0), "xml": "<a/>"}, {"ts": at(1), "xml": "<b>"}], body="xml")
@@ -243,14 +243,16 @@ def test_explained(spark: SparkSession) -> None:
     said = UNPAID.explain(declared(frame, trusted=True, namespaces={"a": "urn:a"}))
     for line in (
         "tree Orders <<",
-        "asks for: any order (->order) that",
+        "matches: any order (->order) that",
         "before the shuffle",
         "trusted",
         "namespace a: urn:a",
     ):
         assert line in said
-    assert "has children as /b:/c*" in ps.trees("//a(/b:/c*)").explain()
-    assert "graph" in ps.trees("//a(/b:/c*)").draw("mermaid") or "flowchart" in ps.trees("//a(/b:/c*)").draw("mermaid")
+    assert "has children as /b:/c*" in ps.xml.tree_patterns("//a(/b:/c*)").explain()
+    assert "graph" in ps.xml.tree_patterns("//a(/b:/c*)").draw("mermaid") or "flowchart" in ps.xml.tree_patterns(
+        "//a(/b:/c*)"
+    ).draw("mermaid")
     assert "//order->order" in UNPAID.draw()
 
 
@@ -261,7 +263,7 @@ def test_far_apart_orders_do_not_meet(spark: SparkSession) -> None:
     rows.append({"ts": at(0) + timedelta(seconds=1), "id": 7, "xml": "<r><b>5</b></r>"})
     here = asked.match(ps.documents(rows, body="xml", id="id"))
     frame = spark.createDataFrame([tuple(r.values()) for r in rows], "ts timestamp, id long, xml string")
-    there = asked.detect(ps.documents(frame, body="xml", id="id")).toArrow()
+    there = asked.match(ps.documents(frame, body="xml", id="id")).toArrow()
     found = sorted((row["x"], row["y"]) for row in there.to_pylist())
     assert found == sorted((m.values["x"], m.values["y"]) for m in here)
     assert ("2", "3") in found
@@ -284,16 +286,16 @@ def test_json_is_what_is_found_here(spark: SparkSession, tmp_path: Path) -> None
     table = pa.Table.from_pylist(rows, ARROW)
     here = asked.match(declared(table, format="json"))
     frame = spark.createDataFrame([tuple(row.values()) for row in rows], SPARK).repartition(3)
-    found = asked.detect(declared(frame, format="json")).toArrow().to_pylist()
+    found = asked.match(declared(frame, format="json")).toArrow().to_pylist()
     assert len(found) > 10
     assert ids(found) == sorted((m.pattern, m.match_id, m.kind) for m in here)
-    trees = ps.trees("/json->order[/items/sku->sku][/no->no]")
+    trees = ps.xml.tree_patterns("/json->order[/items/sku->sku][/no->no]")
     wanted = sorted(trees.match(declared([*rows, wrong], format="json")).to_pylist(), key=str)
     streams = Streams(spark, tmp_path)
-    ran = streams.run(trees.detect(declared(streams.stream(ARROW, rows[:15], [wrong, *rows[15:]]), format="json")))
+    ran = streams.run(trees.match(declared(streams.stream(ARROW, rows[:15], [wrong, *rows[15:]]), format="json")))
     assert sorted(ran.table.select(list(wanted[0])).to_pylist(), key=str) == wanted
     (bad,) = [row["error"] for row in wanted if row["error"] is not None]
-    assert bad == {"what": "':' is expected", "line": 2, "column": 6}
+    assert bad == {"what": "Expected ':'", "line": 2, "column": 6}
 
 
 def test_rows_are_documents_as_they_are_here(spark: SparkSession) -> None:
@@ -310,9 +312,9 @@ def test_rows_are_documents_as_they_are_here(spark: SparkSession) -> None:
         "s": "s", "ts": "t", "even": "e", "large": "l", "f": "f", "d": "d", "day": "day", "bytes": "by", "gone": "g", "items": "i",
         "lists/item": "li", "local": "lo", "customer/name": "cn", "customer/no/x": "x", "m/k_1": "m1",
     }  # fmt: skip
-    trees = ps.trees({name: f"/row->r[/{path}->node]" for path, name in paths.items()})
+    trees = ps.xml.tree_patterns({name: f"/row->r[/{path}->node]" for path, name in paths.items()})
     here = trees.match(ps.documents(frame.toArrow(), format="row")).to_pylist()
-    there = trees.detect(ps.documents(frame.repartition(2), format="row")).toArrow()
+    there = trees.match(ps.documents(frame.repartition(2), format="row")).toArrow()
     shown = [(row["pattern"], row["id"], row["node"], row["error"]) for row in here]
     assert len(shown) == 15 * 4 - 1 - 3
     assert sorted(shown, key=str) == sorted(
@@ -325,9 +327,9 @@ def test_rows_are_documents_as_they_are_here(spark: SparkSession) -> None:
     asked = ps.pattern(
         "pattern p match D << /row->r[//name->n] >> a -> D << /row->r[/even->n] >> b within 1 hour return a.n, b.id"
     )
-    found = asked.detect(ps.documents(frame, format="row", id="id")).toArrow().to_pylist()
+    found = asked.match(ps.documents(frame, format="row", id="id")).toArrow().to_pylist()
     assert ids(found) == sorted(
         (m.pattern, m.match_id, m.kind) for m in asked.match(ps.documents(frame.toArrow(), format="row", id="id"))
     )
-    with pytest.raises(EventDataError, match=r"'v', which is variant, is written"):
-        ps.trees("/row").detect(ps.documents(spark.sql("select parse_json('1') as v"), format="row"))
+    with pytest.raises(EventDataError, match="Column 'v' is variant, which cannot be converted to text"):
+        ps.xml.tree_patterns("/row").match(ps.documents(spark.sql("select parse_json('1') as v"), format="row"))

@@ -34,7 +34,7 @@ class SparkCase:
     closing: Row
     """A row without output; far later, it advances the watermark past every window."""
     run_locally: Callable[[pa.Table], Output]
-    detect: Callable[[Any], Any]
+    match_on_spark: Callable[[Any], Any]
     """From a Spark DataFrame to one of output rows."""
     read: Callable[[Sequence[Row]], Output]
 
@@ -76,14 +76,16 @@ def _standing(rows: Sequence[Row]) -> Output:
 
 
 def _pattern_case(disorder: str | Strategy | None) -> SparkCase:
-    def declare(data: Any) -> ps.Events:
-        return ps.events(data, id="n", **({} if disorder is None else {"disorder": disorder, "shards": 2}))
+    def declare(data: Any) -> ps.types.Events:
+        return ps.events(
+            data, id="n", **({} if disorder is None else {"disorder": disorder, "options": ps.StreamOptions(shards=2)})
+        )
 
     def run_locally(table: pa.Table) -> Output:
         return sorted((m.pattern, m.match_id, m.kind) for m in PATTERN.match(ps.events(table, id="n")))
 
     closing = {"ts": at(FAR), "type": "Z", "user": "z", "v": 0, "n": 10**6, "promise": None}
-    return SparkCase(EVENTS, _events(), closing, run_locally, lambda frame: PATTERN.detect(declare(frame)), _standing)
+    return SparkCase(EVENTS, _events(), closing, run_locally, lambda frame: PATTERN.match(declare(frame)), _standing)
 
 
 # Documents
@@ -92,7 +94,7 @@ DOCUMENTS = pa.schema([("ts", MOMENT), ("n", pa.int64()), ("kind", pa.string()),
 LARGE = ps.pattern(
     "pattern large match S << //a->x[/b->y > 1] >> o -> S << //a->z[/b->w = 1] >> p within 20 seconds return o.y as y, p.n as n"
 )
-AFTER = ps.subscriptions({"q": "S//a[/b->x] FOLLOWED BY{x = y, 10 seconds} S//a[/b->y]"})
+AFTER = ps.xscl.subscriptions({"q": "S//a[/b->x] FOLLOWED BY{x = y, 10 seconds} S//a[/b->y]"})
 
 
 def _documents() -> list[Row]:
@@ -103,7 +105,7 @@ def _documents() -> list[Row]:
     ]
 
 
-def _declare_documents(data: Any) -> ps.Documents:
+def _declare_documents(data: Any) -> ps.xml.Documents:
     return ps.documents(data, body="xml", time="ts", type="kind", id="n")
 
 
@@ -117,14 +119,14 @@ def _pairs(rows: Sequence[Row]) -> Output:
 
 NO_DOCUMENT = {"ts": at(FAR), "n": 10**6, "kind": "S", "xml": "<z/>"}
 TREES = SparkCase(
-    DOCUMENTS, _documents(), NO_DOCUMENT, _match_documents, lambda frame: LARGE.detect(_declare_documents(frame)), ids
+    DOCUMENTS, _documents(), NO_DOCUMENT, _match_documents, lambda frame: LARGE.match(_declare_documents(frame)), ids
 )
 JOINS = SparkCase(
     DOCUMENTS,
     _documents(),
     NO_DOCUMENT,
     lambda table: _pairs(AFTER.match(_declare_documents(table)).to_pylist()),
-    lambda frame: AFTER.detect(_declare_documents(frame), shares=2),
+    lambda frame: AFTER.match(_declare_documents(frame), query_partitions=2),
     _pairs,
 )
 
@@ -146,7 +148,7 @@ def _beliefs() -> list[Row]:
 
 
 def _declare_beliefs(data: Any) -> Any:
-    return ps.beliefs(data, event="At", of="k", about="v", p="p", every="1 second")
+    return ps.uncertain_events(data, event_type="At", key="k", value="v", probability="p", every="1 second")
 
 
 def _probabilities(rows: Sequence[Row]) -> Output:
@@ -159,7 +161,7 @@ UNCERTAIN = SparkCase(
     _beliefs(),
     {"ts": at(FAR), "k": "z", "v": 1, "p": 0.0},
     lambda table: _probabilities(list(RISING.match(_declare_beliefs(table.to_pylist())))),
-    lambda frame: RISING.detect(_declare_beliefs(frame)),
+    lambda frame: RISING.match(_declare_beliefs(frame)),
     _probabilities,
 )
 
@@ -169,7 +171,7 @@ UNCERTAIN = SparkCase(
 CHANGES = pa.schema(
     {"ts": MOMENT, **dict.fromkeys(("site", "change", "element", "kind", "attribute", "value", "target"), pa.string())}
 )
-SITE = ps.metamodel("""
+SITE = ps.graph.metamodel("""
 model site
 node Host (load bigint)
 query hot(host) find host: Host where host.load > 2
@@ -190,11 +192,11 @@ def _changes() -> list[Row]:
 
 
 def _declare_model(data: Any) -> Any:
-    return ps.model(data, SITE, key="site")
+    return ps.graph.model(data, SITE, key="site")
 
 
 def _react_locally(table: pa.Table) -> Output:
-    lives = ps.react(_declare_model(table.to_pylist())).lives
+    lives = ps.graph.react(_declare_model(table.to_pylist())).lives
     return sorted(
         (row["ts"].replace(tzinfo=None), row["site"], row["rule"], row["state"], str(row["match"])) for row in lives
     )
@@ -218,7 +220,7 @@ MODELS = SparkCase(
         (m["pattern"], m["match_id"], m["kind"])
         for m in ps.patterns(SITE).match(_declare_model(table.to_pylist())).to_dicts()
     ),
-    lambda frame: ps.patterns(SITE).detect(_declare_model(frame)),
+    lambda frame: ps.patterns(SITE).match(_declare_model(frame)),
     ids,
 )
 RULES = SparkCase(
@@ -226,7 +228,7 @@ RULES = SparkCase(
     _changes(),
     {**CREATED, "ts": at(FAR)},
     _react_locally,
-    lambda frame: ps.react(_declare_model(frame)),
+    lambda frame: ps.graph.react(_declare_model(frame)),
     _lives,
 )
 
@@ -250,7 +252,9 @@ def test_batch_is_what_is_found_locally(spark: SparkSession, name: str) -> None:
     table = pa.Table.from_pylist([dict(row) for row in case.rows], schema=case.schema)
     expected = case.run_locally(table)
     assert expected
-    rows = [row.asDict(recursive=True) for row in case.detect(spark.createDataFrame(table).repartition(3)).collect()]
+    rows = [
+        row.asDict(recursive=True) for row in case.match_on_spark(spark.createDataFrame(table).repartition(3)).collect()
+    ]
     assert case.read(rows) == expected
 
 
@@ -261,5 +265,5 @@ def test_stream_is_what_is_found_locally(spark: SparkSession, tmp_path: Path, na
     streams = Streams(spark, tmp_path)
     third = len(case.rows) // 3
     frame = streams.stream(case.schema, case.rows[:third], case.rows[third:], [case.closing], delay="2 seconds")
-    run = streams.run(case.detect(frame))
+    run = streams.run(case.match_on_spark(frame))
     assert case.read(run.table.to_pylist(maps_as_pydicts="lossy")) == expected

@@ -49,11 +49,11 @@ def test_what_runs_where(frame: DataFrame) -> None:
     assert max(map(len, added.splitlines())) <= 100
     flat = re.sub(r"\s+", " ", added)
     assert "in Catalyst country <> 'AT' as " in flat
-    assert "dropped before rows for which this is not true: " in flat
+    assert "filtered out rows that do not satisfy " in flat
     assert "shuffled by user" in flat
-    assert "to Python time, kind and identity; 2 conditions as bits; keys user; columns ip, limit, amount" in flat
+    assert "to Python time, type and identity; 2 conditions as bits; keys user; columns ip, limit, amount" in flat
     assert "kernel compiled" in flat
-    assert "b.ip <> a.ip (the engine asks it, after the shuffle)" in flat
+    assert "b.ip <> a.ip (in the engine, after the shuffle)" in flat
 
 
 def test_plan_shows_no_internal_names(spark: SparkSession) -> None:
@@ -86,8 +86,8 @@ def test_several_inputs_and_ways_of_partitioning(frame: DataFrame) -> None:
     added = ps.patterns(text).explain(stream).partition("run on Spark")[2]
     flat = re.sub(r"\s+", " ", added)
     assert "all of type Login" in flat
-    assert "shuffled by the way of partitioning, user" in flat
-    assert "none: all events are one sequence (p)" in flat
+    assert "shuffled by partitioning number, user" in flat
+    assert "none: events form one partition (p)" in flat
 
 
 def test_a_relation_needs_no_rows_to_be_explained(frame: DataFrame) -> None:
@@ -103,7 +103,7 @@ def test_why_not_collects_one_key(frame: DataFrame) -> None:
     for row, minute in zip(local, range(4), strict=True):
         row["ts"] = moment(minute)
     (untimed,) = asked.notes
-    assert untimed.startswith("1 of 5 rows are left out")
+    assert untimed.startswith("1 of 5 rows are dropped")
     assert repr(ps.pattern(PATTERN).why_not(local, key="ann")) == repr(replace(asked, notes=()))
 
 
@@ -116,25 +116,25 @@ def test_why_not_tells_of_rows_without_a_time(spark: SparkSession) -> None:
     rows = [("01.03.2026 09:00", "Login"), ("2026-03-01T09:00:00Z", "Login"), (None, "Login")]
     stream = ps.events(spark.createDataFrame(rows, "ts string, type string"))
     told = ps.pattern("pattern p match Login a -> Log0ut b within 1 hour").why_not(stream)
-    assert told.notes[0].startswith("2 of 3 rows are left out: 'ts' is no time there, as '01.03.2026 09:00';")
+    assert told.notes[0].startswith("2 of 3 rows are dropped: 'ts' has no readable time, such as '01.03.2026 09:00'.")
     assert "no event has the type 'Log0ut'" in told.notes[1]
     logins = ps.events({"Login": spark.createDataFrame([(None, 1)], "ts string, n int")})
-    assert "1 of 1 rows of Login are left out: 'ts' is no time there, as null" in repr(
+    assert "1 of 1 rows of Login are dropped: 'ts' has no readable time, such as null" in repr(
         ps.pattern("pattern p match Login a").why_not(logins)
     )
 
 
 def test_types_that_cannot_be_compared_are_refused(frame: DataFrame) -> None:
     pattern = ps.pattern("pattern p match Login a -> Transfer t [amount > 'much'] within 1 hour")
-    with pytest.raises(ps.TypeMismatchError, match=r"cannot compare an? \w+ with a string(.|\n)*line 1, column"):
-        pattern.detect(ps.events(frame))
+    with pytest.raises(ps.errors.TypeMismatchError, match=r"cannot compare an? \w+ with a string(.|\n)*line 1, column"):
+        pattern.match(ps.events(frame))
     rows = [{"ts": 1, "type": "Login"}, {"ts": 2, "type": "Transfer", "amount": 3.5}]
     assert pattern.match(rows).notes == ("p: '>' cannot compare a double with a string.",)
 
 
 def test_why_not_is_bounded(frame: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perseid.api.stream_kinds.events.MAX_EVENTS", 2)
-    with pytest.raises(ps.EventDataError, match="Narrow them"):
+    with pytest.raises(ps.errors.EventDataError, match="Filter the data to the time range"):
         ps.pattern(PATTERN).why_not(ps.events(frame), key="ann")
 
 
@@ -153,5 +153,5 @@ def test_why_not_of_several_inputs(frame: DataFrame) -> None:
 
 def test_a_stream_is_not_finite(spark: SparkSession) -> None:
     rate = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "'A' as type")
-    with pytest.raises(ps.UnsupportedError, match=r"in the place of spark\.readStream"):
+    with pytest.raises(ps.errors.UnsupportedError, match=r"with spark\.read instead of spark\.readStream"):
         ps.pattern("pattern p match A").why_not(ps.events(rate))

@@ -32,7 +32,7 @@ def ran(spark: SparkSession, folder: Path, batches: list[list[tuple[int | None, 
         os.utime(path, (number, number))
     reader = spark.readStream.schema("ts timestamp, type string, user string").option("maxFilesPerTrigger", 1)
     stream = reader.json(str(folder / "in")).withWatermark("ts", "1 second")
-    matches = ps.patterns(TEXT).detect(ps.events(stream))
+    matches = ps.patterns(TEXT).match(ps.events(stream))
     writer = matches.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
@@ -54,31 +54,31 @@ def test_progress_and_inspection(spark: SparkSession, tmp_path: Path) -> None:
     assert (seen.read, seen.filtered, seen.events, seen.late, seen.bad) == (8, 1, 5, 1, 1)
     assert seen.read == seen.filtered + seen.events + seen.late + seen.bad
     assert (seen.matches, seen.watermark) == (1, "2026-01-01T00:03:19.000Z")
-    assert (seen.live_keys, seen.kept_events) == (2, 4)
-    assert seen.state_bytes == sum(one.bytes for one in ps.inspect(spark, str(tmp_path / "checkpoint")).reports)
+    assert (seen.live_keys, seen.retained_events) == (2, 4)
+    assert seen.state_bytes == sum(one.bytes for one in ps.inspect_state(spark, str(tmp_path / "checkpoint")).reports)
     assert ps.progress(query, "alone") == seen
-    with pytest.raises(EventDataError, match="No detection here has a pattern 'nobody'"):
+    with pytest.raises(EventDataError, match="The query has no metrics of a pattern 'nobody'"):
         ps.progress(query, "nobody")
-    found = ps.inspect(spark, str(tmp_path / "checkpoint"))
+    found = ps.inspect_state(spark, str(tmp_path / "checkpoint"))
     assert found.busiest == [("user=ann", 2), ("user=bob", 2)]
     said = f"{found}\n"
-    assert "of 16 shards keep 4 events of 2 keys in" in said
+    assert "of 16 shards have state: 4 events of 2 keys, " in said
     assert "Searched up to 2026-01-01 00:03:19 UTC." in said
-    assert "1 event waits for the watermark; the oldest kept is from 2026-01-01 00:00:00 UTC." in said
-    assert "  alone: 0 attempts open\n  pair: 3 attempts open\n" in said
+    assert "1 event buffered for the watermark; the oldest in state is from 2026-01-01 00:00:00 UTC." in said
+    assert "  alone: 0 open partial matches\n  pair: 3 open partial matches\n" in said
     if not CONNECT:  # the command has a session of its own, and not two of different kinds in one process
         invoked = CliRunner().invoke(app, ["inspect", str(tmp_path / "checkpoint")])
         assert (invoked.exit_code, invoked.stdout) == (0, said), invoked.output
     for file in (tmp_path / "checkpoint" / "state").rglob("*.delta"):
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     with pytest.raises(StateError, match="CANNOT_LOAD_STATE_STORE") as raised:
-        ps.inspect(spark, str(tmp_path / "checkpoint"))
-    assert "restore the folder from a copy" in str(raised.value.hint)
+        ps.inspect_state(spark, str(tmp_path / "checkpoint"))
+    assert "Restore the folder from a copy" in str(raised.value.hint)
 
 
 def test_nothing_to_see(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StateError, match="cannot be read as the checkpoint"):
-        ps.inspect(spark, str(tmp_path))
+        ps.inspect_state(spark, str(tmp_path))
     if not CONNECT:
         said = CliRunner().invoke(app, ["inspect", str(tmp_path)])
         assert said.exit_code == 1
@@ -87,7 +87,7 @@ def test_nothing_to_see(spark: SparkSession, tmp_path: Path) -> None:
     rate = spark.readStream.format("rate").load().writeStream.format("noop")
     query = rate.option("checkpointLocation", str(tmp_path / "rate")).trigger(availableNow=True).start()
     query.awaitTermination()
-    with pytest.raises(EventDataError, match="no progress of ours yet"):
+    with pytest.raises(EventDataError, match="no Perseid metrics yet"):
         ps.progress(query)
 
 
@@ -95,8 +95,8 @@ def test_why_there_is_no_output() -> None:
     nothing = dict.fromkeys(Progress.__dataclass_fields__, 0)
     said = {
         "no watermark yet": {"watermark": None},
-        "no row was taken": {"watermark": "2026"},
-        "nothing is decided up to the watermark": {"watermark": "2026", "events": 3},
+        "no row was accepted": {"watermark": "2026"},
+        "no match is final up to the watermark": {"watermark": "2026", "events": 3},
     }
     for text, numbers in said.items():
         assert text in str(Progress(**{**nothing, **numbers}))

@@ -53,7 +53,7 @@ def test_a_batch(spark: SparkSession) -> None:
     expected = here(rows)
     assert {pattern for pattern, _, _ in expected} == {pattern.name for pattern in PATTERNS.plan().patterns}
     frame = spark.createDataFrame(pa.Table.from_pylist(rows, EVENTS))
-    found = PATTERNS.detect(ps.events(frame)).toArrow().to_pylist()
+    found = PATTERNS.match(ps.events(frame)).toArrow().to_pylist()
     assert ids(found) == expected
     by_id = {row["match_id"]: row for row in found}
     assert all(by_id[row["why"]]["pattern"] == "failing" for row in found if row["pattern"] == "taken")
@@ -68,9 +68,9 @@ def test_a_stream(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     last = {"ts": at(FAR), "type": "Other", "user": None, "host": None, "n": None}
     cuts = [rows[:60], rows[60:110], rows[110:], [last]]
     frame = streams.stream(EVENTS, *cuts, delay="13 seconds")
-    run = streams.run(PATTERNS.detect(ps.events(frame, shards=2)))
+    run = streams.run(PATTERNS.match(ps.events(frame, options=ps.StreamOptions(shards=2))))
     assert ids(run.rows) == here([*rows, last])
-    assert run.batches[-1]["kept_events"] <= 6  # the last row: once in each of five links, twice where keys are two
+    assert run.batches[-1]["retained_events"] <= 6  # the last row: once in each of five links, twice where keys are two
 
 
 @pytest.fixture(scope="module")
@@ -86,25 +86,25 @@ FIRST = "pattern p match Fail a -> Login b within 1 minute partition by user ret
     [
         ("pattern p match Fail a partition by user return a.host as host\npattern q match p x -> p y within 1 hour "
          "partition by host", UnsupportedError,
-         "across keys: one is partitioned by host, the other by user", "Make it two queries"),
-        (FIRST + "pattern q match p x -> p y within 1 hour", UnsupportedError, "by nothing, the other by user", "time='end'"),
+         "across keys: q is partitioned by host, p by user", "Use two queries"),
+        (FIRST + "pattern q match p x -> p y within 1 hour", UnsupportedError, "by nothing, p by user", "time='end'"),
         ("pattern p match Fail a partition by user return upper(a.user) as user\n"
-         "pattern q match p x partition by user", UnsupportedError, "returns 'user', which is its key too", "user_of_p"),
+         "pattern q match p x partition by user", UnsupportedError, "returns 'user', which is also the name of its key", "user_of_p"),
         ("pattern p match Fail a partition by user return a.host as n\npattern q match p x partition by user return x.n as m",
-         TypeMismatchError, "have 'n' as string, and other events", "n_of_p"),
+         TypeMismatchError, "Column 'n' has type string in matches of p, but", "n_of_p"),
         (FIRST + "pattern q match p x -> Fail f within 1 hour partition by user return evidence", UnsupportedError,
-         "takes matches of p and gives evidence", "Return what you need"),
-        (FIRST + "pattern q match p x [frist > 1] partition by user", UnknownNameError, "p has no column .frist.", "first"),
+         "consumes matches of p and returns evidence", "Return the columns that you need"),
+        (FIRST + "pattern q match p x [frist > 1] partition by user", UnknownNameError, "Column .frist. not found in p", "first"),
         (FIRST + "pattern q match p x partition by user\npattern r match Fail x [first > 1] partition by user",
-         UnknownNameError, "no column 'first'", "There is"),
+         UnknownNameError, "Column 'first' not found", "Available"),
     ],
 )  # fmt: skip
 def test_what_is_refused(frame: DataFrame, text: str, kind: type[PerseidError], words: str, hint: str) -> None:
     with pytest.raises(kind, match=words) as caught:
-        ps.patterns(text).detect(ps.events(frame))
+        ps.patterns(text).match(ps.events(frame))
     assert hint in str(caught.value)
 
 
 def test_what_explain_says(frame: DataFrame) -> None:
     told = " ".join(PATTERNS.explain(ps.events(frame)).split())
-    assert "taken by matches of failing; in the same query, where the key is" in told
+    assert "matches of failing; in the same query, on the shard of the key" in told

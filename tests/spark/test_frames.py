@@ -12,13 +12,15 @@ import perseid as ps
 from examples import gesture_frames as g
 from perseid.errors import EventDataError
 
-BODY = ps.metamodel((Path(__file__).parents[2] / "examples" / "gestures.perseid").read_text(encoding="utf-8"))
+BODY = ps.graph.metamodel((Path(__file__).parents[2] / "examples" / "gestures.perseid").read_text(encoding="utf-8"))
 FORWARD = ps.patterns(BODY)["forward"]
 TRACES = g.traces(3, 12 * g.CYCLE, seed=5)
 
 
-def frames(data: object, shards: int = 16) -> ps.Frames:
-    return ps.frames(data, BODY, each=g.body_parts(), columns=g.body_columns(), key="person", shards=shards)
+def frames(data: object, shards: int = 16) -> ps.graph.Frames:
+    return ps.graph.frames(
+        data, BODY, each=g.body_parts(), columns=g.body_columns(), key="person", options=ps.StreamOptions(shards=shards)
+    )
 
 
 def here() -> list[str]:
@@ -33,7 +35,7 @@ def ids(found: DataFrame) -> list[str]:
 
 def test_a_batch_finds_what_is_found_here(spark: SparkSession) -> None:
     counted = Observation()
-    assert ids(FORWARD.detect(frames(spark.createDataFrame(TRACES)), observation=counted)) == here()
+    assert ids(FORWARD.match(frames(spark.createDataFrame(TRACES)), observation=counted)) == here()
     assert counted.get["events"] == TRACES.num_rows
 
 
@@ -50,7 +52,7 @@ def test_a_stream_finds_what_is_found_here(spark: SparkSession, tmp_path: Path, 
     for piece in pieces:
         piece.coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(rows.schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
-    found = FORWARD.detect(frames(stream.withWatermark("ts", "1 second"), shards))
+    found = FORWARD.match(frames(stream.withWatermark("ts", "1 second"), shards))
     name = f"frames_{shards}"
     query = found.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / "state"))
     query.trigger(availableNow=True).start().awaitTermination()
@@ -60,11 +62,11 @@ def test_a_stream_finds_what_is_found_here(spark: SparkSession, tmp_path: Path, 
 def test_what_is_missing_is_named(spark: SparkSession) -> None:
     data = spark.createDataFrame(TRACES).drop("right_hand_y")
     with pytest.raises(EventDataError, match="right_hand_y"):
-        FORWARD.detect(frames(data))
+        FORWARD.match(frames(data))
 
 
 def test_explain_says_how_frames_are_answered(spark: SparkSession) -> None:
     data = spark.createDataFrame(TRACES.slice(0, 10))
     assert FORWARD.explain(frames(data)) == FORWARD.explain(frames(TRACES))
     texts = data.withColumn("right_hand_y", data.right_hand_y.cast("string"))
-    assert "one by one, because of the column right_hand_y" in FORWARD.explain(frames(texts))
+    assert "one by one: column right_hand_y" in FORWARD.explain(frames(texts))

@@ -99,8 +99,8 @@ def batches() -> list[list[dict[str, Any]]]:
 
 def detected(streams: Streams, case: Case) -> Run:
     frame = streams.read("input", case.schema, delay="15 seconds")
-    events = ps.events(frame, id="n", shards=2, disorder=case.disorder)
-    running = streams.start(ps.patterns(case.patterns).detect(events))
+    events = ps.events(frame, id="n", disorder=case.disorder, options=ps.StreamOptions(shards=2))
+    running = streams.start(ps.patterns(case.patterns).match(events))
     try:
         assert running.query.awaitTermination(WAIT)
         # As files: the sink's own record of them lies in the folder, and begins with a batch that is not there.

@@ -35,7 +35,7 @@ def frame_of(spark: SparkSession, *kinds: str) -> Any:
 
 def counted(pattern: Any, frame: Any, time: str = "ts") -> dict[str, int]:
     seen = Observation()
-    pattern.detect(ps.events(frame, time=time, type="kind", id="id"), observation=seen).collect()
+    pattern.match(ps.events(frame, time=time, type="kind", id="id"), observation=seen).collect()
     return ps.counters(seen)
 
 
@@ -53,22 +53,26 @@ def test_rows_that_go_several_ways_are_counted_once(spark: SparkSession) -> None
 
 
 def test_a_misspelled_type_is_warned_of_when_counters_are_read(spark: SparkSession) -> None:
-    with pytest.warns(ps.InputWarning, match="'p' has no match so far: no row of type 'Logn' reached it") as found:
+    with pytest.warns(
+        ps.errors.InputWarning, match="'p' has no match so far: no row of type 'Logn' reached it"
+    ) as found:
         counted(WRONG, frame_of(spark, "Login", "Transfer"))
     (one,) = found
     assert one.filename == __file__
     assert "Types that reached the patterns: 'Transfer'." in str(one.message)
-    assert issubclass(ps.InputWarning, UserWarning)
+    assert issubclass(ps.errors.InputWarning, UserWarning)
 
 
 def test_a_batch_of_which_no_row_is_left_is_warned_of(spark: SparkSession) -> None:
-    with pytest.warns(ps.InputWarning, match="the input has no rows; the type differs from the type in the data"):
+    with pytest.warns(
+        ps.errors.InputWarning, match="the input has no rows; the type differs from the type in the data"
+    ):
         counted(ps.pattern("pattern p match Logn a -> Logn b within 1 hour"), frame_of(spark, "Login", "Login"))
 
 
 def test_times_that_cannot_be_parsed_are_counted_and_warned_of(spark: SparkSession) -> None:
     frame = frame_of(spark, "Login", "Transfer").selectExpr("*", "'01.03.2026 09:00' as at")
-    with pytest.warns(ps.InputWarning) as found:
+    with pytest.warns(ps.errors.InputWarning) as found:
         counts = counted(RIGHT, frame, time="at")
     every, absent = (str(one.message) for one in found)
     assert "no row has a readable time, or no row with a time is of a type that the patterns name" in every
@@ -79,7 +83,7 @@ def test_times_that_cannot_be_parsed_are_counted_and_warned_of(spark: SparkSessi
 
 def test_a_misspelled_type_is_warned_of_where_only_rows_without_a_time_are_counted(spark: SparkSession) -> None:
     frame = frame_of(spark, "Login", "Login", "Other").selectExpr("*", "if(kind = 'Other', null, ts) as at")
-    with pytest.warns(ps.InputWarning) as found:
+    with pytest.warns(ps.errors.InputWarning) as found:
         counts = counted(ps.pattern("pattern p match Logn a -> Logn b within 1 hour"), frame, time="at")
     assert (counts["events"], counts["bad"]) == (1, 1)
     every, absent = (str(one.message) for one in found)
@@ -92,7 +96,7 @@ def test_warnings_of_different_counts_have_one_text(spark: SparkSession) -> None
     both = ps.patterns(f"{WRONG} {other}")
     texts = []
     for kinds in (("Login", "Transfer"), ("Login", "Transfer", "Transfer")):
-        with pytest.warns(ps.InputWarning) as found:
+        with pytest.warns(ps.errors.InputWarning) as found:
             counted(both, frame_of(spark, *kinds))
         texts.append([str(one.message) for one in found])
     assert texts[0] == texts[1]
@@ -105,17 +109,19 @@ def test_nothing_runs_and_nothing_is_warned_of_before_counters_are_read(spark: S
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         frame = frame_of(spark, "Login").selectExpr("*", "raise_error('it ran') as never", "'x' as at")
-        WRONG.detect(ps.events(frame, time="ts", type="kind", id="id"), observation=Observation())
+        WRONG.match(ps.events(frame, time="ts", type="kind", id="id"), observation=Observation())
 
 
 def test_a_stream_counts_types_and_warns_when_its_progress_is_read(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
     ends = [{"ts": at(FAR + i), "id": 90 + i, "kind": "Other", "user": "ann"} for i in range(2)]
     streams.add("input", ARROW, rows("Login", "Transfer"), rows("Login", "Login", "Transfer"), ends[:1], ends[1:])
-    stream = ps.events(streams.read("input", ARROW), time="ts", type="kind", id="id", shards=2)
+    stream = ps.events(
+        streams.read("input", ARROW), time="ts", type="kind", id="id", options=ps.StreamOptions(shards=2)
+    )
     for pattern, first in ((RIGHT, {"Login": 3}), (WRONG, {"Logn": 0})):
         query = (
-            pattern.detect(stream)
+            pattern.match(stream)
             .writeStream.format("noop")
             .trigger(availableNow=True)
             .option("checkpointLocation", str(tmp_path / pattern.names[0] / next(iter(first))))
@@ -125,7 +131,7 @@ def test_a_stream_counts_types_and_warns_when_its_progress_is_read(spark: SparkS
         if pattern is RIGHT:
             found = ps.progress(query)
         else:
-            with pytest.warns(ps.InputWarning, match="no row of type 'Logn' reached it"):
+            with pytest.warns(ps.errors.InputWarning, match="no row of type 'Logn' reached it"):
                 found = ps.progress(query)
         assert found.by_type == {**first, "Logout": 0, "Transfer": 2}
         assert f"{next(iter(first))} {first[next(iter(first))]}" in str(found)
@@ -133,7 +139,7 @@ def test_a_stream_counts_types_and_warns_when_its_progress_is_read(spark: SparkS
 
 def progress_without_warning(query: Any) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ps.InputWarning)
+        warnings.simplefilter("error", ps.errors.InputWarning)
         return ps.progress(query)
 
 
@@ -144,7 +150,9 @@ def event(second: int, kind: str) -> dict[str, Any]:
 def run_to_the_end(streams: Streams, batches: Sequence[Sequence[dict[str, Any]]]) -> Any:
     """The query, ended, over these batches; it continues from the checkpoint of an earlier run."""
     frame = streams.stream(ARROW, *batches)
-    running = streams.start(RIGHT.detect(ps.events(frame, time="ts", type="kind", id="id", shards=2)))
+    running = streams.start(
+        RIGHT.match(ps.events(frame, time="ts", type="kind", id="id", options=ps.StreamOptions(shards=2)))
+    )
     running.finish()
     return running.query
 
@@ -155,19 +163,21 @@ def test_a_type_of_earlier_batches_is_not_warned_of_after_a_restart(spark: Spark
     assert progress_without_warning(run_to_the_end(streams, first)).matches == 1
     second = [[event(FAR + 60, "Login")], [event(2 * FAR, "Other")], [event(2 * FAR + 1, "Other")]]
     found = progress_without_warning(run_to_the_end(streams, second))
-    assert (found.matches, found.kept_events, found.by_type["Transfer"]) == (0, 0, 0)
+    assert (found.matches, found.retained_events, found.by_type["Transfer"]) == (0, 0, 0)
 
 
 def test_a_type_that_may_still_complete_events_in_state_is_not_warned_of(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
     found = progress_without_warning(run_to_the_end(streams, [[event(0, "Login")], [event(60, "Login")]]))
-    assert (found.matches, found.kept_events, found.by_type["Transfer"]) == (0, 2, 0)
+    assert (found.matches, found.retained_events, found.by_type["Transfer"]) == (0, 2, 0)
 
 
 def test_clock_ticks_of_an_idle_stream_are_not_warned_of(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
-    stream = ps.events(streams.stream(ARROW), time="ts", type="kind", id="id", shards=1, idle="1 minute")
-    running = streams.start(RIGHT.detect(stream), processingTime="500 milliseconds")
+    stream = ps.events(
+        streams.stream(ARROW), time="ts", type="kind", id="id", options=ps.StreamOptions(shards=1, idle="1 minute")
+    )
+    running = streams.start(RIGHT.match(stream), processingTime="500 milliseconds")
     try:
         deadline = monotonic() + WAIT
         while monotonic() < deadline and not any(one["numInputRows"] for one in running.query.recentProgress):
@@ -184,22 +194,24 @@ def test_punctuation_rows_are_not_counted_as_events_of_a_type(spark: SparkSessio
     schema = ARROW.append(pa.field("promise", pa.string()))
     punctuation = [{**event(30, "Transfer"), "promise": "all"}, {**event(31, "Login"), "promise": "key"}]
     frame = streams.stream(schema, [event(0, "Login")], punctuation, delay="1 hour")
-    events = ps.events(frame, time="ts", type="kind", id="id", disorder="conservative", shards=2)
-    running = streams.start(RIGHT.detect(events))
+    events = ps.events(
+        frame, time="ts", type="kind", id="id", disorder="conservative", options=ps.StreamOptions(shards=2)
+    )
+    running = streams.start(RIGHT.match(events))
     running.finish()
     found = progress_without_warning(running.query)
     assert found.by_type == {"Login": 1, "Logout": 0, "Transfer": 0}
-    assert (found.events, found.promises) == (1, 3)  # one about every key counts once for each shard
+    assert (found.events, found.control_rows) == (1, 3)  # one about every key counts once for each shard
 
 
 def test_explain_names_the_types_and_how_times_are_read(spark: SparkSession) -> None:
     frame = frame_of(spark, "Login").selectExpr("*", "cast(ts as string) as at")
     text = RIGHT.explain(ps.events(frame, time="at", type="kind", id="id"))
-    assert "at (string, read as ISO 8601; other texts are bad rows)" in text
-    assert "Login, Logout, Transfer: rows of each are counted" in text
+    assert "at (string, parsed as ISO 8601; rows with other text are bad)" in text
+    assert "Login, Logout, Transfer: rows of each type are counted" in text
     inputs = ps.events({"Login": frame, "Transfer": frame}, time="ts", id="id")
     text = WRONG.explain(inputs)
-    assert "is of type Logn. Did you mean 'Login'? Inputs: Login, Transfer" in text
+    assert "no input of type Logn. Did you mean 'Login'? Available: Login, Transfer" in text
 
 
 @pytest.mark.parametrize(

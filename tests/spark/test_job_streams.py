@@ -42,14 +42,14 @@ def test_a_jobs_stream_is_asked_as_batch_and_as_stream(spark: SparkSession, tmp_
     (folder / "rows.json").write_text("\n".join(map(json.dumps, ROWS)))
     columns = "ts timestamp, type string, customer string, amount double, wrong string"
     rules = load_patterns(job)
-    finished = rules.detect(job.stream.declare(opened(spark.read.schema(columns).json(str(folder)))))
+    finished = rules.match(job.stream.declare(opened(spark.read.schema(columns).json(str(folder)))))
     (match,) = finished.collect()
     assert match.amount == 2.0
 
     stream = job.stream.declare(opened(spark.readStream.schema(columns).json(str(folder))))
     told = tmp_path / "told"
     query = (
-        rules.detect(stream, rejected=True)
+        rules.match(stream, rejected=True)
         .writeStream.format("parquet")
         .option("path", str(told))
         .option("checkpointLocation", str(tmp_path / "checkpoint"))

@@ -73,7 +73,7 @@ def expected(batches: list[list[Row]]) -> list[tuple[str, str, str]]:
 
 def test_rows_far_ahead_change_no_match_and_are_counted(streams: Streams) -> None:
     stream = streams.stream(SCHEMA, *poisoned(TIMELY), delay=None)
-    run = streams.run(PATTERNS.detect(ps.events(stream, shards=2, **BOUND), rejected=True))
+    run = streams.run(PATTERNS.match(ps.events(stream, **BOUND, options=ps.StreamOptions(shards=2)), rejected=True))
     assert ids(run.rows) == expected(TIMELY)
     assert (run.counters["ahead"], run.counters["late"], run.counters["bad"]) == (2, 0, 0)
     ahead = [one for one in run.table.to_pylist() if one["kind"] == "ahead"]
@@ -83,23 +83,27 @@ def test_rows_far_ahead_change_no_match_and_are_counted(streams: Streams) -> Non
 
 
 def test_without_the_bound_the_same_rows_make_later_ones_late(streams: Streams) -> None:
-    run = streams.run(PATTERNS.detect(ps.events(streams.stream(SCHEMA, *poisoned(TIMELY)), shards=2)))
+    run = streams.run(
+        PATTERNS.match(ps.events(streams.stream(SCHEMA, *poisoned(TIMELY)), options=ps.StreamOptions(shards=2)))
+    )
     assert ids(run.rows) != expected(TIMELY)
     assert run.counters["late"] == 4
 
 
 def test_the_watermark_ahead_of_the_clock_is_a_warning_of_progress(streams: Streams) -> None:
-    running = streams.start(PATTERNS.detect(ps.events(streams.stream(SCHEMA, *poisoned(TIMELY)), shards=2)))
+    running = streams.start(
+        PATTERNS.match(ps.events(streams.stream(SCHEMA, *poisoned(TIMELY)), options=ps.StreamOptions(shards=2)))
+    )
     running.finish()
     with pytest.warns(
-        ps.InputWarning, match=r"The watermark 9999-05-31T23:59:50\.000Z is [0-9,]+ days ahead of the clock"
+        ps.errors.InputWarning, match=r"The watermark 9999-05-31T23:59:50\.000Z is [0-9,]+ days ahead of the clock"
     ):
         ps.progress(running.query)
 
 
 def test_a_bounded_stream_has_no_such_warning_and_counts_in_progress(streams: Streams) -> None:
     stream = streams.stream(SCHEMA, *poisoned(TIMELY), delay=None)
-    running = streams.start(PATTERNS.detect(ps.events(stream, shards=2, **BOUND)))
+    running = streams.start(PATTERNS.match(ps.events(stream, **BOUND, options=ps.StreamOptions(shards=2))))
     running.finish()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -113,11 +117,13 @@ def test_a_bounded_stream_has_no_such_warning_and_counts_in_progress(streams: St
 )
 def test_rows_far_ahead_change_no_match_of_a_stream_out_of_order(streams: Streams, name: str) -> None:
     asked = PATTERNS if name == "aggressive" else ps.patterns(str(PATTERNS["paid"]).replace("->", "->>"))
-    strategy: Any = ps.Adaptive(loss=0.1) if name == "adaptive" else name
+    strategy: Any = ps.disorder.Adaptive(loss=0.1) if name == "adaptive" else name
     found = {}
     for way, batches in (("plain", TIMELY), ("poisoned", poisoned(TIMELY))):
         stream = streams.stream(SCHEMA, *batches, name=way, delay=None)
-        run = streams.run(asked.detect(ps.events(stream, shards=2, disorder=strategy, **BOUND)), way)
+        run = streams.run(
+            asked.match(ps.events(stream, disorder=strategy, **BOUND, options=ps.StreamOptions(shards=2))), way
+        )
         found[way] = sorted((one["pattern"], one["match_id"], one.get("op") or "+") for one in run.rows)
         assert run.counters["ahead"] == (2 if way == "poisoned" else 0)
         assert run.counters["late"] == 0
@@ -128,8 +134,10 @@ def test_a_punctuation_dated_9999_is_rejected(streams: Streams) -> None:
     batches = [[{**one, "promise": None} for one in batch] for batch in TIMELY]
     batches[0].append({**row(0, "Payment"), "ts": POISON, "promise": "all"})
     stream = streams.stream(PROMISING, *batches, delay=None)
-    run = streams.run(PATTERNS.detect(ps.events(stream, id="n", shards=2, disorder="conservative", **BOUND)))
-    assert (run.counters["ahead"], run.counters["late"], run.counters["promises"]) == (1, 0, 0)
+    run = streams.run(
+        PATTERNS.match(ps.events(stream, id="n", disorder="conservative", **BOUND, options=ps.StreamOptions(shards=2)))
+    )
+    assert (run.counters["ahead"], run.counters["late"], run.counters["control_rows"]) == (1, 0, 0)
     rows = [one for batch in TIMELY for one in batch]
     assert ids(run.rows) == sorted(
         (match.pattern, match.match_id, match.kind) for match in PATTERNS.match(ps.events(rows, id="n"))
@@ -139,7 +147,7 @@ def test_a_punctuation_dated_9999_is_rejected(streams: Streams) -> None:
 def test_a_row_without_a_time_is_bad_and_not_ahead(streams: Streams) -> None:
     batches = [[*TIMELY[0], row(None, "Order"), {**row(0, "Order"), "ts": POISON}], *TIMELY[1:]]
     stream = streams.stream(SCHEMA, *batches, delay=None)
-    run = streams.run(PATTERNS.detect(ps.events(stream, shards=2, **BOUND), rejected="bad"))
+    run = streams.run(PATTERNS.match(ps.events(stream, **BOUND, options=ps.StreamOptions(shards=2)), rejected="bad"))
     assert (run.counters["ahead"], run.counters["bad"]) == (1, 1)
     kinds = {one["kind"]: one["reason"] for one in run.table.to_pylist() if one["kind"] in ("ahead", "bad")}
     assert kinds == {"ahead": "Its time is more than 1 hour after its arrival.", "bad": "It has no time."}
@@ -158,7 +166,9 @@ def test_a_row_exactly_at_the_bound_is_accepted(spark: SparkSession) -> None:
 def test_with_a_lateness_of_max_ahead_the_watermark_stays_behind_the_clock(streams: Streams) -> None:
     soon = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=59)
     stream = streams.stream(SCHEMA, [{**row(0, "Order"), "ts": soon}], [row(0, "Order")], delay=None)
-    running = streams.start(PATTERNS.detect(ps.events(stream, shards=2, max_ahead="1 hour", lateness="1 hour")))
+    running = streams.start(
+        PATTERNS.match(ps.events(stream, max_ahead="1 hour", lateness="1 hour", options=ps.StreamOptions(shards=2)))
+    )
     run = running.finish()
     assert (run.counters["ahead"], run.counters["late"]) == (0, 1)
     with warnings.catch_warnings():
@@ -172,7 +182,9 @@ def test_a_batch_that_runs_again_has_the_clock_that_was_stored_with_its_offsets(
     streams.add("input", SCHEMA, [row(0, "Order")])
 
     def run() -> int:
-        found = PATTERNS.detect(ps.events(streams.read("input", SCHEMA, None), shards=2, **BOUND))
+        found = PATTERNS.match(
+            ps.events(streams.read("input", SCHEMA, None), **BOUND, options=ps.StreamOptions(shards=2))
+        )
         writer = found.writeStream.format("noop").option("checkpointLocation", str(streams.checkpoint()))
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
@@ -188,7 +200,7 @@ def test_a_batch_that_runs_again_has_the_clock_that_was_stored_with_its_offsets(
     clock = int((at(0) - dt.timedelta(hours=2)).timestamp() * 1000)
     stored = json.dumps({**json.loads(stored), "batchTimestampMs": clock})
     (checkpoint / "offsets" / "0").write_text("\n".join([version, stored, *offsets]))
-    with pytest.warns(ps.InputWarning, match="its rows are dated beyond max_ahead"):
+    with pytest.warns(ps.errors.InputWarning, match="its rows are dated beyond max_ahead"):
         assert run() == 1
 
 
@@ -205,8 +217,10 @@ def test_inputs_by_type_are_bounded_each(streams: Streams) -> None:
         ),
         "Payment": streams.stream(SCHEMA, *paid, name="payments", delay=None),
     }
-    declared = ps.events(data, time={"Order": "at", "Payment": "ts"}, id="n", shards=2, **BOUND)
-    run = streams.run(PATTERNS["paid"].detect(declared))
+    declared = ps.events(
+        data, time={"Order": "at", "Payment": "ts"}, id="n", **BOUND, options=ps.StreamOptions(shards=2)
+    )
+    run = streams.run(PATTERNS["paid"].match(declared))
     assert sorted((one["order"], one["payment"]) for one in run.rows) == [(1, 3), (2, 4), (5, 6)]
     assert run.counters["ahead"] == 2
 
@@ -219,7 +233,9 @@ def test_names_of_columns_may_be_odd(streams: Streams) -> None:
     ]
     stream = streams.stream(schema, *batches, delay=None)
     asked = ps.pattern("pattern paid match Order o -> Payment p within 20 seconds partition by user")
-    run = streams.run(asked.detect(ps.events(stream, time="the `time`", shards=2, **BOUND), rejected=True))
+    run = streams.run(
+        asked.match(ps.events(stream, time="the `time`", **BOUND, options=ps.StreamOptions(shards=2)), rejected=True)
+    )
     assert len(run.rows) == 3
     (one, _) = [json.loads(one["row"]) for one in run.table.to_pylist() if one["kind"] == "ahead"]
     assert one == {"the `time`": "9999-06-01T00:00:00.000Z", "type": "Payment", "user": "ann", "a.b": 666}
@@ -228,8 +244,8 @@ def test_names_of_columns_may_be_odd(streams: Streams) -> None:
 def test_identities_are_those_of_a_stream_without_the_bound(streams: Streams) -> None:
     bounded = streams.stream(SCHEMA, *TIMELY, name="one", delay=None)
     plain = streams.stream(SCHEMA, *TIMELY, name="two")
-    first = streams.run(PATTERNS.detect(ps.events(bounded, shards=2, **BOUND)), "one")
-    second = streams.run(PATTERNS.detect(ps.events(plain, shards=2)), "two")
+    first = streams.run(PATTERNS.match(ps.events(bounded, **BOUND, options=ps.StreamOptions(shards=2))), "one")
+    second = streams.run(PATTERNS.match(ps.events(plain, options=ps.StreamOptions(shards=2))), "two")
     assert ids(first.rows) == ids(second.rows) == expected(TIMELY)
 
 
@@ -242,7 +258,7 @@ def test_a_document_far_ahead_is_rejected_once_with_its_body(streams: Streams) -
     closing = [{"ts": at(FAR), "id": 1001, "kind": "Orders", "xml": "<z/>"}]
     stream = streams.stream(test_documents.ARROW, [*far, *rows[:20]], rows[20:], closing, delay=None)
     declared = test_documents.declared(stream, lateness="10 seconds", max_ahead="1 hour")
-    run = streams.run(test_documents.UNPAID.detect(declared, rejected=True))
+    run = streams.run(test_documents.UNPAID.match(declared, rejected=True))
     here = test_documents.UNPAID.match(test_documents.declared(pa.Table.from_pylist(rows, test_documents.ARROW)))
     assert ids(run.rows) == sorted((m.pattern, m.match_id, m.kind) for m in here)
     (one,) = [one for one in run.table.to_pylist() if one["kind"] == "ahead"]
@@ -257,7 +273,9 @@ def test_a_document_of_a_row_does_not_contain_the_column_of_the_bound(streams: S
         schema, [{"ts": at(0), "n": 7}, {"ts": POISON, "n": 8}], [{"ts": at(FAR), "n": 9}], delay=None
     )
     every = ps.pattern("pattern every match Document << /row->row[/*->child] >> d return d.child")
-    run = streams.run(every.detect(ps.documents(stream, format="row", id="n", shards=2, **BOUND)))
+    run = streams.run(
+        every.match(ps.documents(stream, format="row", id="n", **BOUND, options=ps.StreamOptions(shards=2)))
+    )
     assert run.counters["ahead"] == 1
     assert all("9999" not in str(one) for one in run.table.to_pylist())
 
@@ -269,8 +287,8 @@ def test_a_document_of_a_subscription_far_ahead_is_rejected_once(streams: Stream
     half = len(rows) // 2
     stream = streams.stream(test_subscriptions.ARROW, [*far, *rows[:half]], rows[half:], closing, delay=None)
     declared = test_subscriptions.declared(stream, lateness="10 seconds", max_ahead="1 hour")
-    run = streams.run(ps.subscriptions(texts).detect(declared, shares=2, rejected=True))
-    here = ps.subscriptions(texts).match(
+    run = streams.run(ps.xscl.subscriptions(texts).match(declared, query_partitions=2, rejected=True))
+    here = ps.xscl.subscriptions(texts).match(
         test_subscriptions.declared(pa.Table.from_pylist(rows, schema=test_subscriptions.ARROW))
     )
     assert test_subscriptions.told(run.rows) == test_subscriptions.told(here.to_pylist())
@@ -300,15 +318,17 @@ def test_a_reading_of_an_uncertain_stream_far_ahead_is_rejected(spark: SparkSess
     far = [(POISON, "a", "a1")]
     end = [(test_beliefs.BEGIN + dt.timedelta(days=30), "nobody", None)]
     stream = read_files(spark, tmp_path / "in", test_beliefs.SCHEMA, [*far, *rows[:90]], rows[90:], end)
-    declared = ps.beliefs(stream, shards=2, lateness="2 seconds", max_ahead="1 hour", **test_beliefs.SAID)
+    declared = ps.uncertain_events(
+        stream, lateness="2 seconds", max_ahead="1 hour", **test_beliefs.SAID, options=ps.StreamOptions(shards=2)
+    )
     asked = test_beliefs.coffee(True)
     found, seen = in_memory(
-        spark, asked.detect(declared, relations=test_beliefs.ROOMS), "ahead_beliefs", tmp_path / "state"
+        spark, asked.match(declared, relations=test_beliefs.ROOMS), "ahead_beliefs", tmp_path / "state"
     )
     own = [one for one in found if one["person"] != "nobody"]
     assert test_beliefs.told(own) == test_beliefs.here(True) != []
     assert (seen.ahead, seen.late) == (1, 0)
-    assert "max_ahead: rows more than 1 hour after their arrival are rejected" in asked.explain(declared)
+    assert "max_ahead: rows with a time more than 1 hour after their arrival are rejected" in asked.explain(declared)
 
 
 def test_a_change_of_a_model_far_ahead_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
@@ -320,12 +340,19 @@ def test_a_change_of_a_model_far_ahead_is_rejected(spark: SparkSession, tmp_path
     ]
     parts = ([*far, *rows[:60]], rows[60:], end[:1], end[1:])
     stream = read_files(spark, tmp_path / "in", test_models.SCHEMA, *parts)
-    declared = ps.model(stream, test_models.SITE, key="site", shards=2, lateness="2 seconds", max_ahead="1 hour")
+    declared = ps.graph.model(
+        stream,
+        test_models.SITE,
+        key="site",
+        lateness="2 seconds",
+        max_ahead="1 hour",
+        options=ps.StreamOptions(shards=2),
+    )
     asked = ps.patterns(test_models.SITE)
-    found, seen = in_memory(spark, asked.detect(declared), "ahead_models", tmp_path / "state")
+    found, seen = in_memory(spark, asked.match(declared), "ahead_models", tmp_path / "state")
     assert sorted(one["match_id"] for one in found) == test_models.here(test_models.changes())
     assert (seen.ahead, seen.late) == (1, 0)
-    assert "max_ahead: rows more than 1 hour after their arrival are rejected" in asked.explain(declared)
+    assert "max_ahead: rows with a time more than 1 hour after their arrival are rejected" in asked.explain(declared)
 
 
 # Misuse, and what explain has
@@ -333,25 +360,29 @@ def test_a_change_of_a_model_far_ahead_is_rejected(spark: SparkSession, tmp_path
 
 @pytest.mark.parametrize("given", ["0 seconds", dt.timedelta(seconds=-1), "10001 days"])
 def test_a_bound_is_above_zero_and_below_10000_days(given: Any) -> None:
-    with pytest.raises(ps.EventDataError, match="it is a duration above zero and of at most 10,000 days"):
+    with pytest.raises(ps.errors.EventDataError, match="expected a duration above zero and of at most 10,000 days"):
         ps.events([], max_ahead=given)
 
 
 def test_a_negative_lateness_is_rejected() -> None:
-    with pytest.raises(ps.EventDataError, match="it is a duration, zero or more"):
+    with pytest.raises(ps.errors.EventDataError, match="expected a duration of zero or more"):
         ps.events([], lateness=dt.timedelta(seconds=-1))
 
 
 def test_a_bound_above_a_watermark_is_rejected(streams: Streams) -> None:
     marked = streams.stream(SCHEMA, *TIMELY)
-    with pytest.raises(ps.EventDataError, match="has a watermark on 'ts' already, below which max_ahead cannot apply"):
+    with pytest.raises(
+        ps.errors.EventDataError, match="already has a watermark on 'ts'; max_ahead requires a DataFrame without one"
+    ):
         ps.events(marked, **BOUND)
-    with pytest.raises(ps.EventDataError, match="has a watermark on 'ts' already, below which lateness cannot apply"):
+    with pytest.raises(
+        ps.errors.EventDataError, match="already has a watermark on 'ts'; lateness requires a DataFrame without one"
+    ):
         ps.events(marked, lateness="1 minute")
 
 
 def test_a_bound_of_a_stream_needs_the_delay_of_its_watermark(streams: Streams) -> None:
-    with pytest.raises(ps.EventDataError, match="the watermark is set with it") as found:
+    with pytest.raises(ps.errors.EventDataError, match="max_ahead requires lateness") as found:
         ps.events(streams.stream(SCHEMA, *TIMELY, delay=None), max_ahead="1 hour")
     assert "lateness='10 minutes'" in str(found.value)
 
@@ -370,12 +401,12 @@ def test_explain_has_the_bound(streams: Streams) -> None:
     stream = streams.stream(SCHEMA, *TIMELY, delay=None)
     bounded = " ".join(PATTERNS.explain(ps.events(stream, **BOUND)).split())
     assert (
-        "max_ahead rows more than 1 hour after their arrival are rejected below the watermark: counted as ahead"
-        in bounded
+        "max_ahead rows with a time more than 1 hour after their arrival are rejected below the watermark, "
+        "counted as ahead" in bounded
     )
-    assert "tells what the watermark (10 seconds behind the newest event) has made final" in bounded
+    assert "emits matches finalized by the watermark (10 seconds behind the newest event), one batch later" in bounded
     plain = " ".join(PATTERNS.explain(ps.events(stream, lateness="10 seconds")).split())
-    assert "max_ahead no bound: a row of any time moves the watermark" in plain
+    assert "max_ahead unbounded: a row with any time advances the watermark" in plain
 
 
 def test_frames_of_a_model_take_the_bound(streams: Streams) -> None:
@@ -389,10 +420,16 @@ def test_frames_of_a_model_take_the_bound(streams: Streams) -> None:
         delay=None,
     )
     each = [{"change": "create", "element": "h1", "kind": "Host"}]
-    declared = ps.frames(
-        stream, test_models.SITE, each=each, columns={"load": ("h1", "load")}, key="site", shards=2, **BOUND
+    declared = ps.graph.frames(
+        stream,
+        test_models.SITE,
+        each=each,
+        columns={"load": ("h1", "load")},
+        key="site",
+        **BOUND,
+        options=ps.StreamOptions(shards=2),
     )
     heated = ps.patterns(test_models.SITE)["heated"]
-    run = streams.run(heated.detect(declared))
+    run = streams.run(heated.match(declared))
     assert [one["host"] for one in run.rows] == ["h1"]
     assert (run.counters["ahead"], run.counters["late"]) == (1, 0)

@@ -15,7 +15,7 @@ from perseid.errors import EventDataError, UnsupportedError
 
 BEGIN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 SCHEMA = "site string, ts timestamp, change string, element string, kind string, attribute string, value string, target string"
-SITE = ps.metamodel("""
+SITE = ps.graph.metamodel("""
 model site
 node Host (load double)
 node App
@@ -53,8 +53,8 @@ def changes(seed: int = 1, seconds: int = 40) -> list[Row]:
 def here(rows: list[Row]) -> list[str]:
     names = [part.split()[0] for part in SCHEMA.split(", ")]
     listed = [dict(zip(names, row, strict=True)) for row in rows]
-    with pytest.warns(ps.PerseidWarning, match="do not fit the model"):
-        found = ps.patterns(SITE).match(ps.model(listed, SITE, key="site")).to_dicts()
+    with pytest.warns(ps.errors.PerseidWarning, match="changes rejected by the model"):
+        found = ps.patterns(SITE).match(ps.graph.model(listed, SITE, key="site")).to_dicts()
     assert {m["pattern"] for m in found} == {"heated", "moved", "quiet"}
     return sorted(m["match_id"] for m in found)
 
@@ -62,7 +62,7 @@ def here(rows: list[Row]) -> list[str]:
 def test_a_batch_finds_what_is_found_here(spark: SparkSession) -> None:
     frame = spark.createDataFrame(changes(), SCHEMA)
     counted = Observation()
-    found = ps.patterns(SITE).detect(ps.model(frame, SITE, key="site"), observation=counted)
+    found = ps.patterns(SITE).match(ps.graph.model(frame, SITE, key="site"), observation=counted)
     assert sorted(row.match_id for row in found.collect()) == here(changes())
     assert counted.get["bad"] > 0
 
@@ -73,8 +73,8 @@ def test_unknown_words_are_counted_as_bad(spark: SparkSession) -> None:
         ("north", BEGIN, "create", "h1", "Hst", None, None, None),
     ]
     counted = Observation()
-    found = ps.patterns(SITE).detect(
-        ps.model(spark.createDataFrame(wrong, SCHEMA), SITE, key="site"), observation=counted
+    found = ps.patterns(SITE).match(
+        ps.graph.model(spark.createDataFrame(wrong, SCHEMA), SITE, key="site"), observation=counted
     )
     assert found.collect() == []
     assert counted.get["bad"] == 2
@@ -89,8 +89,10 @@ def test_a_stream_finds_what_is_found_here(spark: SparkSession, tmp_path: Path, 
     for part in (rows[:60], rows[60:70], rows[70:], end[:1], end[1:]):
         spark.createDataFrame(part, SCHEMA).coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
-    sites = ps.model(stream.withWatermark("ts", "2 seconds"), SITE, key="site", shards=shards)
-    found = ps.patterns(SITE).detect(sites)
+    sites = ps.graph.model(
+        stream.withWatermark("ts", "2 seconds"), SITE, key="site", options=ps.StreamOptions(shards=shards)
+    )
+    found = ps.patterns(SITE).match(sites)
     name = f"models_{shards}"
     query = (
         found.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -102,18 +104,18 @@ def test_a_stream_finds_what_is_found_here(spark: SparkSession, tmp_path: Path, 
 def test_what_cannot_be(spark: SparkSession) -> None:
     frame = spark.createDataFrame(changes(), SCHEMA)
     with pytest.raises(UnsupportedError, match="rejected=True"):
-        ps.patterns(SITE).detect(ps.model(frame, SITE, key="site"), rejected=True)
-    with pytest.raises(EventDataError, match="Use detect"):
-        ps.patterns(SITE).match(ps.model(frame, SITE, key="site"))
-    with pytest.raises(UnsupportedError, match=r"model\.events\(\) reads changes of this process"):
-        ps.model(frame, SITE, key="site").events()
-    with pytest.raises(EventDataError, match="no column 'node'"):
-        ps.patterns(SITE).detect(ps.model(frame, SITE, key="site", element="node"))
+        ps.patterns(SITE).match(ps.graph.model(frame, SITE, key="site"), rejected=True)
+    with pytest.raises(EventDataError, match="match: expected local rows, got a Spark DataFrame"):
+        ps.patterns(SITE)[0].why_not(ps.graph.model(frame, SITE, key="site"))
+    with pytest.raises(UnsupportedError, match=r"model\.events\(\) needs local changes"):
+        ps.graph.model(frame, SITE, key="site").events()
+    with pytest.raises(EventDataError, match="Column 'node' not found in the DataFrame of changes"):
+        ps.patterns(SITE).match(ps.graph.model(frame, SITE, key="site", element="node"))
     with pytest.raises(EventDataError, match="'place'"):
-        ps.patterns(SITE).detect(ps.model(frame, SITE, key="place"))
+        ps.patterns(SITE).match(ps.graph.model(frame, SITE, key="place"))
 
 
-BESIDE = ps.metamodel("""
+BESIDE = ps.graph.metamodel("""
 model site
 node Host (load double)
 query hot(host) find host: Host where host.load > 0.5
@@ -133,18 +135,18 @@ def test_events_beside_a_model(spark: SparkSession, tmp_path: Path, way: str) ->
     names = [part.split()[0] for part in SCHEMA.split(", ")]
     listed = [dict(zip(names, row, strict=True)) for row in rows]
     named = [dict(zip(("site", "ts", "host", "user"), row, strict=True)) for row in logins]
-    here_ = ps.patterns(BESIDE).match(ps.model(listed, BESIDE, key="site", beside=ps.events({"Login": named})))
+    here_ = ps.patterns(BESIDE).match(ps.graph.model(listed, BESIDE, key="site", events=ps.events({"Login": named})))
     expected = sorted(match["match_id"] for match in here_.to_dicts())
     assert len(expected) > 3
     given, login = spark.createDataFrame(rows, SCHEMA), spark.createDataFrame(logins, LOGIN)
     if way == "batch":
-        found = ps.patterns(BESIDE).detect(ps.model(given, BESIDE, key="site", beside=ps.events({"Login": login})))
+        found = ps.patterns(BESIDE).match(ps.graph.model(given, BESIDE, key="site", events=ps.events({"Login": login})))
         assert sorted(row.match_id for row in found.collect()) == expected
         return
     if way == "types by a column":
         # The column that says the type is none of the event's own, so nothing else is.
         typed = login.selectExpr("*", "'Login' as type").union(login.selectExpr("*", "'Other' as type"))
-        found = ps.patterns(BESIDE).detect(ps.model(given, BESIDE, key="site", beside=ps.events(typed)))
+        found = ps.patterns(BESIDE).match(ps.graph.model(given, BESIDE, key="site", events=ps.events(typed)))
         assert sorted(row.match_id for row in found.collect()) == expected
         return
     end = BEGIN + dt.timedelta(days=400)
@@ -166,8 +168,10 @@ def test_events_beside_a_model(spark: SparkSession, tmp_path: Path, way: str) ->
         for folder, schema in (("changes", SCHEMA), ("logins", LOGIN))
     ]
     live, live_logins = (one.withWatermark("ts", "40 seconds") for one in read)
-    declared = ps.model(live, BESIDE, key="site", beside=ps.events({"Login": live_logins}), shards=2)
-    query = ps.patterns(BESIDE).detect(declared).writeStream.format("memory").queryName("beside")
+    declared = ps.graph.model(
+        live, BESIDE, key="site", events=ps.events({"Login": live_logins}), options=ps.StreamOptions(shards=2)
+    )
+    query = ps.patterns(BESIDE).match(declared).writeStream.format("memory").queryName("beside")
     query = query.option("checkpointLocation", str(tmp_path / "state"))
     query.trigger(availableNow=True).start().awaitTermination()
     assert sorted(row.match_id for row in spark.table("beside").collect()) == expected

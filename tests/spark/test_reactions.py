@@ -41,7 +41,7 @@ do emit alarm(who, weight, who.load as load, who.since as since, 'it stays' as w
 rule watch on found full(host, n) do emit crowd(host, n, n > 2 as many)
 for model 'all' do create c: Copy named 'copy ' || host, set c.seen = n
 """
-SITE = ps.metamodel(TEXT)
+SITE = ps.graph.metamodel(TEXT)
 Row = tuple[Any, ...]
 
 
@@ -65,19 +65,19 @@ def changes(seed: int = 1, seconds: int = 30) -> list[Row]:
     return rows
 
 
-def here(rows: list[Row], **words: Any) -> ps.Reaction:
-    done: ps.Reaction = ps.react(
-        ps.model([dict(zip(NAMES, row, strict=True)) for row in rows], SITE, key="site"), **words
+def here(rows: list[Row], **words: Any) -> ps.graph.Reaction:
+    done: ps.graph.Reaction = ps.graph.react(
+        ps.graph.model([dict(zip(NAMES, row, strict=True)) for row in rows], SITE, key="site"), **words
     )
     return done
 
 
-def same(found: list[Any], done: ps.Reaction) -> None:
+def same(found: list[Any], done: ps.graph.Reaction) -> None:
     """What rows say is what a reaction has, each model's in its order; moments come back in the session's zone, UTC."""
     rows = sorted((row.asDict() for row in found), key=lambda row: (row["ts"], row["site"], row["place"]))
     rows = [{**row, "ts": row["ts"].replace(tzinfo=dt.UTC)} for row in rows]
     assert len({row["id"] for row in rows}) == len(rows)
-    for what, expected in (("changed", done.changes), ("refused", done.refused)):
+    for what, expected in (("changed", done.changes), ("rejected", done.refused)):
         assert [(row["ts"], row["site"], row["rule"], row["round"], row["change"], row["element"], row["value"])
                 for row in rows if row["what"] == what] == [
             (row["ts"], row["site"], row["rule"], row["round"], row["change"], row["element"], text(row["value"]))
@@ -92,23 +92,25 @@ def same(found: list[Any], done: ps.Reaction) -> None:
         for row in lives
     ]
     asked = [
-        (row["ts"], row["site"], row["change"], row["element"], row["value"]) for row in rows if row["what"] == "asked"
+        (row["ts"], row["site"], row["change"], row["element"], row["value"])
+        for row in rows
+        if row["what"] == "requested"
     ]
     assert sorted(asked, key=repr) == sorted(
         [(row["ts"], row["site"], row["change"], row["element"], text(row["value"])) for row in done.elsewhere],
         key=repr,
     )
-    assert {row["what"] for row in rows} == {*states, "changed", "refused", "asked", "emitted"}
+    assert {row["what"] for row in rows} == {*states, "changed", "rejected", "requested", "emitted"}
 
 
 def text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def same_tables(frame: DataFrame, done: ps.Reaction) -> None:
+def same_tables(frame: DataFrame, done: ps.graph.Reaction) -> None:
     """Each table of emitted rows by its own columns and types."""
     for name, rows in done.emitted.items():
-        found = ps.emitted(frame, SITE, name)
+        found = ps.graph.select_emitted(frame, SITE, name)
         listed = [row.asDict() for row in found.collect()]
         for row in listed:
             row |= {n: value.replace(tzinfo=dt.UTC) for n, value in row.items() if isinstance(value, dt.datetime)}
@@ -120,23 +122,25 @@ def same_tables(frame: DataFrame, done: ps.Reaction) -> None:
 def test_a_batch_does_what_is_done_here(spark: SparkSession) -> None:
     frame = spark.createDataFrame(changes(), SCHEMA)
     counted = Observation()
-    done = ps.react(ps.model(frame, SITE, key="site"), observation=counted)
+    done = ps.graph.react(ps.graph.model(frame, SITE, key="site"), observation=counted)
     expected = here(changes())
     same(done.collect(), expected)
     assert counted.get["bad"] == sum(row["rule"] is None for row in expected.refused)
     same_tables(done, expected)
-    crowd = ps.emitted(done, SITE, "crowd")
+    crowd = ps.graph.select_emitted(done, SITE, "crowd")
     assert [f"{f.name} {f.dataType.simpleString()}" for f in crowd.schema] == [
         "ts timestamp", "site string", "host string", "n bigint", "many boolean",
     ]  # fmt: skip
     until = BEGIN + dt.timedelta(seconds=12)
-    same(ps.react(ps.model(frame, SITE, key="site"), until=until).collect(), here(changes(), until=until))
+    same(ps.graph.react(ps.graph.model(frame, SITE, key="site"), until=until).collect(), here(changes(), until=until))
 
 
 def test_what_is_asked_of_another_model_can_be_added_to_the_stream(spark: SparkSession) -> None:
     frame = spark.createDataFrame(changes(), SCHEMA)
-    asked = ps.react(ps.model(frame, SITE, key="site")).where("what = 'asked'").select(*NAMES)
-    again = ps.react(ps.model(frame.unionByName(asked), SITE, key="site")).where("site = 'all' and what = 'refused'")
+    asked = ps.graph.react(ps.graph.model(frame, SITE, key="site")).where("what = 'requested'").select(*NAMES)
+    again = ps.graph.react(ps.graph.model(frame.unionByName(asked), SITE, key="site")).where(
+        "site = 'all' and what = 'rejected'"
+    )
     elsewhere = [tuple(row[name] for name in NAMES) for row in here(changes()).elsewhere]
     local = here([*changes(), *(tuple(text(x) if i == 6 else x for i, x in enumerate(row)) for row in elsewhere)])
     assert again.count() == sum(row["site"] == "all" for row in local.refused)
@@ -154,14 +158,16 @@ def test_a_stream_does_what_is_done_here(spark: SparkSession, tmp_path: Path) ->
         for part in some:
             spark.createDataFrame(part, SCHEMA).coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
         stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
-        sites = ps.model(stream.withWatermark("ts", "2 seconds"), SITE, key="site", shards=4)
+        sites = ps.graph.model(
+            stream.withWatermark("ts", "2 seconds"), SITE, key="site", options=ps.StreamOptions(shards=4)
+        )
         checkpoint = str(tmp_path / "checkpoint")
-        done = ps.react(sites, checkpoint=checkpoint if number else None)
+        done = ps.graph.react(sites, checkpoint=checkpoint if number else None)
         query = done.writeStream.format("parquet").option("path", str(tmp_path / "out"))
         running = query.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         running.awaitTermination()
         told.append(ps.progress(running).matches)
-        assert ps.inspect(spark, checkpoint).reports
+        assert ps.inspect_state(spark, checkpoint).reports
     out = spark.read.parquet(str(tmp_path / "out"))
     expected = here(changes())
     same(out.where("site <> 'end'").collect(), expected)
@@ -172,31 +178,31 @@ def test_a_stream_does_what_is_done_here(spark: SparkSession, tmp_path: Path) ->
 def test_what_cannot_be(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame(changes(seconds=3), SCHEMA)
     with pytest.raises(EventDataError, match="'round'"):
-        ps.react(ps.model(frame.withColumnRenamed("site", "round"), SITE, key="round"))
-    with pytest.raises(EventDataError, match="names a model by 1 values"):
-        ps.react(ps.model(frame, SITE))
-    with pytest.raises(EventDataError, match="tells a column 'host'"):
-        ps.react(ps.model(frame.withColumnRenamed("site", "host"), SITE, key="host"))
+        ps.graph.react(ps.graph.model(frame.withColumnRenamed("site", "round"), SITE, key="round"))
+    with pytest.raises(EventDataError, match="identifies a model by 1 values"):
+        ps.graph.react(ps.graph.model(frame, SITE))
+    with pytest.raises(EventDataError, match="emits a column 'host'"):
+        ps.graph.react(ps.graph.model(frame.withColumnRenamed("site", "host"), SITE, key="host"))
     with pytest.raises(EventDataError, match="Did you mean 'alarm'"):
-        ps.emitted(ps.react(ps.model(frame, SITE, key="site")), SITE, "alarms")
-    with pytest.raises(EventDataError, match="has other columns"):
-        ps.emitted(frame, SITE, "alarm")
-    with pytest.raises(EventDataError, match="In one process"):
-        ps.emitted([], SITE, "alarm")
-    with pytest.raises(EventDataError, match="are Spark's"):
-        ps.react(ps.model([], SITE, key="site"), checkpoint="there")
+        ps.graph.select_emitted(ps.graph.react(ps.graph.model(frame, SITE, key="site")), SITE, "alarms")
+    with pytest.raises(EventDataError, match="Unexpected columns"):
+        ps.graph.select_emitted(frame, SITE, "alarm")
+    with pytest.raises(EventDataError, match="For local changes, use"):
+        ps.graph.select_emitted([], SITE, "alarm")
+    with pytest.raises(EventDataError, match="require a Spark DataFrame"):
+        ps.graph.react(ps.graph.model([], SITE, key="site"), checkpoint="there")
     spark.createDataFrame(changes(seconds=3), SCHEMA).write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in"))
-    sites = ps.model(stream.withWatermark("ts", "2 seconds"), SITE, key="site")
-    with pytest.raises(UnsupportedError, match="time passes with its watermark"):
-        ps.react(sites, until=BEGIN)
-    with pytest.raises(UnsupportedError, match="Observation"):
-        ps.react(sites, observation=Observation())
+    sites = ps.graph.model(stream.withWatermark("ts", "2 seconds"), SITE, key="site")
+    with pytest.raises(UnsupportedError, match="its time advances with the watermark"):
+        ps.graph.react(sites, until=BEGIN)
+    with pytest.raises(UnsupportedError, match="observation= requires a finished DataFrame"):
+        ps.graph.react(sites, observation=Observation())
     with pytest.raises(EventDataError, match="no watermark"):
-        ps.react(ps.model(stream, SITE, key="site"))
+        ps.graph.react(ps.graph.model(stream, SITE, key="site"))
     restless = (
         TEXT + "rule up on found over(host) do set host.load = 0 rule down on lost over(host) do set host.load = 9"
     )
-    with pytest.raises(Exception, match="asks for still more after 9 rounds") as caught:
-        ps.react(ps.model(frame, ps.metamodel(restless), key="site"), rounds=9).collect()
+    with pytest.raises(Exception, match="still requests changes after 9 iterations") as caught:
+        ps.graph.react(ps.graph.model(frame, ps.graph.metamodel(restless), key="site"), max_iterations=9).collect()
     assert LimitError.__name__ in str(caught.value)

@@ -36,6 +36,6 @@ def test_internal_column_is_not_listed_and_not_suggested() -> None:
     there = ["ts", "_perseid_position", "__perseid_own0", "user"]
     said = str(missing_column("The DataFrame", "position", "time column", there, "ps.events(df, time=…)"))
     assert "perseid_" not in said
-    assert "It has: ts, user." in said
+    assert "Available: ts, user." in said
     assert nearest("position", there) is None
     assert nearest("_perseid_positio", there) == "_perseid_position"

@@ -30,7 +30,7 @@ def run_guide(spark: SparkSession, name: str, marks: str = "spark") -> None:
         assert out.getvalue().rstrip() == shown.rstrip()
 
 
-@pytest.mark.parametrize("name", ["spark-batch", "streaming", "out-of-order"])
+@pytest.mark.parametrize("name", ["spark-batch", "streaming", "out-of-order", "executors"])
 def test_the_guide(spark: SparkSession, name: str) -> None:
     run_guide(spark, name)
 

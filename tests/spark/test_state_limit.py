@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import perseid as ps
-from perseid.api.streams import MIN_STATE
+from perseid.api.stream_options import MIN_STATE_BYTES
 from perseid.jobs.spark_errors import first_line, hint_of
 from tests.spark.streaming import FAR, MOMENT, Streams, at
 
@@ -37,15 +37,15 @@ def test_waiting_events_beyond_max_state_fail_the_query_and_a_larger_limit_goes_
 
     def query(limit: int) -> Any:
         frame = streams.read("input", EVENTS, delay="1 hour")
-        return ps.pattern(PAIR).detect(ps.events(frame, id="n", shards=1, max_state=limit))
+        return ps.pattern(PAIR).match(ps.events(frame, id="n", options=ps.StreamOptions(shards=1, max_state=limit)))
 
     streams.add("input", EVENTS, *batches)
     for _ in range(2):  # with the same limit it fails again
         with pytest.raises(StreamingQueryException) as raised:
-            streams.run(query(MIN_STATE))
+            streams.run(query(MIN_STATE_BYTES))
         assert "200 events that wait for the watermark take" in first_line(raised.value)
-        assert f"max_state allows {MIN_STATE:,}. No event was dropped." in first_line(raised.value)
-        assert "Start the query again with a larger max_state" in str(hint_of(raised.value))
+        assert f"max_state allows {MIN_STATE_BYTES:,}. No event was dropped." in first_line(raised.value)
+        assert "Restart the query with a larger max_state" in str(hint_of(raised.value))
     run = streams.run(query(1 << 22))
     whole = ps.pattern(PAIR).match(ps.events([row for rows in batches for row in rows], id="n"))
     assert sorted(row["match_id"] for row in run.rows) == sorted(match.match_id for match in whole)
@@ -56,4 +56,9 @@ def test_waiting_events_beyond_max_state_fail_the_query_and_a_larger_limit_goes_
 def test_finished_table_has_no_state_limit(spark: SparkSession) -> None:
     rows = [{**row, "ts": row["ts"].replace(tzinfo=None)} for row in events(0, 200)]
     frame = spark.createDataFrame(rows, "ts timestamp, type string, user string, n long, note string")
-    assert ps.pattern(PAIR).detect(ps.events(frame, id="n", shards=1, max_state=MIN_STATE)).count() == 100
+    assert (
+        ps.pattern(PAIR)
+        .match(ps.events(frame, id="n", options=ps.StreamOptions(shards=1, max_state=MIN_STATE_BYTES)))
+        .count()
+        == 100
+    )

@@ -47,37 +47,41 @@ def test_the_last_change_of_a_match_counts_in_whatever_order_they_come(spark: Sp
     expected = [("p", "often", 40), ("p", "same", 2), ("q", "same", 3)]
     for seed in range(3):
         random.Random(seed).shuffle(changes)
-        stands = ps.fold(changelog(spark, *changes).repartition(3)).collect()
+        stands = ps.disorder.current_matches(changelog(spark, *changes).repartition(3)).collect()
         assert sorted((row.pattern, row.match_id, row["how.much"]) for row in stands) == expected
 
 
 def test_what_cannot_be_folded_into_a_table_is_refused(spark: SparkSession, plain: str) -> None:
     told = changelog(spark, ("p", "match", "a", "+", 1, 5))
-    with pytest.raises(ps.EventDataError, match="This is no changelog of matches: it has no column 'match_id'"):
-        ps.fold_into(plain)(told.drop("match_id"), 0)
+    with pytest.raises(ps.errors.EventDataError, match="Not a changelog of matches: column 'match_id' not found"):
+        ps.disorder.merge_into(plain)(told.drop("match_id"), 0)
     with pytest.raises(
-        ps.EventDataError, match=r"no table nowhere to fold[^$]*ps.fold_into\('nowhere', using='delta'\)"
+        ps.errors.EventDataError,
+        match=r"Table nowhere not found: cannot fold[^$]*ps.disorder.merge_into\('nowhere', using='delta'\)",
     ):
-        ps.fold_into("nowhere")(told, 0)
-    with pytest.raises(ps.EventDataError, match=r"has no column 'more'[^$]*ADD COLUMNS \(`more` decimal\(5,2\)\)"):
-        ps.fold_into(plain)(told.selectExpr("*", "cast(1 as decimal(5, 2)) as more"), 0)
-    with pytest.raises(ps.UnsupportedError, match=r"The table plain does not take MERGE[^$]*Delta's"):
-        ps.fold_into(plain)(told, 0)
+        ps.disorder.merge_into("nowhere")(told, 0)
+    with pytest.raises(
+        ps.errors.EventDataError,
+        match=r"Column 'more' of the changes not found[^$]*ADD COLUMNS \(`more` decimal\(5,2\)\)",
+    ):
+        ps.disorder.merge_into(plain)(told.selectExpr("*", "cast(1 as decimal(5, 2)) as more"), 0)
+    with pytest.raises(ps.errors.UnsupportedError, match=r"Table plain does not support MERGE[^$]*such as Delta"):
+        ps.disorder.merge_into(plain)(told, 0)
     told.createOrReplaceTempView("seen")
-    with pytest.raises(ps.UnsupportedError, match="The table seen does not take MERGE"):
-        ps.fold_into("seen")(told, 0)
+    with pytest.raises(ps.errors.UnsupportedError, match="Table seen does not support MERGE"):
+        ps.disorder.merge_into("seen")(told, 0)
     spark.catalog.dropTempView("seen")
 
 
 def test_rows_that_were_rejected_are_not_folded(spark: SparkSession, plain: str) -> None:
     """Without a change there is nothing to merge, and nobody asks whether the table could."""
-    ps.fold_into(plain)(changelog(spark, (None, "late", None, None, None, None, '{"n":7}')), 0)
+    ps.disorder.merge_into(plain)(changelog(spark, (None, "late", None, None, None, None, '{"n":7}')), 0)
     assert spark.table(plain).count() == 0
 
 
 def test_a_format_that_takes_no_merge_is_refused_before_anything_runs(spark: SparkSession) -> None:
-    with pytest.raises(ps.UnsupportedError, match="'Parquet' do not take MERGE"):
-        ps.fold_into("made", using="Parquet")
+    with pytest.raises(ps.errors.UnsupportedError, match="'Parquet' do not support MERGE"):
+        ps.disorder.merge_into("made", using="Parquet")
     assert not spark.catalog.tableExists("made")
 
 
@@ -88,13 +92,15 @@ def test_the_query_says_why_it_cannot_be_folded(spark: SparkSession, tmp_path: P
         {"ts": at(3), "type": "Payment", "user": "ann", "v": 1, "n": 2},
     ]
     stream = streams.stream(SCHEMA, rows)
-    changes = PATTERNS["paid"].detect(ps.events(stream, id="n", disorder="aggressive", shards=1))
-    with pytest.raises(ps.UnsupportedError, match=r"foreachBatch\(ps.fold_into\(table\)\)"):
-        ps.fold(changes)
+    changes = PATTERNS["paid"].match(
+        ps.events(stream, id="n", disorder="aggressive", options=ps.StreamOptions(shards=1))
+    )
+    with pytest.raises(ps.errors.UnsupportedError, match=r"foreachBatch\(ps.disorder.merge_into\(table\)\)"):
+        ps.disorder.current_matches(changes)
     columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in changes.schema)
     spark.sql(f"create table unmergeable ({columns}) using parquet")
-    folded = changes.writeStream.foreachBatch(ps.fold_into("unmergeable"))
+    folded = changes.writeStream.foreachBatch(ps.disorder.merge_into("unmergeable"))
     query = folded.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-    with pytest.raises(Exception, match="The table unmergeable does not take MERGE"):
+    with pytest.raises(Exception, match="Table unmergeable does not support MERGE"):
         query.awaitTermination(WAIT)
     spark.sql("drop table unmergeable")

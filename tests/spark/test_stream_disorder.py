@@ -124,7 +124,7 @@ def test_what_stands_after_every_batch(
             streams.add("input", SCHEMA, batch)
             frame = streams.read("input", SCHEMA, "15 seconds")
             # One shard: then the horizon of every row is the newest event there was.
-            changes = patterns.detect(ps.events(frame, id="n", disorder=strategy, shards=1))
+            changes = patterns.match(ps.events(frame, id="n", disorder=strategy, options=ps.StreamOptions(shards=1)))
             before = set() if run is None else {_change(row) for row in run.table.to_pylist()}
             run = streams.run(changes)
             come += batch
@@ -141,7 +141,7 @@ def test_what_stands_after_every_batch(
                 assert sorted(told.elements()) == expected, f"seed {seed}, batch {number}"
         assert run is not None
         assert sorted(told.elements()) == named(here(patterns, come[:-1]))
-        folded = ps.fold(spark.createDataFrame(run.table.to_pandas(), changes.schema))
+        folded = ps.disorder.current_matches(spark.createDataFrame(run.table.to_pandas(), changes.schema))
         assert sorted((row.pattern, row.match_id, row.kind) for row in folded.collect()) == sorted(told.elements())
         taken_back += sum(row["op"] == "-" for row in run.table.to_pylist())
         assert run.states[-1] == 0
@@ -158,7 +158,7 @@ def test_the_answer_is_the_same_in_the_end(spark: SparkSession, tmp_path: Path, 
     streams = Streams(spark, tmp_path)
     batches = batches_of(chance, 10, "OOPPR")
     stream = streams.stream(SCHEMA, *batches, [CLOSING], delay="10 seconds")
-    run = streams.run(CHAIN.detect(ps.events(stream, id="n", disorder=strategy, shards=2)))
+    run = streams.run(CHAIN.match(ps.events(stream, id="n", disorder=strategy, options=ps.StreamOptions(shards=2))))
     rows = [row for batch in batches for row in batch]
     expected = sorted((m.pattern, m.match_id, m.kind) for m in here(CHAIN, rows))
     assert len(expected) > 10
@@ -190,15 +190,17 @@ def test_promises_reach_every_shard(spark: SparkSession, tmp_path: Path) -> None
     streams = Streams(spark, tmp_path)
     promised = [about_all, said_less, untimed, unclear]
     stream = streams.stream(SCHEMA, rows, [unasked], promised, [about_bob], [broken, fine], delay="1 hour")
-    found = PATTERNS["paid"].detect(ps.events(stream, id="n", disorder="conservative", shards=4), rejected=True)
+    found = PATTERNS["paid"].match(
+        ps.events(stream, id="n", disorder="conservative", options=ps.StreamOptions(shards=4)), rejected=True
+    )
     run = streams.run(found)
     matches = [batch["matches"] for batch in run.batches]
     assert matches[:4] == [0, 0, 2, 0]
-    assert run.counters["promises"] == 4 + 1  # the newest of those about all, once for each shard
+    assert run.counters["control_rows"] == 4 + 1  # the newest of those about all, once for each shard
     assert sorted((row["kind"], row["reason"]) for row in run.rejected) == [
         ("bad", "It has no time."),
-        ("bad", "Its promise is neither 'key' nor 'all'."),
-        ("late", "It was promised that none like it would come any more."),
+        ("bad", "Its punctuation is neither 'key' nor 'all'."),
+        ("late", "An earlier punctuation excludes it."),
     ]
     assert run.counters["events"] == 5
     assert '"n":5' in next(row["row"] for row in run.rejected if row["kind"] == "late")
@@ -213,8 +215,10 @@ def test_promises_of_sources(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
     first, second = ({"ts": at(5), "promise": "all", "reader": reader} for reader in "xy")
     stream = streams.stream(schema, rows, [first], [second], delay="1 hour")
-    strategy = ps.Conservative(source="reader", sources=("x", "y"))
-    run = streams.run(PATTERNS["paid"].detect(ps.events(stream, id="n", disorder=strategy, shards=2)))
+    strategy = ps.disorder.Conservative(source="reader", sources=("x", "y"))
+    run = streams.run(
+        PATTERNS["paid"].match(ps.events(stream, id="n", disorder=strategy, options=ps.StreamOptions(shards=2)))
+    )
     assert [batch["matches"] for batch in run.batches][:3] == [0, 0, 1]
 
 
@@ -231,17 +235,19 @@ def test_why_rows_are_late(spark: SparkSession, tmp_path: Path) -> None:
         batches = [prompt[:1], [*prompt[1:], *promise], [behind, far_behind]]
         stream = streams.stream(SCHEMA, *batches, delay="40 seconds")
         anything = ps.pattern("pattern anything match any x -> any y within 1 second partition by user")
-        found = anything.detect(ps.events(stream, id="n", disorder=name, shards=1), rejected=True)
+        found = anything.match(
+            ps.events(stream, id="n", disorder=name, options=ps.StreamOptions(shards=1)), rejected=True
+        )
         run = streams.run(found)
         assert run.counters["late"] == len(run.rejected)
         reasons[name] = {json.loads(row["row"])["n"]: row["reason"] for row in run.rejected}
     watermark = "Its time is at or before the watermark."
     assert reasons == {
         "adaptive": {
-            601: "It is later than an adaptive stream waits for, though not behind the watermark.",
+            601: "It arrived after the adaptive delay, but before the watermark passed its time.",
             602: watermark,
         },
-        "conservative": {601: "It was promised that none like it would come any more.", 602: watermark},
+        "conservative": {601: "An earlier punctuation excludes it.", 602: watermark},
         "aggressive": {602: watermark},
     }
 
@@ -255,10 +261,14 @@ def test_an_aggressive_stream_goes_on_with_changed_patterns(spark: SparkSession,
     ]
     stream = streams.stream(SCHEMA, rows, delay="10 seconds")
     both = ps.patterns(f"{PATTERNS['paid']}\n{CHAIN}")
-    first = streams.run(both.detect(ps.events(stream, id="n", disorder="aggressive", shards=1)))
+    first = streams.run(
+        both.match(ps.events(stream, id="n", disorder="aggressive", options=ps.StreamOptions(shards=1)))
+    )
     (told,) = first.rows
     streams.add("input", SCHEMA, [{"ts": at(4), "type": "Receipt", "user": "ann", "n": 3}])
-    second = streams.run(CHAIN.detect(ps.events(stream, id="n", disorder="aggressive", shards=1)))
+    second = streams.run(
+        CHAIN.match(ps.events(stream, id="n", disorder="aggressive", options=ps.StreamOptions(shards=1)))
+    )
     last = max(second.rows, key=lambda row: row["revision"] if row["pattern"] == "paid" else -1)
     assert (last["op"], last["match_id"]) == ("-", told["match_id"])
 
@@ -266,24 +276,24 @@ def test_an_aggressive_stream_goes_on_with_changed_patterns(spark: SparkSession,
 def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
     stream = streams.stream(SCHEMA, [CLOSING], delay="10 seconds")
-    with pytest.raises(ps.UnsupportedError, match="write ->> for every one"):
-        PATTERNS["paid"].detect(ps.events(stream, disorder="assemble"))
-    with pytest.raises(ps.EventDataError, match="trusts that events arrive in order"):
+    with pytest.raises(ps.errors.UnsupportedError, match="use ->> to take every event"):
+        PATTERNS["paid"].match(ps.events(stream, disorder="assemble"))
+    with pytest.raises(ps.errors.EventDataError, match="requires events in order, and disorder="):
         ps.events(stream, order="arrival", disorder="aggressive")
-    with pytest.raises(ps.UnknownNameError, match="'promised'"):
-        PATTERNS["paid"].detect(ps.events(stream, disorder=ps.Conservative(promise="promised")))
-    with pytest.raises(ps.TypeMismatchError, match="has to be a string"):
-        PATTERNS["paid"].detect(ps.events(stream, disorder=ps.Conservative(promise="v")))
-    with pytest.raises(ps.UnsupportedError, match="in 2 ways"):
-        ps.patterns(f"{PATTERNS['paid']}\npattern all\nmatch Order o ->> Payment p\nwithin 5 seconds").detect(
+    with pytest.raises(ps.errors.UnknownNameError, match="'promised'"):
+        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(promise="promised")))
+    with pytest.raises(ps.errors.TypeMismatchError, match="expected a string column"):
+        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(promise="v")))
+    with pytest.raises(ps.errors.UnsupportedError, match="have 2 partitionings"):
+        ps.patterns(f"{PATTERNS['paid']}\npattern all\nmatch Order o ->> Payment p\nwithin 5 seconds").match(
             ps.events(stream, disorder="conservative")
         )
-    with pytest.raises(ps.EventDataError, match="fold takes a Spark DataFrame of changes, and this is list"):
-        ps.fold([])
-    with pytest.raises(ps.EventDataError, match="no changelog"):
-        ps.fold(spark.range(1))
-    with pytest.raises(ps.UnsupportedError, match="has no last change"):
-        ps.fold(PATTERNS.detect(ps.events(stream, disorder="aggressive")))
+    with pytest.raises(ps.errors.EventDataError, match="fold expects a Spark DataFrame of changes, got list"):
+        ps.disorder.current_matches([])
+    with pytest.raises(ps.errors.EventDataError, match="Not a changelog of matches"):
+        ps.disorder.current_matches(spark.range(1))
+    with pytest.raises(ps.errors.UnsupportedError, match="has no last change"):
+        ps.disorder.current_matches(PATTERNS.match(ps.events(stream, disorder="aggressive")))
 
 
 def test_an_engine_that_goes_against_time_is_refused(
@@ -293,22 +303,22 @@ def test_an_engine_that_goes_against_time_is_refused(
     back = replace(TOY, name=Backward.name, capabilities=Capabilities(passes=Passes.BACKWARD))
     monkeypatch.setattr(registry, "_registered", [*registry._registered, back])
     stream = Streams(spark, tmp_path).stream(SCHEMA, [CLOSING], delay="10 seconds")
-    with pytest.raises(ps.UnsupportedError, match="The engine 'backward' also goes against time"):
-        PATTERNS.detect(ps.events(stream, disorder=Backward()))
+    with pytest.raises(ps.errors.UnsupportedError, match="Engine 'backward' also reads its input backward in time"):
+        PATTERNS.match(ps.events(stream, disorder=Backward()))
 
 
 def test_another_strategy_does_not_read_the_state(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
     rows = [{"ts": at(1), "type": "Order", "user": "ann", "v": 1, "n": 1}]
     stream = streams.stream(SCHEMA, rows, delay="10 seconds")
-    streams.run(CHAIN.detect(ps.events(stream, disorder="assemble", shards=1)))
+    streams.run(CHAIN.match(ps.events(stream, disorder="assemble", options=ps.StreamOptions(shards=1))))
     streams.add("input", SCHEMA, [{**rows[0], "ts": at(2)}])
     with pytest.raises(Exception, match="made with disorder='assemble'"):
-        streams.run(CHAIN.detect(ps.events(stream, disorder="adaptive", shards=1)))
-    with pytest.raises(Exception, match="declared otherwise when the checkpoint was made"):
-        streams.run(CHAIN.detect(ps.events(stream, shards=1)))
+        streams.run(CHAIN.match(ps.events(stream, disorder="adaptive", options=ps.StreamOptions(shards=1))))
+    with pytest.raises(Exception, match="declared differently when the checkpoint was made"):
+        streams.run(CHAIN.match(ps.events(stream, options=ps.StreamOptions(shards=1))))
     # What is in it is told all the same.
-    (found,) = ps.inspect(spark, str(tmp_path / "query.checkpoint")).reports
+    (found,) = ps.inspect_state(spark, str(tmp_path / "query.checkpoint")).reports
     assert found.events == 1
 
 
@@ -316,9 +326,9 @@ def test_explain_says_which_and_why(spark: SparkSession, tmp_path: Path) -> None
     streams = Streams(spark, tmp_path)
     stream = streams.stream(SCHEMA, [CLOSING], delay="10 seconds")
     chosen = CHAIN.explain(ps.events(stream, disorder="auto"))
-    assert "assemble: tells a match when the last of its events has come" in " ".join(chosen.split())
-    assert "search from each event that comes, through the events of the other slots" in " ".join(chosen.split())
+    assert "assemble: emits a match when all its events have arrived" in " ".join(chosen.split())
+    assert "search each new event is combined with the received events of the other slots" in " ".join(chosen.split())
     buffered = PATTERNS["paid"].explain(ps.events(stream, disorder="auto"))
     assert "because paid cannot be assembled: -> and , take the next event" in " ".join(buffered.split())
     taken_back = PATTERNS["paid"].explain(ps.events(stream, disorder="aggressive"))
-    assert "takes it back when a late one proves it wrong" in " ".join(taken_back.split())
+    assert "retracts those that a late event invalidates" in " ".join(taken_back.split())

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import perseid as ps
-from perseid.api.stream_kinds.contract import DetectOptions
+from perseid.api.stream_kinds.contract import SparkMatchOptions
 from perseid.api.stream_kinds.events import detect_events
 from perseid.engines.sequence.stream import Events, read_events
 from perseid.errors import TypeMismatchError, UnknownNameError
@@ -115,11 +115,15 @@ def test_batch_stream_and_oracle_are_one(spark: SparkSession, tmp_path: Path) ->
         streams.folder.mkdir()
         frame = streams.stream(RICH, *batches, delay=f"{delay} seconds")
         stream = Events(
-            frame, id=question.id, order_by=question.order_by, dedupe=question.dedupe, shards=chance.choice([1, 2, 4])
+            frame,
+            id=question.id,
+            order_by=question.order_by,
+            dedupe=question.dedupe,
+            shards=chance.choice([1, 2, 4]),
         )
         closed = replace(question, data=(*question.data, *batches[-1]))
         try:
-            found = detect_events(question.plan, stream, DetectOptions())
+            found = detect_events(question.plan, stream, SparkMatchOptions())
         except (TypeMismatchError, UnknownNameError):
             continue  # as in a batch: the columns of a DataFrame are known, and have other types or are not there
         waiting.append((streams.start(found), closed, delay, label))
@@ -192,7 +196,10 @@ def test_every_row_is_accounted_for(spark: SparkSession, tmp_path: Path) -> None
     frame = streams.stream(HOSTILE_ROWS, *batches)
     running = {
         dedupe: streams.start(
-            HOSTILE.detect(ps.events(frame, id="number", dedupe=dedupe, shards=4), rejected=True), f"dedupe {dedupe}"
+            HOSTILE.match(
+                ps.events(frame, id="number", dedupe=dedupe, options=ps.StreamOptions(shards=4)), rejected=True
+            ),
+            f"dedupe {dedupe}",
         )
         for dedupe in (False, True)
     }

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 import perseid as ps
-from perseid.semantics.values import moment
 from tests.spark.streaming import FAR, MOMENT, Run, Streams, at, seconds
 
 pytestmark = pytest.mark.xdist_group("streams")
@@ -59,7 +58,7 @@ def test_a_query_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) -
 
     def query() -> Any:
         frame = streams.read("input", EVENTS, delay="15 seconds")
-        return ps.patterns(text).detect(ps.events(frame, id="n", shards=4))
+        return ps.patterns(text).match(ps.events(frame, id="n", options=ps.StreamOptions(shards=4)))
 
     streams.add("input", EVENTS, *batches[:2])
     first = streams.run(query())
@@ -86,7 +85,7 @@ def test_another_set_of_patterns_over_the_same_checkpoint(spark: SparkSession, t
     def run(text: str, *more: list[dict[str, Any]]) -> Run:
         streams.add("input", EVENTS, *more)
         frame = streams.read("input", EVENTS, delay="15 seconds")
-        return streams.run(ps.patterns(text).detect(ps.events(frame, id="n", shards=2)))
+        return streams.run(ps.patterns(text).match(ps.events(frame, id="n", options=ps.StreamOptions(shards=2))))
 
     before = run(SILENT + PAIR, *batches[:2])
     assert before.counters["incomplete"] == 0
@@ -101,7 +100,7 @@ def test_another_set_of_patterns_over_the_same_checkpoint(spark: SparkSession, t
     # Nothing that is no match, and all that begins after the newest event there may have been when it came.
     assert len(set(told)) == len(told)
     assert set(told) <= {(m.pattern, m.match_id) for m in every}
-    assert {(m.pattern, m.match_id) for m in every if seconds(moment(m.start)) > after.watermarks[0] + 15} <= set(told)
+    assert {(m.pattern, m.match_id) for m in every if seconds(m.start) > after.watermarks[0] + 15} <= set(told)
     assert len(told) < len(every)
     # What was removed tells nothing from then on.
     assert matches(last.rows, "silent") == matches(before.rows, "silent")
@@ -137,7 +136,7 @@ def test_a_new_pattern_that_wants_what_was_dropped(spark: SparkSession, tmp_path
     for text, rows in ((SHORT, batches[:1]), (SHORT + OTHER, [*batches[1:], CLOSING])):
         streams.add("input", EVENTS, *rows)
         frame = streams.read("input", EVENTS, delay="15 seconds")
-        run = streams.run(ps.patterns(text).detect(ps.events(frame, id="n", shards=1)))
+        run = streams.run(ps.patterns(text).match(ps.events(frame, id="n", options=ps.StreamOptions(shards=1))))
     assert run.counters["late"] == 0
     assert set(matches(run.rows, "other")) <= set(expected(OTHER, *batches))
 
@@ -148,30 +147,42 @@ def test_a_checkpoint_that_cannot_be_gone_on_with(spark: SparkSession, tmp_path:
     batches = [batch(chance, 0), batch(chance, 10)]
     streams = Streams(spark, tmp_path)
     frame = streams.stream(EVENTS, batches[0], delay="15 seconds")
-    streams.run(ps.patterns(PAIR).detect(ps.events(frame, id="n", shards=2)))
+    streams.run(ps.patterns(PAIR).match(ps.events(frame, id="n", options=ps.StreamOptions(shards=2))))
     streams.add("input", EVENTS, batches[1], CLOSING)
 
     def fails(text: str, stream: Any) -> None:
         with pytest.raises(StreamingQueryException, match=f"StateError: {text}"):
-            streams.run(ps.patterns(PAIR).detect(stream))
+            streams.run(ps.patterns(PAIR).match(stream))
 
-    fails("The checkpoint was made with 2 shards, and the query now has 4", ps.events(frame, id="n", shards=4))
-    for words, said in (({"shards": 4}, "made with 2 shards"), ({"order": "arrival"}, "made with order='watermark'")):
-        declared: dict[str, Any] = {"shards": 2, **words}
-        with pytest.raises(ps.StateError, match=said):
-            ps.patterns(PAIR).detect(ps.events(frame, id="n", **declared), checkpoint=str(streams.checkpoint()))
+    fails(
+        "The checkpoint was made with 2 shards, and the query now has 4",
+        ps.events(frame, id="n", options=ps.StreamOptions(shards=4)),
+    )
+    for words, said in (
+        ({"options": ps.StreamOptions(shards=4)}, "made with 2 shards"),
+        ({"order": "arrival"}, "made with order='watermark'"),
+    ):
+        declared: dict[str, Any] = {"options": ps.StreamOptions(shards=2), **words}
+        with pytest.raises(ps.errors.StateError, match=said):
+            ps.patterns(PAIR).match(ps.events(frame, id="n", **declared), checkpoint=str(streams.checkpoint()))
     fails(
         "The checkpoint was made with order='watermark', and the query now has order='arrival'",
-        ps.events(frame, id="n", shards=2, order="arrival"),
+        ps.events(frame, id="n", order="arrival", options=ps.StreamOptions(shards=2)),
     )
     # As other columns of the same names would be.
     other = frame.withColumn("n", f.array("n"))
-    fails("The column 'n' was int64 when the checkpoint was made, and is list", ps.events(other, id="user", shards=2))
+    fails(
+        "The column 'n' was int64 when the checkpoint was made, and is list",
+        ps.events(other, id="user", options=ps.StreamOptions(shards=2)),
+    )
     other = frame.withColumn("user", frame["n"])
     fails(
-        "The key 'user' was string when the checkpoint was made, and is int64 now", ps.events(other, id="n", shards=2)
+        "The key 'user' was string when the checkpoint was made, and is int64 now",
+        ps.events(other, id="n", options=ps.StreamOptions(shards=2)),
     )
-    goes_on = ps.patterns(PAIR).detect(ps.events(frame, id="n", shards=2), checkpoint=str(streams.checkpoint()))
+    goes_on = ps.patterns(PAIR).match(
+        ps.events(frame, id="n", options=ps.StreamOptions(shards=2)), checkpoint=str(streams.checkpoint())
+    )
     assert matches(streams.run(goes_on).rows) == expected(PAIR, *batches)
 
 
@@ -180,11 +191,13 @@ def test_a_refusal_before_anything_runs(spark: SparkSession, tmp_path: Path) -> 
     streams = Streams(spark, tmp_path)
     frame = streams.stream(EVENTS, batch(random.Random(5), 0), delay="15 seconds")
     pair = ps.patterns(PAIR)
-    nothing_yet = pair.detect(ps.events(frame, id="n", shards=2), checkpoint=str(streams.checkpoint()))
+    nothing_yet = pair.match(
+        ps.events(frame, id="n", options=ps.StreamOptions(shards=2)), checkpoint=str(streams.checkpoint())
+    )
     streams.run(nothing_yet)
     kept = {p: p.read_bytes() for p in streams.checkpoint().rglob("*") if p.is_file() and not p.name.startswith(".")}
-    with pytest.raises(ps.StateError, match="looks before anything runs"):
-        pair.detect(ps.events(frame, id="n", shards=8), checkpoint=str(streams.checkpoint()))
+    with pytest.raises(ps.errors.StateError, match="validates the checkpoint before anything runs"):
+        pair.match(ps.events(frame, id="n", options=ps.StreamOptions(shards=8)), checkpoint=str(streams.checkpoint()))
     assert kept == {p: p.read_bytes() for p in kept}
-    with pytest.raises(ps.UnsupportedError, match="finished"):
-        pair.detect(ps.events(spark.createDataFrame([], frame.schema), id="n"), checkpoint=str(streams.checkpoint()))
+    with pytest.raises(ps.errors.UnsupportedError, match="finished"):
+        pair.match(ps.events(spark.createDataFrame([], frame.schema), id="n"), checkpoint=str(streams.checkpoint()))

@@ -125,9 +125,9 @@ def test_columns_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
         streams.folder.mkdir()
         closing = {**dict.fromkeys(schema.names), "ts": at(FAR), "type": "X"}
         frame = streams.stream(schema, rows[:9], rows[9:], [closing])
-        matches = pattern.detect(ps.events(frame, id="user", shards=2))
+        matches = pattern.match(ps.events(frame, id="user", options=ps.StreamOptions(shards=2)))
         still = spark.read.schema(frame.schema).parquet(str(streams.folder / "input")).where("type <> 'X'")
-        batch = pattern.detect(ps.events(still, id="user"))
+        batch = pattern.match(ps.events(still, id="user"))
         assert matches.schema == batch.schema, way
         running.append((way, batch, streams.start(matches)))
     for way, batch, one in running:

@@ -37,7 +37,7 @@ def random_feed(seed: int, rounds: int) -> tuple[dict[str, str], list[dict[str, 
     return texts, rows
 
 
-def declared(data: Any, **more: Any) -> ps.Documents:
+def declared(data: Any, **more: Any) -> ps.xml.Documents:
     return ps.documents(data, body="xml", time="ts", type="kind", id="n", **more)
 
 
@@ -65,14 +65,14 @@ def batch_of(spark: SparkSession, rows: list[dict[str, Any]]) -> Any:
 
 def test_a_batch(spark: SparkSession) -> None:
     texts, rows = random_feed(1, 8)
-    here = ps.subscriptions(texts).match(declared(pa.Table.from_pylist(rows, schema=ARROW)))
-    found = ps.subscriptions(texts).detect(declared(batch_of(spark, rows)), shares=3)
+    here = ps.xscl.subscriptions(texts).match(declared(pa.Table.from_pylist(rows, schema=ARROW)))
+    found = ps.xscl.subscriptions(texts).match(declared(batch_of(spark, rows)), query_partitions=3)
     expected = told(here.to_pylist())
     assert len(expected) > 50
     assert found.columns == here.column_names
     assert told(rows_of(found)) == expected
-    one = ps.subscriptions(texts).detect(declared(batch_of(spark, rows)), shares=1, expand=True)
-    wide = ps.subscriptions(texts).match(declared(pa.Table.from_pylist(rows, schema=ARROW)), expand=True)
+    one = ps.xscl.subscriptions(texts).match(declared(batch_of(spark, rows)), query_partitions=1, expand=True)
+    wide = ps.xscl.subscriptions(texts).match(declared(pa.Table.from_pylist(rows, schema=ARROW)), expand=True)
     assert one.columns == wide.column_names
     assert Counter(map(_shown, rows_of(one))) == Counter(map(_shown, wide.to_pylist()))
 
@@ -92,8 +92,8 @@ def test_what_is_counted(spark: SparkSession) -> None:
         {"ts": at(2), "n": 5, "kind": "T", "xml": "<a>1</a>"},
     ]
     seen = Observation()
-    one = ps.subscriptions("S//a->x FOLLOWED BY{x = y, 1 day} S//a->y")
-    found = one.detect(declared(batch_of(spark, rows)), observation=seen)
+    one = ps.xscl.subscriptions("S//a->x FOLLOWED BY{x = y, 1 day} S//a->y")
+    found = one.match(declared(batch_of(spark, rows)), observation=seen)
     assert told(rows_of(found)) == Counter({("subscription", 1, 2): 1})
     assert {name: seen.get[name] for name in ("events", "bad", "matches")} == {"events": 4, "bad": 2, "matches": 1}
 
@@ -108,22 +108,24 @@ EITHER = {
 @pytest.mark.parametrize("expand", [False, True])
 def test_or_is_notified_once_in_any_number_of_shares(spark: SparkSession, streams: Streams, expand: bool) -> None:
     rows = [{"ts": at(i), "n": i, "kind": "S", "xml": "<r><a>1</a><b>1</b></r>"} for i in range(3)]
-    asked = ps.subscriptions(EITHER)
+    asked = ps.xscl.subscriptions(EITHER)
     here = told(asked.match(declared(pa.Table.from_pylist(rows, schema=ARROW)), expand=expand).to_pylist())
     pairs = [(0, 1), (0, 2), (1, 2)]
     assert here == Counter({(who, *pair): 1 + (who == "different nodes") for who in EITHER for pair in pairs})
     for shares in (1, 3):
-        assert told(rows_of(asked.detect(declared(batch_of(spark, rows)), shares=shares, expand=expand))) == here
+        assert (
+            told(rows_of(asked.match(declared(batch_of(spark, rows)), query_partitions=shares, expand=expand))) == here
+        )
     ends = [{"ts": at(FAR + i), "n": -1 - i, "kind": "S", "xml": "<z/>"} for i in range(2)]
     streams.add("input", ARROW, rows[:1], rows[1:], *([one] for one in ends))
-    run = streams.run(asked.detect(declared(streams.read("input", ARROW)), shares=3, expand=expand))
+    run = streams.run(asked.match(declared(streams.read("input", ARROW)), query_partitions=3, expand=expand))
     assert told(run.rows) == here
 
 
 def test_a_stream_in_pieces_and_again(streams: Streams) -> None:
     """Any cut, and a restart in the middle; a document that comes late and one that cannot be read are rows of their own."""
     texts, rows = random_feed(2, 10)
-    expected = told(ps.subscriptions(texts).match(declared(pa.Table.from_pylist(rows, schema=ARROW))).to_pylist())
+    expected = told(ps.xscl.subscriptions(texts).match(declared(pa.Table.from_pylist(rows, schema=ARROW))).to_pylist())
     assert len(expected) > 50
     chance = random.Random(3)
     shuffled = sorted(rows, key=lambda row: (row["ts"].timestamp() + chance.uniform(0, 8), row["n"]))
@@ -132,7 +134,7 @@ def test_a_stream_in_pieces_and_again(streams: Streams) -> None:
     frame = streams.read("input", ARROW)
 
     def asked(**more: Any) -> Any:
-        return ps.subscriptions(texts).detect(declared(frame), shares=2, rejected=True, **more)
+        return ps.xscl.subscriptions(texts).match(declared(frame), query_partitions=2, rejected=True, **more)
 
     streams.run(asked())
     last = [
@@ -150,17 +152,17 @@ def test_a_stream_in_pieces_and_again(streams: Streams) -> None:
     assert run.counters["late"] == 1
     assert run.counters["bad"] == 1
     with pytest.raises(StateError, match="2 shards, and the query now has 3"):
-        ps.subscriptions(texts).detect(declared(frame), shares=3, checkpoint=str(streams.checkpoint()))
-    one = ps.subscriptions({**texts, "new": "S//a->x JOIN{x = y, 1 day} S//a->y"})
-    with pytest.raises(StateError, match="The subscriptions of the checkpoint's query"):
-        one.detect(declared(frame), shares=2, checkpoint=str(streams.checkpoint()))
+        ps.xscl.subscriptions(texts).match(declared(frame), query_partitions=3, checkpoint=str(streams.checkpoint()))
+    one = ps.xscl.subscriptions({**texts, "new": "S//a->x JOIN{x = y, 1 day} S//a->y"})
+    with pytest.raises(StateError, match="Incompatible checkpoint: expected subscriptions"):
+        one.match(declared(frame), query_partitions=2, checkpoint=str(streams.checkpoint()))
 
 
 def test_subscriptions_come_and_go(streams: Streams, tmp_path: Path) -> None:
-    table = ps.subscription_table(tmp_path / "subscriptions")
+    table = ps.xscl.subscription_table(tmp_path / "subscriptions")
     table.add({"x": "S//a->x FOLLOWED BY{x = y, 1 day} S//a->y", "b": "S//b->x FOLLOWED BY{x = y, 1 day} S//b->y"})
     frame = streams.read("input", ARROW)
-    asked = table.detect(declared(frame, order="arrival"), shares=2)
+    asked = table.match(declared(frame, order="arrival"), query_partitions=2)
 
     streams.add("input", ARROW, _documents(1, 2))
     assert set(told(streams.run(asked).rows)) == {("x", 1, 2), ("b", 1, 2)}
@@ -174,7 +176,7 @@ def test_subscriptions_come_and_go(streams: Streams, tmp_path: Path) -> None:
     assert set(told(streams.run(asked).rows)) - set(told(run.rows)) == {
         ("x", 1, 4), ("x", 2, 4), ("x", 3, 4), ("c", 3, 4),
     }  # fmt: skip
-    batch = table.detect(declared(batch_of(streams.spark, _documents(1, 2, 3))))
+    batch = table.match(declared(batch_of(streams.spark, _documents(1, 2, 3))))
     assert {who for who, _, _ in told(rows_of(batch))} == {"x", "c"}
 
 
@@ -184,11 +186,11 @@ def _documents(*numbers: int) -> list[dict[str, Any]]:
 
 def test_windows_close(streams: Streams) -> None:
     """What no window reaches is kept no more, and the last document goes when time has passed it."""
-    one = ps.subscriptions("S//a->x FOLLOWED BY{x = y, 10 seconds} S//a->y")
+    one = ps.xscl.subscriptions("S//a->x FOLLOWED BY{x = y, 10 seconds} S//a->y")
     rows = [{"ts": at(20 * n), "n": n, "kind": "S", "xml": f"<a>{n % 2}</a>"} for n in range(6)]
     end = [{"ts": at(FAR), "n": 100, "kind": "T", "xml": "<b/>"}]
     frame = streams.stream(ARROW, rows[:3], rows[3:], end)
-    run = streams.run(one.detect(declared(frame), shares=2))
+    run = streams.run(one.match(declared(frame), query_partitions=2))
     assert run.rows == []
     assert run.counters["events"] == 6, "one in which nothing is asked for does not go on"
     assert run.states[-1] == 0
@@ -202,19 +204,19 @@ def test_what_is_made_of_pairs(streams: Streams) -> None:
         "plain": "S//a->x FOLLOWED BY{x = y, 1 day} S//a->y",
     }
     rows = _documents(1, 2, 3)
-    asked = ps.subscriptions(texts)
+    asked = ps.xscl.subscriptions(texts)
     here = asked.match(declared(pa.Table.from_pylist(rows, schema=ARROW)))
-    found = asked.detect(declared(batch_of(streams.spark, rows)), shares=3)
+    found = asked.match(declared(batch_of(streams.spark, rows)), query_partitions=3)
     assert found.columns == here.column_names
     expected = _made(here.to_pylist())
     assert expected[("made", "same"), 1, 2] == '<pair by="1"><b>2</b></pair>'
     assert expected[("plain",), 1, 2] is None
     assert _made(rows_of(found)) == expected
-    assert _made(rows_of(asked.detect(declared(batch_of(streams.spark, rows)), results=False))) == {
+    assert _made(rows_of(asked.match(declared(batch_of(streams.spark, rows)), results=False))) == {
         (("made", "same"), a, b): None for a, b in ((1, 2), (1, 3), (2, 3))
     } | {(("plain",), a, b): None for a, b in ((1, 2), (1, 3), (2, 3))}
     streams.add("input", ARROW, rows[:2])
-    told_again = asked.detect(declared(streams.read("input", ARROW), order="arrival"), shares=2)
+    told_again = asked.match(declared(streams.read("input", ARROW), order="arrival"), query_partitions=2)
     streams.run(told_again)
     streams.add("input", ARROW, rows[2:])
     assert _made(streams.run(told_again).rows) == expected
@@ -229,37 +231,39 @@ def _made(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, ...], str | None
 def test_json_and_rows(spark: SparkSession) -> None:
     """By path, or by column: the same subscriptions, of what people have."""
     rows = [{"ts": at(n), "n": n, "kind": "S", "xml": f'{{"who": "ann", "paid": [{n}, 7]}}'} for n in range(3)]
-    asked = ps.subscriptions(
+    asked = ps.xscl.subscriptions(
         "S//json->a[/who->x][/paid->p] FOLLOWED BY{x = y AND p = q, 1 day} S//json->b[/who->y][/paid->q]"
     )
-    found = asked.detect(declared(batch_of(spark, rows), format="json"), shares=2)
+    found = asked.match(declared(batch_of(spark, rows), format="json"), query_partitions=2)
     assert told(rows_of(found)) == Counter(
         {("subscription", 0, 1): 1, ("subscription", 0, 2): 1, ("subscription", 1, 2): 1}
     )
     frame = spark.createDataFrame([(0, "ann", 5), (1, "bob", 5), (2, "ann", 6)], "n int, who string, paid int")
     stream = ps.documents({"Paid": frame.selectExpr("timestamp_seconds(n) as ts", "*")}, format="row", time="ts")
-    again = ps.subscriptions(
+    again = ps.xscl.subscriptions(
         "Paid//row->a[/who->x][/paid->p] FOLLOWED BY{x = y AND p < q, 1 day} Paid//row->b[/who->y][/paid->q]"
     )
-    assert told(rows_of(again.detect(stream))) == Counter({("subscription", 0, 2): 1})
+    assert told(rows_of(again.match(stream))) == Counter({("subscription", 0, 2): 1})
 
 
 def test_mistakes(spark: SparkSession, streams: Streams) -> None:
-    one = ps.subscriptions("S//a->x FOLLOWED BY{x = y, 10 seconds} S//a->y")
+    one = ps.xscl.subscriptions("S//a->x FOLLOWED BY{x = y, 10 seconds} S//a->y")
     frame = batch_of(spark, _documents(1, 2))
-    with pytest.raises(EventDataError, match="nothing says of which stream"):
-        one.detect(ps.documents(frame, body="xml", time="ts"))
-    with pytest.raises(EventDataError, match="asked of documents"):
-        one.detect(frame)
-    with pytest.raises(EventDataError, match="shares=0"):
-        one.detect(declared(frame), shares=0)
+    with pytest.raises(EventDataError, match="no stream is declared"):
+        one.match(ps.documents(frame, body="xml", time="ts"))
+    with pytest.raises(EventDataError, match="Subscriptions require a stream of documents"):
+        one.match(frame)
+    with pytest.raises(EventDataError, match="query_partitions=0: expected a number from 1 to 4,096"):
+        one.match(declared(frame), query_partitions=0)
     circle = {
         "a": "SELECT <b>{x}</b> FROM S//a->x JOIN{x = y, 1 day} S//a->y PUBLISH T",
         "b": "T//b->x JOIN{x = y, 1 day} S//a->y",
     }
-    with pytest.raises(UnsupportedError, match="on Spark that takes a query each"):
-        ps.subscriptions(circle).detect(declared(frame))
+    with pytest.raises(
+        UnsupportedError, match="a set of subscriptions that read what others of the set PUBLISH is not supported"
+    ):
+        ps.xscl.subscriptions(circle).match(declared(frame))
     with pytest.raises(EventDataError, match="has no watermark"):
-        one.detect(declared(streams.read("input", ARROW, delay=None)))
-    with pytest.raises(EventDataError, match="detect works on Spark DataFrames"):
-        one.detect(declared([]))
+        one.match(declared(streams.read("input", ARROW, delay=None)))
+    with pytest.raises(UnsupportedError, match="checkpoint= requires a Spark DataFrame"):
+        one.match(declared([]), checkpoint="there")

@@ -12,7 +12,7 @@ PLAN = ps.pattern("pattern p match A").plan()
 def test_what_is_for_people_comes_first() -> None:
     said = explain(PLAN, "p", Metadata("high", "web team", ("fraud", "night"), "Two lines\n  are one."))
     assert said.startswith(
-        "pattern p\n\nfor people\n  description  Two lines are one.\n  severity     high\n"
+        "pattern p\n\nmetadata\n  description  Two lines are one.\n  severity     high\n"
         "  owner        web team\n  tags         fraud, night\n\nsteps\n"
     )
 

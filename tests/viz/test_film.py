@@ -10,8 +10,8 @@ import pytest
 import perseid as ps
 from perseid.engines.uncertain.floor import floor_cells
 
-PLAN = ps.floor_plan([("hall", "stairs"), ("hall", "coffee")], stay=0.5)
-MODEL = ps.hidden_markov(
+PLAN = ps.uncertain.floor_plan([("hall", "stairs"), ("hall", "coffee")], stay=0.5)
+MODEL = ps.uncertain.hidden_markov(
     transitions=PLAN,
     initial={"hall": 1.0},
     readings={"hall": {"h": 0.5, None: 0.5}, "stairs": {"s": 1.0}, "coffee": {None: 1.0}},
@@ -25,9 +25,9 @@ def walked(*read: str | None, who: str = "ann", was: str | None = None) -> list[
     return [{"ts": at, "who": who, "r": reading, "was": was} for at, reading in enumerate(read)]
 
 
-def stream(rows: list[dict[str, object]], **more: object) -> ps.Beliefs:
-    kind = {"event": "At", "of": "who", "about": "place", "reading": "r", "model": MODEL, "every": "1 second"}
-    return ps.beliefs(rows, **{**kind, **more})  # type: ignore[arg-type]
+def stream(rows: list[dict[str, object]], **more: object) -> ps.uncertain.UncertainEvents:
+    kind = {"event_type": "At", "key": "who", "value": "place", "reading": "r", "model": MODEL, "every": "1 second"}
+    return ps.uncertain_events(rows, **{**kind, **more})  # type: ignore[arg-type]
 
 
 def words(svg: str) -> list[str]:
@@ -48,10 +48,10 @@ def test_a_strip_of_floor_plans() -> None:
     drawn = COFFEE.draw("svg", stream=stream(walked("h", None, was="hall")), truth="was")
     assert words(drawn) == [
         "00:00:00", "hall", "100 %", "stairs", "coffee", "h", "coffee  p=0",
-        "00:00:01", "hall", "50 %", "stairs", "coffee", "50 %", "nothing read", "coffee  p=0.50",
-        "how probable, 0 to 100 %", "read here", "really here",
+        "00:00:01", "hall", "50 %", "stairs", "coffee", "50 %", "no reading", "coffee  p=0.50",
+        "probability, 0 to 100 %", "reading", "true value",
     ]  # fmt: skip
-    assert "What is believed of who ann" in drawn
+    assert "Probability of each value for who ann" in drawn
 
 
 def test_the_inference_is_that_of_the_stream() -> None:
@@ -63,7 +63,7 @@ def test_the_inference_is_that_of_the_stream() -> None:
 def test_distributions_have_no_doors_and_what_is_missing_is_no_event() -> None:
     rows = [{"ts": 1, "place": "a & b", "p": 0.25}, {"ts": 2, "place": "c", "p": 0.004}]
     both = ps.pattern("pattern p match At [place = 'a & b'] within forever selection successor")
-    at = ps.beliefs(rows, event="At", about="place", every="1 second")
+    at = ps.uncertain_events(rows, event_type="At", value="place", every="1 second")
     drawn = both.draw("svg", stream=at)
     assert words(drawn)[:5] == ["00:00:01", "a & b", "25 %", "c", "p  p=0.25"]
     assert "< 1 %" in words(drawn)
@@ -72,12 +72,12 @@ def test_distributions_have_no_doors_and_what_is_missing_is_no_event() -> None:
 
 def test_one_key_is_drawn() -> None:
     rows = walked("h") + walked("h", "s", who="bob")
-    with pytest.raises(ps.EventDataError, match="rows are of 2 keys") as caught:
+    with pytest.raises(ps.errors.EventDataError, match="the rows have 2 keys") as caught:
         COFFEE.draw(stream=stream(rows))
     assert "key=" in (caught.value.hint or "")
     for key in ("bob", ("bob",), {"who": "bob"}):
         assert len(COFFEE.draw(stream=stream(rows), key=key).splitlines()) == 3
-    with pytest.raises(ps.EventDataError, match="has the key 'eve'"):
+    with pytest.raises(ps.errors.EventDataError, match="Key 'eve' not found in the rows of At"):
         COFFEE.draw(stream=stream(rows), key="eve")
 
 
@@ -85,7 +85,7 @@ def test_long_names_and_odd_signs() -> None:
     long = "a very long name of a room\x01<>"
     rows = [{"ts": 1, "place": long, "p": 1.0}]
     asked = ps.pattern("pattern p match At within forever selection successor")
-    drawn = asked.draw("svg", stream=ps.beliefs(rows, event="At", about="place", every="1 second"))
+    drawn = asked.draw("svg", stream=ps.uncertain_events(rows, event_type="At", value="place", every="1 second"))
     name = words(drawn)[1]
     assert name == "a very long name of a room·<>" + "a very lo…", "the whole name is there to point at"
 
@@ -93,14 +93,14 @@ def test_long_names_and_odd_signs() -> None:
 def test_what_is_not_drawn() -> None:
     at = stream(walked("h"))
     for run, wrong in (
-        (lambda: COFFEE.draw("mermaid", stream=at), "not drawn as 'mermaid'"),
-        (lambda: COFFEE.draw("svg"), "no drawing as 'svg'"),
+        (lambda: COFFEE.draw("mermaid", stream=at), "Unsupported format 'mermaid'"),
+        (lambda: COFFEE.draw("pdf"), "Unsupported drawing format 'pdf'"),
         (lambda: COFFEE.draw(stream=ps.events([])), "this stream is certain"),
-        (lambda: COFFEE.draw(stream=at, truth="where"), "no column 'where'"),
-        (lambda: COFFEE.draw(stream=stream(walked("h", was="moon")), truth="was"), "has 'moon'"),
-        (lambda: COFFEE.draw(stream=stream(walked(*["h"] * 61))), "61 steps"),
-        (lambda: COFFEE.draw(stream=stream([])), "rows are of 0 keys"),
-        (lambda: COFFEE.draw(stream=at.beside(stream(walked("h"), event="Too"))), "one uncertain stream"),
+        (lambda: COFFEE.draw(stream=at, truth="where"), "Column 'where' not found"),
+        (lambda: COFFEE.draw(stream=stream(walked("h", was="moon")), truth="was"), "contains 'moon'"),
+        (lambda: COFFEE.draw(stream=stream(walked(*["h"] * 61))), "at most 60 steps, got 61"),
+        (lambda: COFFEE.draw(stream=stream([])), "the rows have 0 keys"),
+        (lambda: COFFEE.draw(stream=at.combine(stream(walked("h"), event_type="Too"))), "one uncertain stream"),
     ):
         with pytest.raises(ps.PerseidError, match=re.escape(wrong)):
             run()

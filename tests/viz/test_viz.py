@@ -36,5 +36,5 @@ def test_labels_are_escaped() -> None:
 
 
 def test_an_unknown_form_is_refused() -> None:
-    with pytest.raises(ps.PerseidError, match="text, mermaid or dot"):
-        ps.pattern("pattern p match A").draw("svg")
+    with pytest.raises(ps.PerseidError, match="text, mermaid, dot or svg"):
+        ps.pattern("pattern p match A").draw("pdf")  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from perseid.api.streams import events
 from perseid.engines.sequence.stream import Events
 from perseid.errors import BindingError, UnsupportedError
 from perseid.lang import ast
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Frame: TypeAlias = "spark.DataFrame"
 """A DataFrame of Spark."""
+SparkData: TypeAlias = "spark.DataFrame | Mapping[str, spark.DataFrame]"
+"""DataFrames: one, or several by event type."""
 Observation: TypeAlias = "spark.Observation"
 """The counters of an action of Spark on a DataFrame."""
 Relations = Mapping[str, Iterable[Iterable[object]]]
@@ -39,9 +42,18 @@ def require_no_observation(streaming: bool, observation: Observation | None) -> 
     """Raise an error for an observation of a stream."""
     if streaming and observation is not None:
         raise UnsupportedError(
-            "An Observation is for one action; a stream counts in every batch.",
-            hint="Ask the running query: ps.progress(query).",
+            "observation= requires a finished DataFrame: a stream counts in every batch.",
+            hint="Use ps.progress(query) with the running query.",
         )
+
+
+def require_no_spark_options(**options: object) -> None:
+    """Raise an error for an option of Spark that is given with local rows."""
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise UnsupportedError(
+                f"{name}= requires a Spark DataFrame, and these rows are local.", hint=f"Remove {name}=."
+            )
 
 
 def inputs(stream: Events) -> list[Any]:
@@ -49,7 +61,18 @@ def inputs(stream: Events) -> list[Any]:
 
 
 def on_spark(stream: Events) -> bool:
-    return is_spark(next(iter(inputs(stream)), None))
+    """True for DataFrames; raises for a mix of DataFrames and local rows."""
+    return all_on_spark(inputs(stream))
+
+
+def all_on_spark(given: Iterable[object]) -> bool:
+    """True for DataFrames, false for local rows; raises for a mix of both."""
+    given = list(given)
+    if not any(map(is_spark, given)):
+        return False
+    for data in given:
+        require_spark(data)
+    return True
 
 
 def names_of(data: object) -> list[str]:
@@ -61,10 +84,9 @@ def declared_kind(stream: object) -> str | None:
     return getattr(type(stream), "stream_kind", None)
 
 
-def declared_stream(stream: Any) -> Events:
-    """The declared events; bare rows are events with the default column names."""
-    declared: Events = Events(stream) if declared_kind(stream) is None else stream
-    return declared
+def declare(stream: Any) -> Any:
+    """The declared stream; bare rows are events with the default column names."""
+    return events(stream) if declared_kind(stream) is None else stream
 
 
 def tables_of(relations: Relations | None) -> dict[str, list[tuple[object, ...]]]:
@@ -73,7 +95,7 @@ def tables_of(relations: Relations | None) -> dict[str, list[tuple[object, ...]]
 
 def by_name(relations: Relations | None) -> Mapping[str, Iterable[Iterable[object]]]:
     if relations is not None and not isinstance(relations, Mapping):
-        raise BindingError("Relations are given by name: relations={'Office': [('ann', 220), …]}.")
+        raise BindingError("relations= expected a dict of tables by name: relations={'Office': [('ann', 220), …]}.")
     return relations or {}
 
 
@@ -91,11 +113,11 @@ def require_event_steps(cores: list[CorePattern]) -> None:
         for step in core.steps:
             if isinstance(step.kind, ast.TreeMatch):
                 raise UnsupportedError(
-                    f"Pattern {core.name} asks for trees in documents, and its stream is declared as one of events.",
-                    hint="Declare it as documents: ps.documents(df, body='xml', time=…).",
+                    f"Pattern {core.name} has tree patterns, and its stream is declared as events.",
+                    hint="Use ps.documents(df, body='xml', time=…).",
                 )
             if type(step.kind) in _KINDS:
                 raise UnsupportedError(
-                    f"Pattern {core.name} asks for {_KINDS[type(step.kind)]}, and its stream is declared as one of events.",
-                    hint="Declare it as changes of a model: ps.model(rows, ps.metamodel(…)).",
+                    f"Pattern {core.name} has steps over {_KINDS[type(step.kind)]}, and its stream is declared as events.",
+                    hint="Use ps.graph.model(rows, ps.graph.metamodel(…)).",
                 )

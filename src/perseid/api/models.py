@@ -8,10 +8,12 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import overload
 
-from perseid.api.arguments import Frame, Observation, require_no_observation
-from perseid.api.stream_kinds.contract import DetectOptions
+from perseid.api.arguments import Frame, Observation, declare, require_no_observation
+from perseid.api.keywords import check_keywords
+from perseid.api.stream_kinds.contract import SparkMatchOptions
 from perseid.api.stream_kinds.registry import kind_of
-from perseid.api.streams import Data, bound_data, events, microseconds, named_words, require_name, require_names
+from perseid.api.stream_options import StreamOptions, require_options
+from perseid.api.streams import Data, bound_data, lateness_us, max_ahead_us
 from perseid.compile.plan import Plan
 from perseid.engines.models.explain import explain_models
 from perseid.engines.models.frame_columns import check_frame_columns, snapshot_of
@@ -24,16 +26,18 @@ from perseid.engines.models.repair import STRATEGIES
 from perseid.engines.models.stream import Models, bind_rules, events_here, joined_types, require_equal_keys
 from perseid.engines.sequence.stream import Events
 from perseid.errors import EventDataError, PatternError
-from perseid.runtime.search_budget import MAX_MATCHES, MAX_STEPS
+from perseid.runtime.search_budget import SearchBudget
+from perseid.semantics.durations import microseconds
 from perseid.semantics.graphs import Element
 from perseid.semantics.model_repair import Aims
 from perseid.semantics.model_rules import CHANGES, ROUNDS
 from perseid.semantics.model_steps import EventStreamGroup, JoinedEvents
 from perseid.semantics.rules import Rules
+from perseid.tables.column_names import require_name, require_names
 from perseid.tables.rows import is_spark, require_here, require_spark
 
 
-@named_words
+@check_keywords
 def model(
     data: Data,
     metamodel: Metamodel,
@@ -48,14 +52,10 @@ def model(
     value: str = "value",
     target: str = "target",
     observe: str | Iterable[str] = (),
-    beside: object = None,
-    idle: str | dt.timedelta | None = None,
-    shards: int = 16,
-    max_state: int = 1 << 28,
-    max_steps: int = MAX_STEPS,
-    max_matches: int = MAX_MATCHES,
+    events: object = None,
     lateness: str | dt.timedelta | None = None,
     max_ahead: str | dt.timedelta | None = None,
+    options: StreamOptions | None = None,
 ) -> Models[Data]:
     """Declare changes of live models: one row for each elementary change, and the meaning of its columns.
 
@@ -66,28 +66,26 @@ def model(
     then nodes; then nodes are created, attributes set and edges created.
 
     The events of a model are the matches of queries found, updated and lost, for the queries that patterns name and those
-    in ``observe``, and the elementary changes that patterns name. Ordinary events ``beside`` them, declared by
-    :func:`events` and with the same key columns, are steps of patterns too: at equal times they follow the events of the model.
+    in ``observe``, and the elementary changes that patterns name. Ordinary ``events``, declared by
+    :func:`perseid.events` and with the same key columns, are steps of patterns too: at equal times they follow the events of
+    the model.
 
-    On a stream a transaction is applied when the watermark is past its time; ``idle``, ``shards``, ``max_state``, ``max_steps``,
-    ``max_matches``, ``lateness`` and ``max_ahead`` are as of :func:`events`. A step of a pattern that a rule waits for counts as
-    50 steps.
+    On a stream a transaction is applied when the watermark is past its time; ``lateness``, ``max_ahead`` and ``options`` are
+    as of :func:`perseid.events`. A step of a pattern that a rule waits for counts as 50 steps.
     """
     require_metamodel(metamodel)
-    columns = dict(zip(ROLES, (change, element, kind, attribute, value, target), strict=True))
-    for role, name in {"time": time, **columns}.items():
-        require_name("model", role, name)
-    rows = events(
-        [], idle=idle, shards=shards, max_state=max_state, max_steps=max_steps, max_matches=max_matches,
-        lateness=lateness, max_ahead=max_ahead,
-    )  # fmt: skip
+    given = require_options(options)
+    names = zip(ROLES, (change, element, kind, attribute, value, target), strict=True)
+    columns = {role: require_name("model", role, name) for role, name in names}
+    time = require_name("model", "time", time)
     keys = require_names("model", "key", key)
     named = keys, require_names("model", "order_by", order_by), columns, _names(observe)
-    bounded = bound_data(data, time, rows.max_ahead, rows.lateness)
-    others = _additional_events(beside, keys)
+    bound = max_ahead_us(max_ahead)
+    bounded = bound_data(data, time, bound, lateness_us(lateness))
+    others = _additional_events(events, keys)
     return Models(
-        bounded, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules, others, rows.max_ahead,
-        rows.budget,
+        bounded, metamodel.queries, time, *named, given.idle_us, given.shards, given.max_state, metamodel.rules, others, bound,
+        SearchBudget(given.max_steps, given.max_matches),
     )  # fmt: skip
 
 
@@ -95,8 +93,9 @@ def _additional_events(given: object, key: str | Iterable[str]) -> Events | None
     """Additional events of a model, with the key columns of the model unless they declare their own."""
     if given is None:
         return None
-    error = EventDataError("Only events are steps of patterns over a model.", hint="Declare them: beside=ps.events(…).")
-    declared = kind_of(given).as_events(given, error)
+    error = EventDataError("events= expected declared events.", hint="Use events=ps.events(…).")
+    rows = declare(given)
+    declared = kind_of(rows).as_events(rows, error)
     return declared if declared.key else replace(declared, key=_names(key))
 
 
@@ -112,7 +111,7 @@ def additional_events_of(stream: Models) -> JoinedEvents | None:
     return joined_types(stream.beside, column_types(stream.beside.tables()))
 
 
-@named_words
+@check_keywords
 def frames(
     data: Data,
     metamodel: Metamodel,
@@ -122,13 +121,9 @@ def frames(
     time: str = "ts",
     key: str | Iterable[str] = (),
     observe: str | Iterable[str] = (),
-    idle: str | dt.timedelta | None = None,
-    shards: int = 16,
-    max_state: int = 1 << 28,
-    max_steps: int = MAX_STEPS,
-    max_matches: int = MAX_MATCHES,
     lateness: str | dt.timedelta | None = None,
     max_ahead: str | dt.timedelta | None = None,
+    options: StreamOptions | None = None,
 ) -> Frames[Data]:
     """Declare frames of live models: one row for each model and time, and the attributes that its columns set.
 
@@ -139,32 +134,22 @@ def frames(
 
     The events are those of :func:`model`, and patterns match them in the same way. Since nodes and edges do not change, most
     queries are evaluated for all frames at once; ``explain`` names those that are not, with the reason. On a stream a frame
-    is evaluated when the watermark is past its time; ``idle``, ``shards``, ``max_state``, ``max_steps``, ``max_matches``, ``lateness``
-    and ``max_ahead`` are as of :func:`events`.
+    is evaluated when the watermark is past its time; ``lateness``, ``max_ahead`` and ``options`` are as of
+    :func:`perseid.events`.
     """
     require_metamodel(metamodel)
-    require_name("frames", "time", time)
+    given = require_options(options)
+    time = require_name("frames", "time", time)
     keys = require_names("frames", "key", key)
-    rows = events(
-        [], idle=idle, shards=shards, max_state=max_state, max_steps=max_steps, max_matches=max_matches,
-        lateness=lateness, max_ahead=max_ahead,
-    )  # fmt: skip
+    bound = max_ahead_us(max_ahead)
     snapshot = snapshot_of(metamodel, each)
     check_frame_columns(metamodel, snapshot, columns)
     return Frames(
-        bound_data(data, time, rows.max_ahead, rows.lateness),
-        metamodel.queries,
-        time,
-        keys,
-        observe=_names(observe),
-        idle=rows.idle,
-        shards=shards,
-        max_state=max_state,
-        max_ahead=rows.max_ahead,
-        budget=rows.budget,
-        each=tuple(snapshot),
+        bound_data(data, time, bound, lateness_us(lateness)), metamodel.queries, time, keys, observe=_names(observe),
+        idle=given.idle_us, shards=given.shards, max_state=given.max_state, max_ahead=bound,
+        budget=SearchBudget(given.max_steps, given.max_matches), each=tuple(snapshot),
         sets={name: (place[0], place[1]) for name, place in columns.items()},
-    )
+    )  # fmt: skip
 
 
 @overload
@@ -172,8 +157,8 @@ def react(  # type: ignore[overload-overlap]  # a DataFrame is an object, too: r
     stream: Models[Frame],
     *,
     until: dt.datetime | None = None,
-    rounds: int = ROUNDS,
-    changes: int = CHANGES,
+    max_iterations: int = ROUNDS,
+    max_changes: int = CHANGES,
     checkpoint: str | None = None,
     observation: Observation | None = None,
 ) -> Frame: ...
@@ -181,56 +166,62 @@ def react(  # type: ignore[overload-overlap]  # a DataFrame is an object, too: r
 
 @overload
 def react(
-    stream: Models[object], *, until: dt.datetime | None = None, rounds: int = ROUNDS, changes: int = CHANGES
+    stream: Models[object],
+    *,
+    until: dt.datetime | None = None,
+    max_iterations: int = ROUNDS,
+    max_changes: int = CHANGES,
 ) -> Reaction: ...
 
 
-@named_words
+@check_keywords
 def react(
     stream: Models[object],
     *,
     until: dt.datetime | None = None,
-    rounds: int = ROUNDS,
-    changes: int = CHANGES,
+    max_iterations: int = ROUNDS,
+    max_changes: int = CHANGES,
     checkpoint: str | None = None,
     observation: Observation | None = None,
 ) -> Frame | Reaction:
     """Run the rules of a metamodel on changes of its models: a :class:`Reaction`, on Spark a DataFrame.
 
     Rules act at the time of the event that activates them: their changes take effect at the same time, in the next iteration,
-    and can activate further rules. More than ``rounds`` iterations, or ``changes`` changes by rules, at one time are an error that
+    and can activate further rules. More than ``max_iterations`` iterations, or ``max_changes`` changes by rules, at one time are an error that
     names the rule. Patterns with a timeout are decided as time passes, up to ``until``, or until no timeout is pending;
     changes after ``until`` are left out.
 
     For a DataFrame of changes, finished or streaming, the result is a DataFrame with one row for each action. ``what`` is the action:
-    a match ``appeared``, was ``updated`` or ``disappeared``, a rule ``fired``, a change was ``changed`` or ``refused``, or
-    ``asked`` of another model (the row has its key: add it to the stream), a row was ``emitted`` (:func:`emitted` selects those
+    a match ``appeared``, was ``updated`` or ``disappeared``, a rule ``fired``, a change was ``changed`` or ``rejected``, or
+    ``requested`` of another model (the row has its key: add it to the stream), a row was ``emitted`` (:func:`select_emitted` selects those
     of one name). ``id`` is the same whenever a row is output again. On a stream time advances with the watermark;
-    ``checkpoint`` and ``observation`` are as of ``detect``.
+    ``checkpoint`` and ``observation`` are as of ``match``.
     """
-    no_rules = EventDataError("Rules react to the changes of a model.", hint="ps.react(ps.model(rows, metamodel, …)).")
+    no_rules = EventDataError(
+        "react requires changes of a model with rules.", hint="Use ps.graph.model(rows, metamodel)."
+    )
     models = kind_of(stream).as_models(stream, no_rules)
     rules = models.rules
     if rules is None:
         raise no_rules
-    end = None if until is None else microseconds(until, "Until when rules act")
+    end = None if until is None else microseconds(until, "until=")
     try:
         if is_spark(models.data):
             require_no_observation(models.data.isStreaming, observation)
-            return _react_on_spark(models, rules, end, rounds, changes, checkpoint, observation)
+            return _react_on_spark(models, rules, end, max_iterations, max_changes, checkpoint, observation)
         if checkpoint is not None or observation is not None:
             raise EventDataError(
-                "A checkpoint and an observation are Spark's, and these changes are in this process.",
-                hint="Leave them out: ps.react(stream) has everything in hand.",
+                "checkpoint= and observation= require a Spark DataFrame, and these changes are local.",
+                hint="Remove them.",
             )
-        return react_here(models, rules, until=end, rounds=rounds, changes=changes)
+        return react_here(models, rules, until=end, rounds=max_iterations, changes=max_changes)
     except PatternError as error:
         if rules.source is not None:
             error.locate(rules.source)
         raise
 
 
-def emitted(done: Frame, metamodel: Metamodel, name: str) -> Frame:
+def select_emitted(done: Frame, metamodel: Metamodel, name: str) -> Frame:
     """The rows that rules emit under one name, selected from the DataFrame that :func:`react` returns on Spark.
 
     They have the time, the key, and the emitted values in columns of their own types, as ``emitted[name]`` of a
@@ -239,19 +230,19 @@ def emitted(done: Frame, metamodel: Metamodel, name: str) -> Frame:
     require_metamodel(metamodel)
     if not is_spark(done):
         raise EventDataError(
-            f"Emitted rows are taken out of a DataFrame of Spark's, and this is {type(done).__name__}.",
-            hint=f"In one process: ps.react(stream).emitted[{name!r}].",
+            f"select_emitted requires a Spark DataFrame, got {type(done).__name__}.",
+            hint=f"For local changes, use ps.graph.react(stream).emitted[{name!r}].",
         )
     from perseid.engines.models.emitted import emitted_columns  # its kernels are compiled on first use
     from perseid.spark.arrow import arrow_types
-    from perseid.spark.emitted import select_emitted
+    from perseid.spark.emitted import select_emitted as select_rows
 
     own, types = emitted_columns(metamodel.rules, arrow_types(done), name)
-    return select_emitted(done, name, own, types)
+    return select_rows(done, name, own, types)
 
 
-@named_words
-def repairs(
+@check_keywords
+def find_repairs(
     model: Models | Reaction,
     *,
     objectives: str | Iterable[str],
@@ -260,30 +251,34 @@ def repairs(
     key: object = (),
     at: dt.datetime | None = None,
     strategy: str = STRATEGIES[0],
-    depth: int = 5,
-    cost: float | Decimal | None = None,
-    states: int = 10_000,
-    most: int = 10,
+    max_depth: int = 5,
+    max_cost: float | Decimal | None = None,
+    max_states: int = 10_000,
+    max_fixes: int = 10,
 ) -> QuickFixes:
-    """Search for ways to make a model valid by the repairs of its text: at most ``most`` quick fixes, the best first.
+    """Search for ways to make a model valid by the repairs of its text: at most ``max_fixes`` quick fixes, the best first.
 
     After a fix no query of ``objectives`` has a match. Fixes are ranked by cost, then by how many matches the queries of ``soft`` have
-    after them, then by their steps. After no step may a query of ``constraints`` have a match. A fix has at most ``depth``
-    steps and costs at most ``cost``.
+    after them, then by their steps. After no step may a query of ``constraints`` have a match. A fix has at most
+    ``max_depth`` steps and costs at most ``max_cost``.
 
     ``model`` is a stream of changes, applied up to the moment ``at`` or its end, or the :class:`Reaction` of rules to one;
     ``key`` selects one of several models. The search is ``best first``, ``breadth first``, ``depth first`` or
-    ``hill climbing``; it visits no model twice and at most ``states`` models: ``complete`` is true if these were all.
+    ``hill climbing``; it visits no model twice and at most ``max_states`` models: ``complete`` is true if these were all.
     """
-    no_model = EventDataError("Repairs are of a model.", hint="ps.repairs(ps.model(rows, metamodel, …), objectives=…).")
+    no_model = EventDataError("find_repairs requires changes of a model.", hint="Use ps.graph.model(rows, metamodel).")
     reaction = model if isinstance(model, Reaction) else None
     stream = kind_of(model).as_models(model, no_model) if reaction is None else reaction.models
     aims = Aims(
-        _names(objectives), _names(soft), _names(constraints), depth, None if cost is None else Decimal(str(cost))
+        _names(objectives),
+        _names(soft),
+        _names(constraints),
+        max_depth,
+        None if max_cost is None else Decimal(str(max_cost)),
     )
-    until = None if at is None else microseconds(at, "The moment of a model")
+    until = None if at is None else microseconds(at, "at=")
     name = key if isinstance(key, tuple) else (key,)
-    return search_quick_fixes(stream, reaction, aims, name, until, strategy=strategy, states=states, most=most)
+    return search_quick_fixes(stream, reaction, aims, name, until, strategy=strategy, states=max_states, most=max_fixes)
 
 
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:
@@ -305,7 +300,9 @@ def explain_model(groups: Sequence[EventStreamGroup], stream: Models) -> str:
     return explain_models(groups, stream, arrow_types(stream.data))
 
 
-def detect_changes(groups: Sequence[tuple[EventStreamGroup, Plan]], stream: Models, options: DetectOptions) -> Frame:
+def detect_changes(
+    groups: Sequence[tuple[EventStreamGroup, Plan]], stream: Models, options: SparkMatchOptions
+) -> Frame:
     """The DataFrame of matches of patterns over models with changes in a DataFrame."""
     require_spark(stream.data)
     require_no_observation(stream.data.isStreaming, options.observation)

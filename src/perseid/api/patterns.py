@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from perseid.api.arguments import (
     Frame,
     Observation,
     Relations,
+    SparkData,
     by_name,
+    declare,
+    require_no_spark_options,
 )
+from perseid.api.keywords import check_keywords
 from perseid.api.pattern_meanings import explain_trees, meanings, trees_of
 from perseid.api.pattern_sources import PatternSources
-from perseid.api.stream_kinds.contract import DetectOptions, DrawOptions, MatchOptions, WhyNotOptions
+from perseid.api.stream_kinds.contract import DrawOptions, MatchOptions, SparkMatchOptions, WhyNotOptions
 from perseid.api.stream_kinds.registry import kind_of
-from perseid.api.streams import microseconds, named_words
 from perseid.api.uncertain import require_probabilities
 from perseid.compile.compiler import compile_set
 from perseid.compile.plan import Plan
 from perseid.compile.risks import search_risks
+from perseid.deprecated import warn_deprecated
 from perseid.engines.models.metamodel import Metamodel
 from perseid.engines.sequence.results import Matches
 from perseid.errors import (
@@ -43,9 +47,11 @@ from perseid.lang.printer import print_file, print_pattern
 from perseid.runtime.declaration import StreamDeclaration
 from perseid.semantics.binding import bind
 from perseid.semantics.check import check
+from perseid.semantics.durations import microseconds
 from perseid.semantics.slips import slips
 from perseid.semantics.types import EventSchema, Type
 from perseid.semantics.types import schema as make_schema
+from perseid.tables.html import DisplayedText, text_html
 from perseid.viz.draw import Format, draw
 from perseid.viz.tree_drawing import draw as draw_tree
 from perseid.viz.why_not import WhyNot
@@ -60,7 +66,7 @@ if TYPE_CHECKING:
     from perseid.spark.progress import Progress
 
 LocalResult = TypeVar("LocalResult")
-"""Type of the results over a kind of stream in this process."""
+"""Type of the results over local rows of a kind of stream."""
 
 
 class PatternSet:
@@ -119,6 +125,10 @@ class PatternSet:
     def __repr__(self) -> str:
         return f"<patterns {', '.join(self.names)}>"
 
+    def _repr_html_(self) -> str:
+        """The text and the drawing, for notebooks."""
+        return text_html(f"{self}\n\n{self.draw()}")
+
     def bind(self, **values: object) -> PatternSet:
         """Give parameters their values; a name goes to every pattern of the set that declares it."""
         return PatternSet(ast.PatternFile(self._bound(values)), self._sources.text)
@@ -128,8 +138,8 @@ class PatternSet:
         for name in values:
             if name not in declared:
                 raise BindingError(
-                    f"No pattern here has a parameter {name!r}."
-                    + did_you_mean(name, declared, f" There are: {', '.join(sorted(declared)) or 'none'}.")
+                    f"No pattern of this set has a parameter {name!r}."
+                    + did_you_mean(name, declared, f" Available: {', '.join(sorted(declared)) or 'none'}.")
                 )
         return tuple(
             bind(pattern, {p.name: values[p.name] for p in pattern.parameters if p.name in values})
@@ -166,12 +176,13 @@ class PatternSet:
         columns that are transferred to Python, the rows that are filtered. Nothing runs.
         """
         if stream is not None:
-            return kind_of(stream).explain(self._sources, stream)
+            stream = declare(stream)
+            return DisplayedText(kind_of(stream).explain(self._sources, stream))
         whole = ast.PatternFile((*self._tree.patterns, *self._sources.feeding()))
         plan = self._sources.locate(lambda: compile_set(check(whole)))
-        return "\n".join([*meanings(self._sources, plan), *explain_trees(self._sources)])
+        return DisplayedText("\n".join([*meanings(self._sources, plan), *explain_trees(self._sources)]))
 
-    @named_words
+    @check_keywords
     def draw(
         self,
         format: Format = "text",
@@ -183,16 +194,28 @@ class PatternSet:
     ) -> str:
         """The automata as ``text``, ``mermaid`` or ``dot``: first of the patterns, then of tree patterns.
 
-        With an uncertain ``stream`` (:func:`beliefs`) it draws the distribution of one key at each step with the probabilities
+        With an uncertain ``stream`` (:func:`uncertain_events`) it draws the distribution of one key at each step with the probabilities
         of the patterns: as ``text``, or as ``svg``, a strip of small floor plans. ``key`` selects one of several keys, and
         ``truth`` names the column with the true value.
         """
         if stream is not None:
             options = DrawOptions(format, by_name(relations), key, truth)
-            return kind_of(stream).draw(self._sources, stream, options)
+            return DisplayedText(kind_of(stream).draw(self._sources, stream, options))
         cores = self._sources.locate(lambda: check(self._tree))
         trees = [draw_tree(tree, format, title) for title, tree in trees_of(self._sources).items()]
-        return "\n".join([*(draw(core, format) for core in cores), *trees])
+        return DisplayedText("\n".join([*(draw(core, format) for core in cores), *trees]))
+
+    @overload
+    def match(  # type: ignore[overload-overlap]  # a DataFrame is an object, too: rows are all that are none
+        self,
+        stream: StreamDeclaration[Any, SparkData] | SparkData,
+        *,
+        relations: Relations | None = None,
+        emit: OutputPolicy | None = None,
+        observation: Observation | None = None,
+        rejected: bool | str = False,
+        checkpoint: str | None = None,
+    ) -> Frame: ...
 
     @overload
     def match(  # type: ignore[overload-overlap]  # a declaration is an object, too: rows are all that are none
@@ -201,7 +224,7 @@ class PatternSet:
         *,
         relations: Relations | None = None,
         horizon: dt.datetime | None = None,
-        tell: OutputPolicy | None = None,
+        emit: OutputPolicy | None = None,
     ) -> LocalResult: ...
 
     @overload
@@ -209,84 +232,81 @@ class PatternSet:
         self, stream: object, *, relations: Relations | None = None, horizon: dt.datetime | None = None
     ) -> Matches: ...
 
-    @named_words
+    @check_keywords
     def match(
         self,
         stream: object,
         *,
         relations: Relations | None = None,
         horizon: dt.datetime | None = None,
-        tell: OutputPolicy | None = None,
+        emit: OutputPolicy | None = None,
+        observation: Observation | None = None,
+        rejected: bool | str = False,
+        checkpoint: str | None = None,
     ) -> object:
-        """Find all matches in this process: for experiments, for tests, for data that fits on one machine.
+        """Find all matches: in local rows at once, in Spark DataFrames as a DataFrame, batch or streaming.
 
-        ``stream`` comes from :func:`events`, ``p.match(ps.events(rows, time="timestamp"))``; bare rows have the
-        default column names. ``relations`` are the tables of ``in Name``. With a ``horizon`` only matches that are final
-        at that time are returned, as on a stream that is complete up to it. ``start`` and ``end`` of a match are microseconds
-        since 1970 UTC; ``to_dicts()`` and ``to_pandas()`` of the result have datetimes.
+        ``stream`` comes from :func:`events` or another declaration, ``p.match(ps.events(rows, time="timestamp"))``; bare
+        rows and DataFrames have the default column names. ``relations`` are the tables of ``in Name``. For an uncertain
+        stream (:func:`uncertain_events`) results are probabilities: for each group and step the probability that the
+        pattern is completed. ``emit`` is their output policy, such as :func:`perseid.uncertain.above`.
 
-        For an uncertain stream (:func:`beliefs`) the result is :class:`Answers`: for each group and step the probability that
-        the pattern is completed. ``tell`` is the output policy: :func:`above`, :func:`alerts`, :func:`spans` or
-        :func:`expected`.
+        Over local rows the result is :class:`perseid.types.Matches` or :class:`perseid.uncertain.UncertainMatches`. With a
+        ``horizon`` only matches that are final at that time are returned, as on a stream that is complete up to it.
+
+        Over a DataFrame the result is a DataFrame that is computed by its actions; it is streaming if an input is. Counters
+        (events, bad rows, suppressed matches, …) go to an ``Observation`` if one is given; for a stream
+        :func:`perseid.progress` has them. With ``rejected`` the late and bad rows of a stream, and those beyond
+        ``max_ahead``, are rows of the output, of the kind ``late``, ``bad`` and ``ahead``, with the ``reason`` as a sentence
+        and all their columns as JSON in ``row``. With ``"bad"`` only bad rows have all columns, and ``row`` of late ones has
+        the ``id`` columns: it costs a stream far less. With the ``checkpoint`` that a stream resumes from, its state is
+        validated now: an incompatible declaration is an error before the first batch.
         """
+        stream = declare(stream)
         kind = kind_of(stream)
-        require_probabilities(kind, tell)
-        until = None if horizon is None else microseconds(horizon, "A horizon")
-        return kind.match(self._sources, stream, MatchOptions(by_name(relations), until, tell))
+        require_probabilities(kind, emit)
+        tables = by_name(relations)
+        if kind.is_on_spark(stream):
+            if horizon is not None:
+                raise UnsupportedError(
+                    "horizon= is not supported over Spark DataFrames.", hint="Remove the rows after it instead."
+                )
+            options = SparkMatchOptions(tables, observation, rejected, checkpoint, emit)
+            return kind.match_on_spark(self._sources, stream, options)
+        require_no_spark_options(observation=observation, rejected=rejected, checkpoint=checkpoint)
+        until = None if horizon is None else microseconds(horizon, "horizon=")
+        return kind.match(self._sources, stream, MatchOptions(tables, until, emit))
 
-    @named_words
+    def detect(self, stream: Any, **options: Any) -> Any:
+        """The deprecated name of :meth:`match`."""
+        warn_deprecated("detect", "match")
+        return self.match(stream, **options)
+
+    @check_keywords
     def count(self, stream: object, *, relations: Relations | None = None) -> list[Counts]:
         """The exact number of matches of each pattern, in total and by key.
 
         A chain of ``->>`` is counted without materializing its matches, which may not fit in memory.
         """
+        stream = declare(stream)
         return kind_of(stream).count(self._sources, stream, by_name(relations))
 
-    @named_words
-    def detect(
-        self,
-        stream: object,
-        *,
-        relations: Relations | None = None,
-        observation: Observation | None = None,
-        rejected: bool | str = False,
-        checkpoint: str | None = None,
-        tell: OutputPolicy | None = None,
-    ) -> Frame:
-        """Find all matches in Spark DataFrames: a DataFrame of matches, computed by its actions.
-
-        ``stream`` comes from :func:`events`, ``p.detect(ps.events(df, time="timestamp"))``; for a streaming DataFrame
-        the result is streaming too. ``relations`` are the tables of ``in Name``. Counters (events, bad rows, suppressed
-        matches, …) go to an ``Observation`` if one is given; for a stream :func:`perseid.progress` has them.
-
-        With ``rejected`` the late and bad rows of a stream, and those beyond ``max_ahead``, are rows of the output, of
-        the kind ``late``, ``bad`` and ``ahead``, with the ``reason`` as a sentence and all their columns as JSON in
-        ``row``. With ``"bad"`` only bad rows have all columns, and ``row`` of late ones has the ``id`` columns: it
-        costs a stream far less.
-
-        With the ``checkpoint`` that a stream resumes from, its state is validated now: an incompatible declaration is
-        an error before the first batch. For an uncertain stream rows are probabilities, as in :meth:`match`, and
-        ``tell`` is the output policy.
-        """
-        kind = kind_of(stream)
-        require_probabilities(kind, tell)
-        options = DetectOptions(by_name(relations), observation, rejected, checkpoint, tell)
-        return kind.detect(self._sources, stream, options)
-
-    @named_words
+    @check_keywords
     def why_not(
         self, stream: object, *, key: object = None, relations: Relations | None = None, shown: int = 3
     ) -> WhyNot:
         """The progress of partial matches and the reason why each ended: for an expected match that was not found.
 
-        ``stream`` is finite and declared as for :meth:`match` or :meth:`detect`. ``key`` selects one partition by the value,
+        ``stream`` is finite and declared as for :meth:`match`. ``key`` selects one partition by the value,
         the tuple or the dict of the columns of ``partition by``; without it all partitions are counted. Print the result;
         ``shown`` partial matches are shown in detail.
         """
         if len(self) != 1:
             raise UnsupportedError(
-                "why_not is asked of one pattern.", hint=f"Choose: patterns[{self.names[0]!r}].why_not(…)."
+                "why_not requires one pattern, and this set has several.",
+                hint=f"Use patterns[{self.names[0]!r}].why_not(…).",
             )
+        stream = declare(stream)
         return kind_of(stream).why_not(self._sources, stream, WhyNotOptions(key, by_name(relations), shown))
 
 
@@ -348,30 +368,6 @@ PatternLike: TypeAlias = str | PatternSet | PatternBuilder | ast.PatternDefiniti
 """A pattern, or a source of patterns."""
 
 
-def fold(changes: Frame) -> Frame:
-    """The current matches of a changelog: those that were emitted and not retracted, one row each.
-
-    ``changes`` is a finished DataFrame of the output of a stream with retractions, in any order; :func:`fold_into` is for a
-    running stream.
-    """
-    from perseid.spark.changes import fold as folded
-
-    return folded(changes)
-
-
-def fold_into(table: str, *, using: str | None = None) -> Callable[[Frame, int], None]:
-    """A function for ``writeStream.foreachBatch`` that maintains a table of the current matches of a changelog.
-
-    For each batch the last change of every match is merged into ``table``: an emitted match is inserted or replaced,
-    and a retracted match is deleted. A batch that is retried changes nothing. The table has the changelog's columns and
-    supports ``MERGE``, as Delta tables do; if it does not exist, it is created in the format ``using``, if one is
-    given. It belongs to one checkpoint: a query with a new checkpoint needs an empty table.
-    """
-    from perseid.spark.changes import FoldInto
-
-    return FoldInto(table, using)
-
-
 def explode_evidence(matches: Frame) -> Frame:
     """One row for each contributing event of a DataFrame of matches of patterns that return ``evidence``."""
     from perseid.spark.evidence import explode_evidence as explode
@@ -380,7 +376,7 @@ def explode_evidence(matches: Frame) -> Frame:
 
 
 def counters(observation: Observation) -> dict[str, int]:
-    """The counters of a batch, from the ``Observation`` given to ``detect``, after an action on its DataFrame.
+    """The counters of a batch, from the ``Observation`` given to ``match``, after an action on its DataFrame.
 
     In addition to the names in the guide, there is ``events of T`` for each event type T that a step names. Warns with
     :class:`InputWarning` if a pattern has no match because no row of a type that it requires reached it, or if every
@@ -403,15 +399,15 @@ def progress(query: StreamingQuery, pattern: str | None = None) -> Progress:
     return read(query, pattern)
 
 
-def inspect(session: SparkSession, checkpoint: str = "") -> Inspection:
+def inspect_state(session: SparkSession, checkpoint: str = "") -> Inspection:
     """The state of a stream in its checkpoint: the number of events by key, and the open partial matches.
 
     Print the result; ``busiest`` has the keys with the most events.
     """
     if not checkpoint or isinstance(session, str):
         raise BindingError(
-            "inspect reads a checkpoint with a Spark session, and needs both.",
-            hint="Write: ps.inspect(spark, 'path/of/the/checkpoint').",
+            "inspect_state requires a Spark session and the path of a checkpoint.",
+            hint="Use ps.inspect_state(spark, 'path/of/the/checkpoint').",
         )
     from perseid.spark.inspection import inspect as read
 
@@ -430,8 +426,8 @@ def patterns(*given: PatternLike | Iterable[PatternLike]) -> PatternSet:
             producers.append(other)
         if known.setdefault(other.name, other) != other:
             raise MeaningError(
-                f"Two patterns are called {other.name!r}: one of them feeds another pattern.",
-                hint="Give each pattern of a set a name of its own.",
+                f"Two patterns are named {other.name!r}, and one of them feeds another pattern.",
+                hint="Rename one of them.",
             )
     return PatternSet(tree, text, tuple(producers))
 
@@ -453,7 +449,7 @@ def _text_of(given: PatternLike) -> str:
             return print_pattern(given)
     _refuse_path(given)
     if not isinstance(given, str):
-        raise PatternSyntaxError(f"A pattern is text, not {type(given).__name__}.")
+        raise PatternSyntaxError(f"A pattern: expected a string, got {type(given).__name__}.")
     return given
 
 
@@ -461,8 +457,8 @@ def _refuse_path(given: object) -> None:
     """Raise if the name of a file is given as a pattern."""
     if isinstance(given, Path) or (isinstance(given, str) and re.fullmatch(r"\s*\S+\.perseid\s*", given)):
         raise PatternSyntaxError(
-            f"This is the name of a file, not a pattern: {str(given).strip()}.",
-            hint="A file is read with ps.load(path).",
+            f"Expected the text of a pattern, got the name of a file: {str(given).strip()}.",
+            hint="Use ps.load(path) to read a file.",
         )
 
 

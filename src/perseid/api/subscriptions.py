@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
-from perseid.api.arguments import Frame, Observation
+from perseid.api.arguments import Frame, Observation, SparkData, require_no_spark_options
+from perseid.api.keywords import check_keywords
 from perseid.api.stream_kinds.registry import kind_of
-from perseid.api.streams import MAX_SHARDS, named_words
+from perseid.api.stream_options import MAX_SHARDS
+from perseid.deprecated import warn_deprecated
 from perseid.engines.joins.graph import joins_of
 from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.engines.joins.table import files_in, read_file, standing
@@ -18,7 +20,7 @@ from perseid.lang.printer import print_duration
 from perseid.lang.xscl_parts import read_subscription
 from perseid.runtime.document_columns import DOCUMENT
 from perseid.semantics.subscriptions import normal_forms
-from perseid.tables.rows import require_here, require_spark
+from perseid.tables.rows import is_spark, require_spark
 from perseid.viz.words import many
 
 if TYPE_CHECKING:
@@ -53,9 +55,35 @@ class SubscriptionSet:
     def __repr__(self) -> str:
         return f"<{many(len(self), 'subscription')}>"
 
-    @named_words
-    def match(self, stream: Documents, *, expand: bool = False, results: bool | None = None) -> pa.Table:
-        """The pairs of documents that subscriptions match, in documents of this process: an Arrow table.
+    @overload
+    def match(
+        self,
+        stream: Documents[SparkData],
+        *,
+        expand: bool = False,
+        results: bool | None = None,
+        query_partitions: int | None = None,
+        rejected: bool = False,
+        checkpoint: str | None = None,
+        observation: Observation | None = None,
+    ) -> Frame: ...
+
+    @overload
+    def match(self, stream: Documents[object], *, expand: bool = False, results: bool | None = None) -> pa.Table: ...
+
+    @check_keywords
+    def match(
+        self,
+        stream: Documents[Any],
+        *,
+        expand: bool = False,
+        results: bool | None = None,
+        query_partitions: int | None = None,
+        rejected: bool = False,
+        checkpoint: str | None = None,
+        observation: Observation | None = None,
+    ) -> pa.Table | Frame:
+        """The pairs of documents that subscriptions match: an Arrow table, or a DataFrame for documents of a DataFrame.
 
         A row has ``subscriptions``, all that match the pair, and ``left`` and ``right``, the columns of the two
         documents without their bodies. With ``expand`` there is a row for each ``subscription``, and ``values``, the
@@ -64,41 +92,35 @@ class SubscriptionSet:
         ``result`` is the XML that SELECT constructs from the pair; pairs with several results have a row for each. The
         column exists if any subscription has SELECT or PUBLISH, and is null for subscriptions with neither. With
         ``results=True`` these have a result too, ``<result>`` with the matches of both blocks; with ``results=False``
-        nothing is constructed.
+        nothing is constructed. On Spark, bodies of documents are retained for it while windows are open.
+
+        On Spark, subscriptions are split into ``query_partitions``, about as many as there are cores: each receives the
+        results of all documents. ``rejected``, ``checkpoint`` and ``observation`` are as in ``Pattern.match``.
         """
-        documents = require_local_documents(stream)
-        from perseid.engines.joins.local import join_here
+        documents = require_documents(stream)
+        if not is_on_spark(documents):
+            require_no_spark_options(
+                query_partitions=query_partitions, rejected=rejected, checkpoint=checkpoint, observation=observation
+            )
+            from perseid.engines.joins.local import join_here
 
-        return join_here(documents, self._levels, expand, self._publication, results)
-
-    @named_words
-    def detect(
-        self,
-        stream: Documents,
-        *,
-        expand: bool = False,
-        results: bool | None = None,
-        shares: int = DEFAULT_SHARES,
-        rejected: bool = False,
-        checkpoint: str | None = None,
-        observation: Observation | None = None,
-    ) -> Frame:
-        """The pairs of documents that subscriptions match, in a batch or streaming DataFrame: rows as in :meth:`match`.
-
-        Subscriptions are split into ``shares`` partitions, about as many as there are cores: each receives the results
-        of all documents. ``rejected``, ``checkpoint`` and ``observation`` are as in ``Pattern.detect``. The XML of
-        pairs is in ``result`` as in :meth:`match`; for it, the bodies of documents are retained while windows are open.
-        """
+            return join_here(documents, self._levels, expand, self._publication, results)
         if len(self._levels) > 1:
             raise UnsupportedError(
-                "Some subscriptions read what others publish, and on Spark that takes a query each.",
-                hint="Ask those that publish, write their results, and read them as documents of the others.",
+                "On Spark, a set of subscriptions that read what others of the set PUBLISH is not supported.",
+                hint="Run the publishing subscriptions first, write their results, and match the others over these documents.",
             )
         texts = {str(name): text for name, text in self._texts.items()}
-        return detect_subscriptions(
-            stream, texts, expand=expand, results=self._publication.makes if results is None else results,
-            always=results is True, shares=shares, rejected=rejected, checkpoint=checkpoint, observation=observation,
+        return match_subscriptions_on_spark(
+            documents, texts, expand=expand, results=self._publication.makes if results is None else results,
+            always=results is True, query_partitions=query_partitions, rejected=rejected, checkpoint=checkpoint,
+            observation=observation,
         )  # fmt: skip
+
+    def detect(self, stream: Documents[Any], **options: Any) -> Any:
+        """The deprecated name of :meth:`match`."""
+        warn_deprecated("detect", "match")
+        return self.match(stream, **options)
 
     def explain(self) -> str:
         """The number of subscriptions, the parts that they share, and the searched tree patterns."""
@@ -112,47 +134,46 @@ class SubscriptionSet:
             sum(some) for some in zip(*((len(one.numbers), one.prefixes) for one in levels), strict=True)
         )
         widest = max(index.widest() for index in levels)
-        kept = "for ever" if widest >= ENDLESS else f"for {print_duration(widest)} at most"
+        retained = "without limit" if widest >= ENDLESS else f"for at most {print_duration(widest)}"
         lines = [
-            f"{many(len(self), 'subscription')}, {many(entries, 'way')} round: a JOIN has two, as either document may come first",
-            f"  templates: {len(joins)} of equalities alone, {len(templates)} with constants; {many(prefixes, 'prefix', 'prefixes')}",
-            f"  what is found in documents is kept {kept}; on Spark by each share of the subscriptions",
-            f"  {many(len(chains), 'chain is', 'chains are')} looked for in documents, each once for all:",
+            f"{many(len(self), 'subscription')}, {many(entries, 'direction')}: a JOIN has two, since either document may come first",
+            f"  templates: {len(joins)} with equalities only, {len(templates)} with constants; {many(prefixes, 'prefix', 'prefixes')}",
+            f"  state: results of documents are retained {retained}; on Spark by each query partition",
+            f"  {many(len(chains), 'chain is', 'chains are')} matched in documents, once for all subscriptions:",
         ]
         shown = [f"    {chain.stream}{chain.tree}" for chain in chains]
         lines += [*shown[:20], *([f"    and {len(shown) - 20} more"] if len(shown) > 20 else [])]
         if len(levels) > 1:
             parts = ", then ".join(f"{len(some):,}" for some in self._publication.levels)
-            lines.append(f"  asked one after the other, as some read what others publish: {parts}")
+            lines.append(f"  evaluated in order, since some read what others publish: {parts}")
         return "\n".join(lines) + "\n"
 
 
-def _documents(stream: object, rows: str) -> Documents:
+def require_documents(stream: object) -> Documents:
     """The stream as documents; raises if it has none."""
-    hint = f"Declare them: ps.documents({rows}, body='xml', type='feed')."
-    return kind_of(stream).as_documents(stream, EventDataError("Subscriptions are asked of documents.", hint=hint))
+    hint = "Use ps.documents(data, body='xml', type='feed')."
+    return kind_of(stream).as_documents(
+        stream, EventDataError("Subscriptions require a stream of documents.", hint=hint)
+    )
 
 
-def require_local_documents(stream: object) -> Documents:
-    """The stream as documents of this process; raises if it has none."""
-    documents = _documents(stream, "data")
-    for _, data in documents.inputs():
-        require_here("match", data)
-    return documents
+def is_on_spark(documents: Documents) -> bool:
+    """True if any table of documents is a Spark DataFrame."""
+    return any(is_spark(data) for _, data in documents.inputs())
 
 
-def detect_subscriptions(
-    stream: Documents, given: Mapping[str, str] | str, *, expand: bool, results: bool, always: bool, shares: int, rejected: bool,
-    checkpoint: str | None, observation: Observation | None,
+def match_subscriptions_on_spark(
+    documents: Documents, given: Mapping[str, str] | str, *, expand: bool, results: bool, always: bool,
+    query_partitions: int | None, rejected: bool, checkpoint: str | None, observation: Observation | None,
 ) -> Frame:  # fmt: skip
     """Match a stream of documents with subscriptions, as texts by owner or in a folder."""
-    documents = _documents(stream, "df")
     tables = documents.inputs()
     frames = [data for _, data in tables]
     for data in frames:
         require_spark(data)
-    if not isinstance(shares, int) or not 1 <= shares <= MAX_SHARDS:
-        raise EventDataError(f"shares={shares!r}: it is a number from 1 to {MAX_SHARDS}.")
+    query_partitions = DEFAULT_SHARES if query_partitions is None else query_partitions
+    if not isinstance(query_partitions, int) or not 1 <= query_partitions <= MAX_SHARDS:
+        raise EventDataError(f"query_partitions={query_partitions!r}: expected a number from 1 to {MAX_SHARDS:,}.")
     from perseid.engines.joins.binding import NAME, bind_subscriptions
     from perseid.spark.documents import describe_table, prepare_rows
     from perseid.spark.query_driver import RunOptions, SparkTables
@@ -164,7 +185,8 @@ def detect_subscriptions(
         given = _standing_texts(given)
     schemas = [describe_table(frame, event_type) for event_type, frame in tables]
     query = bind_subscriptions(
-        documents, given, schemas, expand=expand, results=results, always=always, rejected=rejected, shares=shares
+        documents, given, schemas, expand=expand, results=results, always=always, rejected=rejected,
+        shares=query_partitions,
     )  # fmt: skip
     assert query.prepare is not None
     rows = prepare_rows(query.prepare, frames)
@@ -176,11 +198,11 @@ def _standing_texts(folder: str) -> dict[str, str]:
     """The subscriptions that a folder has now."""
     texts = standing(read_file(folder, name) for name in files_in(folder))
     if not texts:
-        raise PerseidError("There is no subscription in the table.", hint="Add some: table.add({'who': 'Feed//…'}).")
+        raise PerseidError("The table has no subscriptions.", hint="Use table.add({'ann': 'Feed//…'}).")
     return texts
 
 
-@named_words
+@check_keywords
 def subscriptions(texts: str | Iterable[str] | Texts) -> SubscriptionSet:
     """Subscriptions from their texts in XSCL, by owner.
 
@@ -193,7 +215,7 @@ def subscriptions(texts: str | Iterable[str] | Texts) -> SubscriptionSet:
         texts = {f"subscription{number}": text for number, text in enumerate(texts, 1)}
     if not texts:
         raise PerseidError(
-            "There is no subscription.", hint="Give one: ps.subscriptions('Feed//a->x JOIN{x = y, 1 day} Feed//b->y')."
+            "No subscription is given.", hint="Use ps.xscl.subscriptions('Feed//a->x JOIN{x = y, 1 day} Feed//b->y')."
         )
     try:
         return SubscriptionSet(texts)

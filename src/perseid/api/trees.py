@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
-from perseid.api.arguments import Frame
+from perseid.api.arguments import Frame, SparkData
+from perseid.api.keywords import check_keywords
 from perseid.api.stream_kinds.registry import kind_of
-from perseid.api.streams import named_words
+from perseid.deprecated import warn_deprecated
 from perseid.engines.trees.engine import Trees
 from perseid.engines.trees.explain import explain_tree
 from perseid.engines.trees.stream import Documents
 from perseid.errors import EventDataError, MeaningError, PatternError, PerseidError
 from perseid.lang.tree_parser import parse_tree
 from perseid.lang.tree_patterns import TreePattern, print_tree, return_names
-from perseid.tables.rows import require_here, require_spark
+from perseid.tables.rows import is_spark, require_spark
 from perseid.viz.draw import Format
 from perseid.viz.tree_drawing import draw as draw_tree
 
@@ -52,9 +53,15 @@ class TreePatterns:
         """The transducers as ``text``, ``mermaid`` or ``dot``."""
         return "\n".join(draw_tree(tree, format, name) for name, tree in self._patterns.items())
 
-    @named_words
-    def match(self, stream: Documents) -> pa.Table:
-        """The results in documents of this process: an Arrow table with one row each.
+    @overload
+    def match(self, stream: Documents[SparkData]) -> Frame: ...
+
+    @overload
+    def match(self, stream: Documents[object]) -> pa.Table: ...
+
+    @check_keywords
+    def match(self, stream: Documents[Any]) -> pa.Table | Frame:
+        """The results in documents: an Arrow table for local ones, a DataFrame for a DataFrame, batch or streaming.
 
         Columns are those of the documents without their bodies, then ``pattern``, ``place`` (the index, among the
         document's elements and attributes, at which it begins), for each return name the texts of its nodes, ``nodes``
@@ -63,24 +70,22 @@ class TreePatterns:
         """
         documents = _documents(stream)
         trees = self._plan(documents)
-        for _, data in documents.inputs():
-            require_here("match", data)
-        from perseid.engines.trees.local import find_here
-
-        return find_here(documents, trees, self.names)
-
-    @named_words
-    def detect(self, stream: Documents) -> Frame:
-        """The results in documents of a batch or streaming DataFrame: a DataFrame with columns as :meth:`match` has."""
-        documents = _documents(stream)
-        trees = self._plan(documents)
         tables = documents.inputs()
+        if not any(is_spark(data) for _, data in tables):
+            from perseid.engines.trees.local import find_here
+
+            return find_here(documents, trees, self.names)
         for _, data in tables:
             require_spark(data)
         from perseid.spark.documents import describe_table, prepare_rows
 
         schemas = [describe_table(frame, event_type) for event_type, frame in tables]
         return prepare_rows(documents.bind_trees(trees, self.names, schemas), [frame for _, frame in tables])
+
+    def detect(self, stream: Documents[Any]) -> Any:
+        """The deprecated name of :meth:`match`."""
+        warn_deprecated("detect", "match")
+        return self.match(stream)
 
     def _plan(self, documents: Documents) -> Trees:
         for name, tree in self._patterns.items():
@@ -93,26 +98,28 @@ class TreePatterns:
 
 def _documents(stream: object) -> Documents:
     """The stream as documents; raises if it has none."""
-    hint = "Declare them: ps.documents(df, body='xml')."
-    return kind_of(stream).as_documents(stream, EventDataError("Tree patterns are asked of documents.", hint=hint))
+    hint = "Use ps.documents(df, body='xml')."
+    return kind_of(stream).as_documents(
+        stream, EventDataError("Tree patterns require a stream of documents.", hint=hint)
+    )
 
 
-@named_words
-def trees(patterns: str | Iterable[str] | Mapping[str, str]) -> TreePatterns:
+@check_keywords
+def tree_patterns(patterns: str | Iterable[str] | Mapping[str, str]) -> TreePatterns:
     """Tree patterns from their texts, ``"//order->o[/total > 100]"``: one, several, or several by name."""
     if isinstance(patterns, str):
         patterns = {"tree": patterns}
     elif not isinstance(patterns, Mapping):
         patterns = {f"tree{number}": text for number, text in enumerate(patterns, 1)}
     if not patterns:
-        raise PerseidError("There is no tree pattern.", hint="Give one: ps.trees('//order->o').")
+        raise PerseidError("No tree pattern is given.", hint="Use ps.xml.tree_patterns('//order->o').")
     parsed = {name: parse_tree(text).pattern for name, text in patterns.items()}
     for tree in parsed.values():
         for returned in return_names(tree):
             if returned in _RESULT_COLUMNS:
                 raise MeaningError(
-                    f"A node is returned as {returned!r}, as a column of the results is called.",
-                    hint=f"Give it another name: ->{returned}_node.",
+                    f"The return name {returned!r} is the name of a column of every result.",
+                    hint=f"Use another name: ->{returned}_node.",
                 )
     return TreePatterns(patterns, parsed)
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import perseid as ps
-from perseid.cli import cluster, common, jobs, patterns, replaying, running, starter, testing, trying
+from perseid.cli import cluster, common, error_codes, jobs, patterns, replaying, running, starter, testing, trying
 
 app = typer.Typer(
     name="perseid",
@@ -31,11 +31,9 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show where in the program an error came from.")
-    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Complex event processing for Apache Spark, in Python."""
     common.show_traces(verbose)
@@ -55,6 +53,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "schema": jobs.schema_command,
     "doctor": cluster.doctor_command,
     "inspect": cluster.inspect_command,
+    "explain-error": error_codes.explain_error_command,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)

@@ -24,24 +24,26 @@ _QUIET = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}
 
 
 def doctor_command(
-    master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
-    remote: Annotated[str | None, typer.Option(metavar="URL", help="A Spark Connect server.")] = None,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Master URL of the cluster, as for spark-submit.")
+    ] = None,
+    remote: Annotated[str | None, typer.Option(metavar="URL", help="URL of a Spark Connect server.")] = None,
     conf: Annotated[
         list[str] | None,
-        typer.Option("--conf", metavar="NAME=VALUE", help="A setting of the session, as spark-submit takes it."),
+        typer.Option("--conf", metavar="NAME=VALUE", help="A Spark setting, as for spark-submit; repeat for more."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Check which Python and which perseid the executors of a cluster have.
+    """Check the versions of Python and perseid on the executors of a cluster.
 
     Example: perseid doctor --master spark://10.0.0.1:7077 --conf spark.submit.pyFiles=perseid.zip
     """
     if master is not None and remote is not None:
-        raise misuse("Give --master or --remote, not both.")
+        raise misuse("Use --master or --remote, not both.")
     settings = [setting.partition("=") for setting in conf or []]
     for name, sign, value in settings:
         if not (name and sign):
-            raise misuse(f"--conf takes NAME=VALUE, not {name + value!r}.")
+            raise misuse(f"--conf: expected NAME=VALUE, got {name + value!r}.")
     report = _examined(master, remote, {name: value for name, _, value in settings})
     typer.echo(json.dumps(report.to_dict(), ensure_ascii=False) if as_json else str(report))
     if not report.ok:
@@ -99,7 +101,7 @@ def session_for(
         spark = builder.getOrCreate()
     except Exception as error:  # Java, the network and Spark each have their own.
         first = next(iter(redact(str(error)).strip().splitlines()), type(error).__name__)
-        typer.echo(f"No Spark session: {first}", err=True)
+        typer.echo(f"Failed to start a Spark session: {first}", err=True)
         raise typer.Exit(1) from None
     try:
         yield spark
@@ -110,15 +112,17 @@ def session_for(
 
 def inspect_command(
     checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="The checkpointLocation of a stream.")],
-    master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
-    remote: Annotated[str | None, typer.Option(metavar="URL", help="A Spark Connect server.")] = None,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Master URL of the cluster, as for spark-submit.")
+    ] = None,
+    remote: Annotated[str | None, typer.Option(metavar="URL", help="URL of a Spark Connect server.")] = None,
 ) -> None:
     """Summarize the state of a stream in its checkpoint: events, keys and open partial matches.
 
     Example: perseid inspect /data/checkpoints/takeover
     """
     if master is not None and remote is not None:
-        raise misuse("Give --master or --remote, not both.")
+        raise misuse("Use --master or --remote, not both.")
     needs_spark("inspect")
     from perseid.spark.inspection import inspect
 

@@ -10,42 +10,45 @@ from typing import Annotated
 import typer
 
 import perseid as ps
+from perseid.errors import did_you_mean
 from perseid.redaction import redact
 
-PatternFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .perseid file; - reads standard input.")]
+PatternFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .perseid file; - is standard input.")]
 
 
 PatternFiles = Annotated[
     list[Path],
-    typer.Argument(metavar="FILE…", help="Files of patterns, or folders of .perseid files; - reads standard input."),
+    typer.Argument(metavar="FILE…", help="Pattern files, folders of .perseid files or job files; - is standard input."),
 ]
 
 
-PatternName = Annotated[str | None, typer.Option("--pattern", metavar="NAME", help="Only this pattern of the file.")]
+PatternName = Annotated[str | None, typer.Option("--pattern", metavar="NAME", help="Name of one pattern in the file.")]
 
 
 EventFile = Annotated[
     Path,
-    typer.Argument(metavar="EVENTS.jsonl", help="One JSON object an event, one a line; - reads standard input."),
+    typer.Argument(metavar="EVENTS.jsonl", help="Events, one JSON object per line; - is standard input."),
 ]
 
 
-TimeColumn = Annotated[str, typer.Option(help="The column with the time.")]
+TimeColumn = Annotated[str, typer.Option(help="The time column.")]
 
 
-TypeColumn = Annotated[str, typer.Option(help="The column with the type.")]
+TypeColumn = Annotated[str, typer.Option(help="The column with the event type.")]
 
 
-IdColumns = Annotated[list[str] | None, typer.Option(help="A column of the event's identity.")]
+IdColumns = Annotated[list[str] | None, typer.Option(help="A column of the unique event key; repeat for more columns.")]
 
 
-OrderColumns = Annotated[list[str] | None, typer.Option(help="A column that orders events of one time.")]
+OrderColumns = Annotated[
+    list[str] | None, typer.Option(help="A column that orders events of equal time; repeat for more columns.")
+]
 
 
 Values = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", "--bind", metavar="NAME=VALUE", help="A value for a parameter; again, or with commas, for a list."
+        "--set", "--bind", metavar="NAME=VALUE", help="The value of a parameter; for a list, repeat it or use commas."
     ),
 ]
 
@@ -55,7 +58,7 @@ RelationFiles = Annotated[
     typer.Option(
         "--relation",
         metavar="NAME=FILE",
-        help="The rows of a relation: JSON lines, or CSV with a header (a column of only numbers holds numbers).",
+        help="The rows of a relation: JSON lines, or CSV with a header (a column with only numbers is numeric).",
     ),
 ]
 
@@ -81,7 +84,7 @@ def show_traces(wanted: bool) -> None:
 def fail(error: ps.PerseidError, path: Path | str, *hints: str) -> typer.Exit:
     """Print an error in a file; the caller raises the result, unless it reads other files first."""
     notes = [*hints, *getattr(error, "__notes__", ())]
-    lines = [f"{path}: {type(error).__name__}: {error}", *(f"  = {note}" for note in notes)]
+    lines = [f"{path}: {type(error).__name__}[{error.code}]: {error}", *(f"  = {note}" for note in notes)]
     if _traces:
         lines.append("".join(traceback.format_exception(error)).rstrip())
     typer.echo(redact("\n".join(lines)), err=True)
@@ -109,8 +112,9 @@ def chosen(rules: ps.PatternSet, name: str | None) -> ps.PatternSet:
         return rules
     try:
         return rules[name]
-    except KeyError as error:
-        raise misuse(f"No pattern is called {error.args[0]}.") from None
+    except KeyError:
+        near = did_you_mean(name, rules.names, f" Available: {', '.join(rules.names)}.")
+        raise misuse(f"Unknown pattern {name!r}.{near}") from None
 
 
 def is_job(path: Path) -> bool:

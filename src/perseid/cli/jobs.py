@@ -41,7 +41,7 @@ def schema_command() -> None:
     """
     try:
         from perseid.jobs.schema import schema_text
-    except ps.MissingExtraError as error:
+    except ps.errors.MissingExtraError as error:
         raise fail(error, "perseid schema") from None
     typer.echo(schema_text(), nl=False)
 
@@ -49,13 +49,13 @@ def schema_command() -> None:
 def check_job(path: Path, as_json: bool) -> typer.Exit | None:
     """Check a job and print the result; returns the exit of a command that failed."""
     with warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("always", ps.PerseidWarning)
+        warnings.simplefilter("always", ps.errors.PerseidWarning)
         try:
             checked = _checked(path)
         except ps.PerseidError as error:
             if not as_json:
                 return fail(error, path)
-            problems = [{"at": p.at, "line": p.line, "said": p.said} for p in getattr(error, "problems", ())]
+            problems = [{"at": p.at, "line": p.line, "message": p.said} for p in getattr(error, "problems", ())]
             said = {"file": str(path), "ok": False, "error": str(error), "problems": problems}
             typer.echo(json.dumps(said, ensure_ascii=False))
             return typer.Exit(1)
@@ -121,7 +121,7 @@ def explain_job(path: Path, pattern: str | None) -> str:
     stream = job.stream
     lines = [f"job {job.job}", *(f"  {line}" for line in _lines(checked)), f"  trigger: {_trigger(job)}"]
     if stream.lateness is not None:
-        lines.append(f"  late: records more than {stream.lateness} behind the newest")
+        lines.append(f"  late: records more than {stream.lateness} older than the newest record")
     lines.append(f"  max_ahead: {describe_max_ahead(stream.max_ahead_us)}")
     output = stream.explain_output()
     if output is not None:
@@ -151,13 +151,13 @@ def try_job(path: Path, events: Path, as_json: bool) -> None:
         tables = job.stream.rows_by_source(read_objects(events))
         rules = load_rules(job)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ps.PerseidWarning)  # the notes include it
+            warnings.simplefilter("ignore", ps.errors.PerseidWarning)  # the notes include it
             found = job.stream.match(tables, rules, load_relations(job))
-    except ps.EventDataError as error:
+    except ps.errors.EventDataError as error:
         raise fail(error, events) from None
     except ps.PerseidError as error:
         raise fail(error, path) from None
-    if isinstance(found, ps.Matches):
+    if isinstance(found, ps.types.Matches):
         show_matches(found, rules.names, as_json)
     elif isinstance(found, str):
         typer.echo(found)

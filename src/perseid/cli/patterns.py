@@ -24,7 +24,7 @@ def check_command(
     files: PatternFiles,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per job file, one per line.")] = False,
 ) -> None:
-    """Check patterns or jobs; an error says what to write instead.
+    """Check patterns or jobs, and print errors with hints.
 
     For a job: its settings, its patterns against the columns of its source, its relations, and the guarantee of each sink.
 
@@ -36,7 +36,7 @@ def check_command(
             wrong = check_job(file, as_json) or wrong
             continue
         if as_json:
-            raise misuse("--json is for jobs.")
+            raise misuse(f"--json is only supported for job files, got {file}.")
         try:
             for one in pattern_files(file):
                 wrong = _checked(one) or wrong
@@ -49,7 +49,7 @@ def check_command(
 def _checked(file: Path) -> typer.Exit | None:
     """Check one file and print the result; returns the exit of a command that failed."""
     with warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("always", ps.PerseidWarning)
+        warnings.simplefilter("always", ps.errors.PerseidWarning)
         try:
             loaded = load(file).check()
         except ps.PerseidError as error:
@@ -62,7 +62,7 @@ def _checked(file: Path) -> typer.Exit | None:
 
 
 def explain_command(file: PatternFile, pattern: PatternName = None) -> None:
-    """Explain what patterns match and what running them takes; for a job also its sources, state and guarantees.
+    """Explain how patterns are matched, and the state they need; for a job also its sources, sinks and guarantees.
 
     Example: perseid explain rules.perseid --pattern takeover
     """
@@ -77,7 +77,7 @@ def explain_command(file: PatternFile, pattern: PatternName = None) -> None:
 
 def draw_command(
     file: PatternFile,
-    form: Annotated[Form, typer.Option("--format", "-f", help="How to draw.")] = Form.text,
+    form: Annotated[Form, typer.Option("--format", "-f", help="Output format.")] = Form.text,
     pattern: PatternName = None,
 ) -> None:
     """Draw the automata of the patterns.

@@ -35,26 +35,30 @@ POLL_INTERVAL_S = 0.2
 def replay_command(
     job: JobPath,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Leave out records before this, as 2026-01-31T06:00:00Z.")
+        str | None, typer.Option(metavar="TIME", help="Exclude records before this time, e.g. 2026-01-31T06:00:00Z.")
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Leave out records from this on.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Exclude records at or after this time.")] = None,
     to: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the matches to this new folder, as Parquet.")
     ] = None,
     show: Annotated[int, typer.Option(min=0, max=1000, help="Number of matches to show.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with the number of matches.")] = False,
-    master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object with the numbers of records and matches.")
+    ] = False,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Master URL of the cluster, as for spark-submit.")
+    ] = None,
 ) -> None:
     """Run rules on historical data: the stream.history of a job, or all records of its source.
 
     Sinks and checkpoint of the job are not used.
 
-    Example: perseid replay job.yaml --since 2026-01-01T00:00:00Z --to answers
+    Example: perseid replay job.yaml --since 2026-01-01T00:00:00Z --to matches
     """
     needs_spark("replay")
     read = read_or_fail(job)
     if to is not None and to.exists():
-        raise misuse(f"{to} exists; give a new folder.")
+        raise misuse(f"{to} already exists. Use a new folder.")
     span = _moment(since, "--since"), _moment(until, "--until")
     from perseid.jobs.replay import replay, replay_sources
     from perseid.sinks.console import show as show_rows
@@ -64,7 +68,7 @@ def replay_command(
             typer.echo(f"reads {source.describe()}", err=True)
     try:
         with tempfile.TemporaryDirectory(prefix="perseid-replay-") as aside:
-            folder = str(to.resolve() if to is not None else Path(aside) / "answers")
+            folder = str(to.resolve() if to is not None else Path(aside) / "matches")
             with session_of_job("replay", read, master) as spark:
                 done = _with_progress(spark, lambda: replay(read, spark, folder, *span))
                 if as_json:
@@ -72,7 +76,7 @@ def replay_command(
                     return
                 if show:
                     by = [name for name in ("end", "start", "match_id") if name in done.rows.columns]
-                    show_rows(done.rows.orderBy(*by) if by else done.rows, "answers", show)
+                    show_rows(done.rows.orderBy(*by) if by else done.rows, "matches", show)
     except ps.PerseidError as error:
         raise fail(error, job) from None
     typer.echo(f"{read.job}: {_sentence(done)}", err=True)
@@ -84,7 +88,7 @@ def _moment(given: str | None, option: str) -> dt.datetime | None:
     try:
         found = dt.datetime.fromisoformat(given)
     except ValueError:
-        raise misuse(f"{option} takes a time, as 2026-01-31T06:00:00Z, not {given!r}.") from None
+        raise misuse(f"{option}: expected a time such as 2026-01-31T06:00:00Z, got {given!r}.") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
 
 
@@ -98,7 +102,7 @@ def _to_json(job: str, done: ReplayResult) -> dict[str, object]:
         "bad": done.bad,
         "ahead": done.ahead,
         **span,
-        "answers": dict(done.matches),
+        "matches": dict(done.matches),
     }
 
 
@@ -132,7 +136,7 @@ def _with_progress(spark: SparkSession, work: Callable[[], ReplayResult]) -> Rep
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
-        bar = progress.add_task("searching", total=None)
+        bar = progress.add_task("matching", total=None)
         thread.start()
         try:
             while thread.is_alive():

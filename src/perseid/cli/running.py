@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from perseid.jobs.runner import JobRunner
     from perseid.jobs.spec import JobFile
 
-JobPath = Annotated[Path, typer.Argument(metavar="JOB", help="The job's file: YAML or TOML.")]
+JobPath = Annotated[Path, typer.Argument(metavar="JOB", help="The job file: YAML or TOML.")]
 PARTITIONS = "spark.sql.shuffle.partitions"
 ORIGINS = "spark.python.sql.dataFrameDebugging.enabled"
 """Spark looks up the Python line of every expression, and a job creates hundreds whenever its rules change."""
@@ -52,8 +52,10 @@ MAX_RULES_SHOWN = 20
 
 def run_command(
     job: JobPath,
-    master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
-    once: Annotated[bool, typer.Option("--once", help="Read the available records, and end.")] = False,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Master URL of the cluster, as for spark-submit.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Read the available records, then end.")] = False,
     from_history: Annotated[
         bool,
         typer.Option(
@@ -119,7 +121,7 @@ def session_of_job(command: str, job: JobFile, master: str | None) -> Iterator[S
     except Exception as error:
         if safe_cause(error) is not None:
             raise
-        raise JobError(f"Job {job.job!r} cannot go on: {first_line(error)}") from None  # its trace has a secret
+        raise JobError(f"Job {job.job!r} failed: {first_line(error)}") from None  # its trace has a secret
 
 
 class _RedactingFormatter(logging.Formatter):
@@ -179,13 +181,13 @@ def _handle_signals(runner: JobRunner) -> None:
 def summary(answers: Mapping[str, int]) -> str:
     """Number of matches, in total and by pattern."""
     whole = sum(answers.values())
-    said = "1 answer" if whole == 1 else f"{whole:,} answers"
+    said = "1 match" if whole == 1 else f"{whole:,} matches"
     return f"{said} ({', '.join(f'{name} {count:,}' for name, count in sorted(answers.items()))})" if answers else said
 
 
 def status_command(
-    job: Annotated[Path, typer.Argument(metavar="JOB", help="The job's file, or its checkpoint.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, once.")] = False,
+    job: Annotated[Path, typer.Argument(metavar="JOB", help="The job file, or the checkpoint of the job.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Update the status until Ctrl-C.")] = False,
 ) -> None:
     """Show job status: batches, rates, watermark, state, matches of each pattern, rejected and quarantined rules.
@@ -197,7 +199,7 @@ def status_command(
     checkpoint = str(job) if job.is_dir() else read_or_fail(job).checkpoint
     status = _read_status(checkpoint)
     if status is None:
-        typer.echo(f"No job has started with the checkpoint {checkpoint}.", err=True)
+        typer.echo(f"No job status found in checkpoint {checkpoint}. Start the job with: perseid run JOB", err=True)
         raise typer.Exit(1)
     if as_json:
         typer.echo(json.dumps(status, ensure_ascii=False))
@@ -238,8 +240,8 @@ def _listed(rules: Sequence[str]) -> str:
 
 def shown(status: StatusFile, now: float) -> Group:
     """Render the status of a job for a terminal."""
-    last, totals, levels = status["last"], status["totals"], status["levels"]
-    refused = [Text(f"refused: {said}") for said in status["refused"].values()]
+    last, totals, levels = status["last"], status["totals"], status["gauges"]
+    refused = [Text(f"rejected: {said}") for said in status["rejected"].values()]
     refused += [Text(f"warning: {said}", style="bold red") for said in status.get("warnings", ())]
     refused += [Text(f"quarantined: {name}: {why}") for name, why in status.get("quarantined", {}).items()]
     rules = _listed(status.get("rules", ()))
@@ -249,27 +251,27 @@ def shown(status: StatusFile, now: float) -> Group:
         return Group(head, *([Text(f"rules: {rules}")] if rules else []), *refused)
     at = dt.datetime.fromisoformat(last["at"]).timestamp()
     ago = max(0.0, now - at)
-    silent = " (silent)" if ago > SILENT_AFTER_S else ""
+    silent = " (no recent batch)" if ago > SILENT_AFTER_S else ""
     head = Text(f"{status['job']}: batch {last['batch']}, {ago:,.0f} s ago{silent}")
     head.stylize("bold")
     rate = last["read"] / last["seconds"] if last["seconds"] else 0.0
     facts = Table(show_header=False, box=None, pad_edge=False)
     for name, value in (
-        ("rows read", f"{totals['read']:,} ({rate:,.0f} a second in the last batch)"),
-        ("events, late, bad", f"{totals['events']:,}, {totals['late']:,}, {totals['bad']:,}"),
-        ("too far ahead", f"{totals.get('ahead', 0):,}"),
+        ("rows read", f"{totals['read']:,} ({rate:,.0f} per second in the last batch)"),
+        ("events, late, malformed", f"{totals['events']:,}, {totals['late']:,}, {totals['bad']:,}"),
+        ("too far in the future", f"{totals.get('ahead', 0):,}"),
         ("watermark", last["watermark"] or "none yet"),
-        ("behind the source", f"{last['lag']:,} rows"),
-        ("batch took", f"{last['seconds']:.2f} s"),
-        ("state", f"{levels.get('kept_events', 0):,} events of {levels.get('live_keys', 0):,} keys, "
+        ("source lag", f"{last['lag']:,} rows"),
+        ("batch duration", f"{last['seconds']:.2f} s"),
+        ("state", f"{levels.get('retained_events', 0):,} events of {levels.get('live_keys', 0):,} keys, "
                   f"{levels.get('state_bytes', 0):,} bytes"),
         ("dead letters", f"{totals['dead_letters']:,}"),
         ("capped, dropped", f"{totals['capped']:,}, {totals['dropped']:,}"),
         *([("rules", rules)] if rules else []),
-        ("rules changed", f"{status.get('changes', 0)}"),
+        ("rule changes", f"{status.get('changes', 0)}"),
     ):  # fmt: skip
         facts.add_row(name, value)
-    answers = Table("answers", "all", "last batch", box=None, pad_edge=False)
-    for name, count in sorted(status["answers"].items()):
-        answers.add_row(name, f"{count:,}", f"{last['answers'].get(name, 0):,}")
-    return Group(head, facts, *([answers] if status["answers"] else []), *refused)
+    counts = Table("matches", "total", "last batch", box=None, pad_edge=False)
+    for name, count in sorted(status["matches_by_pattern"].items()):
+        counts.add_row(name, f"{count:,}", f"{last['matches_by_pattern'].get(name, 0):,}")
+    return Group(head, facts, *([counts] if status["matches_by_pattern"] else []), *refused)

@@ -44,7 +44,7 @@ def plain(value: object) -> str:
     return str(value) if shown is None else shown
 
 
-def print_matches(found: ps.Matches, names: Sequence[str], console: Console) -> None:
+def print_matches(found: ps.types.Matches, names: Sequence[str], console: Console) -> None:
     for name in dict.fromkeys(match.pattern for match in found):
         mine = [match for match in found if match.pattern == name]
         title = f"{name}: {len(mine)} match{'' if len(mine) == 1 else 'es'}"
@@ -55,7 +55,7 @@ def print_matches(found: ps.Matches, names: Sequence[str], console: Console) -> 
         rows = [
             [
                 *(_cell(m.key.get(k)) for k in keys),
-                *(clock(m.start), _end(m), _events(m)),
+                *(clock(m.start_us), _end(m), _events(m)),
                 *(_cell(m.values.get(k)) for k in columns),
                 *([m.kind] if reports else []),
             ]
@@ -69,7 +69,7 @@ def print_matches(found: ps.Matches, names: Sequence[str], console: Console) -> 
     if found.suppressed:
         console.print(f"{found.suppressed} suppressed")
     if found.capped:
-        console.print(f"{found.capped} attempts given up: too many open without a bound")
+        console.print(f"{found.capped} partial matches dropped: limit exceeded")
 
 
 def _print_rows(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
@@ -97,13 +97,13 @@ def _least(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     return frame + times + (_NARROW - 3) * sum(h not in ("start", "end") for h in headers)
 
 
-def _end(match: ps.Match) -> str:
+def _end(match: ps.types.Match) -> str:
     """The end time, without the date if it equals that of the start."""
-    start, end = clock(match.start), clock(match.end)
+    start, end = clock(match.start_us), clock(match.end_us)
     return end.partition(" ")[2] if " " in end and end[:10] == start[:10] else end
 
 
-def _events(match: ps.Match) -> str:
+def _events(match: ps.types.Match) -> str:
     """Names of the steps with the number of their events: ``a b t×2``."""
     return " ".join(name if len(found) == 1 else f"{name}×{len(found)}" for name, found in match.bindings.items())
 
@@ -112,7 +112,7 @@ def _cell(value: object) -> str:
     return "" if value is None else plain(value)
 
 
-def show_matches(found: ps.Matches, names: Sequence[str], as_json: bool) -> None:
+def show_matches(found: ps.types.Matches, names: Sequence[str], as_json: bool) -> None:
     """Print matches as a table or as JSON, and their notes."""
     if as_json:
         for row in found.to_dicts():

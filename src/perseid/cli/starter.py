@@ -27,15 +27,15 @@ sinks:
   - console
   - parquet: {path: out/matches}
 dead_letters: {parquet: {path: out/dead}}
-trigger: available_now      # or every so often: 5 seconds
+trigger: available_now      # or an interval: 5 seconds
 checkpoint: state/takeover
 limits:
-  bad: {share: 0.05}        # stop when more records than that cannot be read
+  bad: {share: 0.05}        # stop if a larger share of records is malformed
 spark:
   spark.sql.shuffle.partitions: "2"
 """
 RULES = """\
--- Somebody logs in from two places within ten minutes, and money leaves.
+-- A user logs in from two IP addresses within ten minutes, and then transfers money.
 pattern takeover(threshold double = 1000)
 match   Login a -> Login b [ip <> a.ip] -> not Logout -> Transfer t [amount > :threshold]
 within  10 minutes
@@ -51,7 +51,7 @@ EVENTS = """\
 {"ts": "2026-01-01T11:00:00Z", "type": "Login", "user": "cat", "ip": "10.0.0.3"}
 """
 CASES = """\
-== another place, and money leaves
+== another address, then a transfer
 of takeover
 events
   a1 Login 0 user=ann ip=x; a2 Login 60 user=ann ip=y; t1 Transfer 90 user=ann amount=5000
@@ -59,13 +59,13 @@ gives
   a=a1 b=a2 t=t1 end=90
 why both logins are within the window
 
-== the same place
+== the same address
 of takeover
 events
   a1 Login 0 user=ann ip=x; a2 Login 60 user=ann ip=x; t1 Transfer 90 user=ann amount=5000
 gives
   none
-why nobody else came in
+why both logins have the same address
 
 == logged out in between
 of takeover
@@ -75,26 +75,27 @@ gives
   none
 why the second session is over
 
-== little money
+== a small amount
 of takeover
 events
   a1 Login 0 user=ann ip=x; a2 Login 60 user=ann ip=y; t1 Transfer 90 user=ann amount=5
 gives
   none
-why it is not above the threshold
+why the amount is not above the threshold
 """
 README = """\
 # takeover
 
 Four commands:
 
-    perseid check job.yaml                      # is everything right?
-    perseid test job.yaml                       # the cases in tests/, and what none of them reached
-    perseid try job.yaml events/sample.jsonl    # matches of the sample, without a cluster
-    perseid run job.yaml                        # the same as a stream on Spark, to the screen and to out/matches
+    perseid check job.yaml                      # check the job and its rules
+    perseid test job.yaml                       # run the cases in tests/, and report coverage
+    perseid try job.yaml events/sample.jsonl    # match the sample events, without a cluster
+    perseid run job.yaml                        # run the job on Spark: matches on the console and in out/matches
 
-`job.yaml` says what is read, asked and written; `rules/` has the patterns, `tests/` their cases, `events/` is the folder that
-the job reads. The last event of the sample is an hour later than the others: a stream tells a match when nothing that is still on its way can change it. `perseid schema > job.schema.json` gives editors the words of the job's file.
+`job.yaml` declares the sources, rules and sinks; `rules/` has the patterns, `tests/` their cases, and `events/` is the folder
+that the job reads. A stream emits a match when the watermark has passed it. Therefore the last event of the sample is an hour
+later than the others. `perseid schema > job.schema.json` writes the JSON Schema of job files, for editors.
 """
 FILES = {
     "job.yaml": JOB,
@@ -107,22 +108,20 @@ FILES = {
 
 
 def new_command(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="The folder to make; it must not have anything in it.")
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to create; it must be new or empty.")],
 ) -> None:
-    """Make a project that runs: a job, a rule with cases, sample events.
+    """Create a project that runs: a job, a rule with cases, sample events.
 
     Example: perseid new fraud
     """
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise misuse(f"{folder} is there, and not an empty folder. Name another.")
+            raise misuse(f"{folder} already exists and is not an empty folder. Use another folder.")
         for name, text in FILES.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise misuse(f"{folder} cannot be written: {error.strerror}.") from None
-    typer.echo(f"{folder} has: {', '.join(FILES)}")
+        raise misuse(f"Cannot write {folder}: {error.strerror}.") from None
+    typer.echo(f"Created in {folder}: {', '.join(FILES)}")
     typer.echo(f"Next: cd {folder} && perseid check job.yaml")

@@ -48,15 +48,15 @@ class Outcome:
 
 
 def check_rules(
-    rules: Annotated[Path, typer.Argument(metavar="RULES", help="A .perseid file, a folder of them, or a job's file.")],
+    rules: Annotated[
+        Path, typer.Argument(metavar="RULES", help="A .perseid file, a folder of .perseid files, or a job file.")
+    ],
     cases: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--cases", metavar="PATH", help="A file of cases, or a folder; by default the folder of the rules."
-        ),
+        typer.Option("--cases", metavar="PATH", help="A file or folder of cases; default: the folder of the rules."),
     ] = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the result as JUnit XML.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     whole: Annotated[bool, typer.Option("--whole", help="Fail if a step or condition was not reached.")] = False,
 ) -> None:
     """Run test cases of rules, and report the steps and conditions that no case reached.
@@ -76,7 +76,7 @@ def check_rules(
         try:
             junit.write_text(_junit(outcomes), encoding="utf-8")
         except OSError as error:
-            raise misuse(f"{junit} cannot be written: {error.strerror}.") from None
+            raise misuse(f"Cannot write {junit}: {error.strerror}.") from None
     missed = {name: reached.unreached() for name, reached in coverage.rules.items()}
     if as_json:
         typer.echo(json.dumps(_to_json(outcomes, missed), ensure_ascii=False))
@@ -105,8 +105,8 @@ def _case_files(given: list[Path] | None, folder: Path) -> list[Path]:
             found.append(path)
     if not found:
         raise ps.PerseidError(
-            "There are no cases.",
-            hint=f"Write some into {folder / 'rules.cases'}, or say where they are: --cases PATH.",
+            "No cases found.",
+            hint=f"Add cases to {folder / 'rules.cases'}, or use --cases PATH.",
         )
     return found
 
@@ -115,11 +115,11 @@ def _cases(path: Path, rules: ps.PatternSet) -> list[PatternCase]:
     try:
         return read_cases(path, rules=rules)
     except OSError as error:
-        raise ps.PerseidError(f"{path} cannot be read: {error.strerror}.") from None
+        raise ps.PerseidError(f"Cannot read {path}: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise ps.PerseidError(f"{path} is not UTF-8 text.") from None
     except (ValueError, ArithmeticError) as error:
-        raise ps.PerseidError(f"A case cannot be read: {error}.") from None
+        raise ps.PerseidError(f"Invalid case: {error}.") from None
 
 
 def _outcome(case: PatternCase, coverage: Coverage) -> Outcome:
@@ -145,7 +145,7 @@ def _to_json(outcomes: list[Outcome], missed: dict[str, list[str]]) -> dict[str,
             {
                 "file": one.case.source,
                 "title": one.case.title,
-                "right": one.right,
+                "passed": one.right,
                 "expected": list(one.case.expected),
                 "found": list(one.gave),
                 "error": one.broken,
@@ -168,7 +168,7 @@ def _show(outcomes: list[Outcome], missed: dict[str, list[str]]) -> None:
                 typer.echo(f"  {line}")
     wrong = sum(not one.right for one in outcomes)
     count = f"{len(outcomes)} case{'' if len(outcomes) == 1 else 's'}"
-    typer.echo(f"{count}, OK" if not wrong else f"{count}, {wrong} wrong")
+    typer.echo(f"{count}, OK" if not wrong else f"{count}, {wrong} failed")
     for name, sentences in missed.items():
         for said in sentences:
             typer.echo(f"not reached: {name}: {said}")

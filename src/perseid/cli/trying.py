@@ -42,7 +42,7 @@ def try_command(
     order_by: OrderColumns = None,
     values: Values = None,
     relation: RelationFiles = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a match, one a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per match, one per line.")] = False,
 ) -> None:
     """Run patterns over the events of a file, without a cluster.
 
@@ -52,7 +52,9 @@ def try_command(
     """
     if is_job(file):
         if (time, type) != ("ts", "type") or id or order_by or values or relation:
-            raise misuse(f"{file} says these things itself; leave the options out.")
+            raise misuse(
+                f"{file} is a job file, which sets these options. Remove --time, --type, --id, --order-by, --set and --relation."
+            )
         try_job(file, events, as_json)
         return
     loaded, relations = load_files("try", file, events, relation)
@@ -60,7 +62,7 @@ def try_command(
         rules = loaded.bind(**values_of(values or [], loaded))
         stream = stream_of(events, time, type, id, order_by)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ps.PerseidWarning)  # the notes include it
+            warnings.simplefilter("ignore", ps.errors.PerseidWarning)  # the notes include it
             found = rules.match(stream, relations=relations)
     show_matches(found, rules.names, as_json)
 
@@ -73,7 +75,7 @@ def why_not_command(
         list[str] | None,
         typer.Option(
             metavar="[NAME=]VALUE",
-            help="The partition in question; again where partition by has several. Quotes make a text: \"'7'\".",
+            help="The key of the partition; repeat for more columns of partition by. Quotes make a string: \"'7'\".",
         ),
     ] = None,
     time: TimeColumn = "ts",
@@ -102,12 +104,16 @@ def load_files(
     """Load the patterns and relations of a command."""
     files = [named_file(setting) for setting in relation or []]
     if [str(file), str(events), *(str(path) for _, path in files)].count("-") > 1:
-        raise misuse("Only one thing can come from standard input.")
+        raise misuse("Only one file can be standard input (-).")
     try:
         loaded = load(file)
     except ps.PerseidError as error:
-        swapped = isinstance(error, ps.PatternError) and holds_objects(file)
-        hints = [f"{file} looks like events. Patterns come first: perseid {command} {events} {file}"] if swapped else []
+        swapped = isinstance(error, ps.errors.PatternError) and holds_objects(file)
+        hints = (
+            [f"{file} contains events. Put the pattern file first: perseid {command} {events} {file}"]
+            if swapped
+            else []
+        )
         raise fail(error, file, *hints) from None
     relations: dict[str, list[tuple[object, ...]]] = {}
     for name, path in files:
@@ -115,7 +121,7 @@ def load_files(
     return loaded, relations
 
 
-def stream_of(events: Path, time: str, type: str, id: list[str] | None, order_by: list[str] | None) -> ps.Events:
+def stream_of(events: Path, time: str, type: str, id: list[str] | None, order_by: list[str] | None) -> ps.types.Events:
     """Read the events of a file and declare them with the given columns."""
     return ps.events(list(read_objects(events)), time=time, type=type, id=id or (), order_by=order_by or ())
 
@@ -125,9 +131,9 @@ def _reporting(file: Path, events: Path, loaded: ps.PatternSet) -> Iterator[None
     """Print an error with the file that it is in, and end the command."""
     try:
         yield
-    except ps.EventDataError as error:
+    except ps.errors.EventDataError as error:
         raise fail(error, events) from None
-    except ps.BindingError as error:
+    except ps.errors.BindingError as error:
         raise fail(error, file, *binding_hints(error, loaded)) from None
     except ps.PerseidError as error:
         raise fail(error, file) from None
@@ -143,5 +149,5 @@ def key_of(settings: list[str], rule: ps.PatternSet) -> object:
     if len(named) == len(settings):
         return {name: constant(text, set()) for name, text in named}
     if named:
-        raise misuse("Give --key with a name each time, or never.")
+        raise misuse("Use a column name with every --key, or with none.")
     return tuple(constant(setting, set()) for setting in settings)

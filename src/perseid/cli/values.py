@@ -24,12 +24,12 @@ def _declared(rules: ps.PatternSet) -> dict[str, set[str]]:
     return out
 
 
-def binding_hints(error: ps.BindingError, rules: ps.PatternSet) -> list[str]:
+def binding_hints(error: ps.errors.BindingError, rules: ps.PatternSet) -> list[str]:
     """Hints with the option of the command line for a missing or invalid value."""
-    asked = re.search(r"the relation '([^']+)'", error.message)
+    asked = re.search(r"[Rr]elation '([^']+)'", error.message)
     if asked:
         return [f"On the command line: --relation {asked[1]}=FILE"]
-    named = [n for n in _declared(rules) if re.search(rf"(:|[Pp]arameter ){re.escape(n)}\b", error.message)]
+    named = [n for n in _declared(rules) if re.search(rf"(:|[Pp]arameter '?){re.escape(n)}\b", error.message)]
     return [f"On the command line: --set {name}=…" for name in named]
 
 
@@ -40,22 +40,22 @@ def values_of(settings: list[str], rules: ps.PatternSet) -> dict[str, object]:
     for setting in settings:
         name, sign, text = setting.partition("=")
         if not sign or not name:
-            raise ps.BindingError(f"--set takes NAME=VALUE, not {setting!r}.")
+            raise ps.errors.BindingError(f"--set: expected NAME=VALUE, got {setting!r}.")
         types = declared.get(name, set())
         if any(kind.startswith(("list of ", "array<")) for kind in types):
             kinds = {kind.removeprefix("list of ").removeprefix("array<").removesuffix(">") for kind in types}
             items = re.findall(r"(?:'(?:[^']|'')*'|[^,])+", text)
             out.setdefault(name, []).extend(constant(item.strip(), kinds) for item in items)
         elif name in out:
-            raise ps.BindingError(
-                f"--set gives {name} twice, and it is not a list." if types else f"--set gives {name} twice."
+            raise ps.errors.BindingError(
+                f"--set sets {name} twice, but it is not a list." if types else f"--set sets {name} twice."
             )
         else:
             out[name] = constant(text, types)
             if types == {"duration"} and not isinstance(out[name], dt.timedelta):
-                raise ps.BindingError(
-                    f"Parameter {name} is a length of time, and {text!r} is none.",
-                    hint="Write a number and a unit: '10 minutes'.",
+                raise ps.errors.BindingError(
+                    f"Parameter {name}: expected a duration, got {text!r}.",
+                    hint="Use a number and a unit: '10 minutes'.",
                 )
     return out
 
@@ -64,7 +64,7 @@ def constant(text: str, types: set[str]) -> object:
     """Parse a value for the declared types: for a string, digits are text."""
     try:
         parsed = parse_expression(text)
-    except ps.PatternError:
+    except ps.errors.PatternError:
         return text
     if isinstance(parsed, Literal) and (parsed.kind == "string" or "string" not in types):
         return literal_value(parsed)
@@ -77,7 +77,7 @@ def constant(text: str, types: set[str]) -> object:
 def named_file(setting: str) -> tuple[str, Path]:
     name, sign, file = setting.partition("=")
     if not (name and sign and file):
-        raise misuse(f"--relation takes NAME=FILE, not {setting!r}.")
+        raise misuse(f"--relation: expected NAME=FILE, got {setting!r}.")
     return name, Path(file)
 
 
@@ -85,5 +85,5 @@ def read_relation(path: Path) -> list[tuple[object, ...]]:
     """The rows of a file as tuples, in the order of its columns."""
     try:
         return read_rows(path)
-    except ps.EventDataError as error:
-        raise fail(ps.BindingError(error.message, hint=error.hint), path) from None
+    except ps.errors.EventDataError as error:
+        raise fail(ps.errors.BindingError(error.message, hint=error.hint), path) from None

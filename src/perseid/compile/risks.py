@@ -14,7 +14,7 @@ FEW_ITERATIONS = 10
 """The number of optional iterations up to which a repetition is bounded."""
 FEW_COMBINATIONS = 100_000
 """Combinations in a window by count up to which ``->>`` is bounded."""
-_ADVICE = "If it exceeds the search budget, it is a SearchBudgetError, and a job quarantines it. Bound it: a shorter 'within', "
+_ADVICE = "Beyond the search budget it raises SearchBudgetError; a job quarantines it. Bound it: a shorter 'within', "
 
 
 def search_risks(plan: Plan) -> Iterator[str]:
@@ -32,7 +32,7 @@ def _risk(plan: Plan, pattern: PatternPlan) -> str | None:
     combining = _combining(pattern)
     if facts.growth == "exponential":
         return (
-            f"a repetition with '->>' takes every combination of the events that fit. {_ADVICE}"
+            f"a repetition with '->>' matches every combination of matching events. {_ADVICE}"
             "an upper bound such as {1,5}, or '->' in place of '->>'."
         )
     few = facts.count_bound is not None and facts.count_bound ** len(combining) <= FEW_COMBINATIONS
@@ -40,15 +40,15 @@ def _risk(plan: Plan, pattern: PatternPlan) -> str | None:
     if manifold and len(combining) > 1 and not few:
         return (
             f"{len(combining)} steps follow by '->>' without a condition that refers to an earlier step "
-            f"({', '.join(combining)}), so the search tries every combination of events that fit. {_ADVICE}"
+            f"({', '.join(combining)}), so the search tries every combination of matching events. {_ADVICE}"
             "such a condition, or '->' in place of '->>'."
         )
     loops = _open_loops(core)
     if len(loops) > 1 and ambiguous(core) and not forgetful(plan, pattern):
         return (
-            f"{len(loops)} repetitions can take the same events ({', '.join(loops)}), and a condition refers to events that "
-            f"were taken before, so the search tries every way to divide the events among them. {_ADVICE}"
-            "an upper bound such as {1,5}, or conditions that no event meets for two of them."
+            f"{len(loops)} repetitions can match the same events ({', '.join(loops)}), and a condition refers to "
+            f"events that were matched before, so the search tries every division of the events among them. {_ADVICE}"
+            "an upper bound such as {1,5}, or conditions that no event meets in two of them."
         )
     return None
 

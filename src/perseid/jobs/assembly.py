@@ -54,10 +54,10 @@ class QueryBuilder:
         # Without rejected, the columns that only dead letters have are not transferred to Python.
         options = JobQueryOptions(decode_relations(texts), checkpoint, rejected=self._job.dead_letters is not None)
         if not stream.evaluates_patterns:
-            return RuleOutput(stream.detect(self._frames, NO_PATTERNS, options), {})
+            return RuleOutput(stream.match_on_spark(self._frames, NO_PATTERNS, options), {})
         rules, excluded = without_quarantined(self._bind(stream.parse_patterns(texts.patterns)), texts.quarantined)
         versions = versions_of(rules)
-        frame = _add_version(stream.detect(self._frames, rules, options), versions)
+        frame = _add_version(stream.match_on_spark(self._frames, rules, options), versions)
         return RuleOutput(frame, versions, key_columns(rules, frame.columns), excluded)
 
     def _bind(self, rules: PatternSet) -> PatternSet:
@@ -87,17 +87,17 @@ def _has_backfill(job: JobFile, requested: bool) -> bool:
     declared = job.stream.backfill_source() is not None
     if requested and not declared:
         raise SettingsError(
-            "The job's file says nothing of a history.",
-            hint="Write it: stream.history: {source: {files: …}, until: …}.",
+            "The job file has no stream.history.",
+            hint="Add stream.history: {source: {files: …}, until: …}.",
         )
     if requested and started is False:
         raise SettingsError(
-            f"The checkpoint {job.checkpoint} was begun without history.", hint="Give the job a checkpoint of its own."
+            f"The checkpoint {job.checkpoint} was started without history.", hint="Use a new checkpoint."
         )
     if started and not declared:
         raise SettingsError(
-            f"The checkpoint {job.checkpoint} was begun with history, and the job's file has none.",
-            hint="Leave stream.history as it was.",
+            f"The checkpoint {job.checkpoint} was started with history, and the job file has no stream.history.",
+            hint="Restore stream.history in the job file.",
         )
     return requested or bool(started)
 
@@ -107,8 +107,8 @@ def assemble(job: JobFile, session: SparkSession, *, once: bool = False, from_hi
     stream = job.stream
     if job.dead_letters is not None and not stream.supports_dead_letters:
         raise SettingsError(
-            "dead_letters: of uncertain streams and models, records that cannot be read are counted and not told.",
-            hint="Leave out dead_letters; the metrics have how many there are.",
+            "dead_letters: unsupported for uncertain streams and models; their rejected records are only counted.",
+            hint="Remove dead_letters; the metrics have the counts.",
         )
     frames = {path: source.open(session, streaming=True) for path, source in stream.sources_by_path().items()}
     builder = QueryBuilder(job, frames, _has_backfill(job, from_history))

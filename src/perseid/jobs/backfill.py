@@ -76,12 +76,12 @@ def create_backfill(live: DataFrame, stream: StreamSettings, checkpoint: str) ->
     """Open the historical source of a stream; ``max_ahead`` bounds the times of both sources, but not the end row."""
     history, lateness = stream.backfill_source(), stream.lateness
     if history is None or lateness is None:
-        raise SettingsError("The stream has no history, or no lateness.")
+        raise SettingsError("The stream has no history or no lateness.")
     session, time = live.sparkSession, stream.time_columns()["source"]
     policy = session.conf.get(POLICY, "min")
     if policy != "min":
         raise SettingsError(
-            f"{POLICY} is {policy!r}, and with history time is the earlier of two.", hint="Leave it out, or write min."
+            f"Unexpected {POLICY} {policy!r}: a job with history needs min.", hint="Remove the setting."
         )
     end_folder = Folder(checkpoint) / JOB_FOLDER / END_FOLDER
     end_folder.make()
@@ -89,7 +89,7 @@ def create_backfill(live: DataFrame, stream: StreamSettings, checkpoint: str) ->
     missing = [name for name in live.columns if name not in historical.columns]
     if missing:
         raise SettingsError(
-            f"stream.history: it has no column {missing[0]!r}, which the live source has.", hint="Give both one schema."
+            f"Column {missing[0]!r} of the live source not found in stream.history.", hint="Use one schema for both."
         )
     column, until = quoted(time), f"timestamp'{history.until.isoformat(sep=' ')}'"
     # Both sources include records without a time, which are output as bad rows.

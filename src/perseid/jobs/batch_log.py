@@ -50,7 +50,7 @@ class BatchLog:
         if self.planned() is not None:
             raise StateError(
                 f"The checkpoint {self._checkpoint.where} belongs to a query that was not started as a job.",
-                hint="Give the job a checkpoint of its own.",
+                hint="Use a new checkpoint.",
             )
         made = uuid.uuid4().hex
         self._own.write("job.json", json.dumps({"id": made, "name": name, "history": history}).encode())
@@ -109,7 +109,7 @@ class BatchLog:
         kept = self._rules.read(f"{digest}.json")
         if kept is None:
             raise StateError(
-                f"Batch {batch} was searched with rules that the checkpoint does not have any more.",
+                f"The checkpoint no longer has the rules of batch {batch}.",
                 hint=f"Restore {JOB_FOLDER}/rules/{digest}.json in {self._checkpoint.where}.",
             )
         return _read(kept, f"rules/{digest}.json")
@@ -139,7 +139,7 @@ def _read(body: bytes, name: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         raise StateError(
-            f"The checkpoint's file {JOB_FOLDER}/{name} is damaged.", hint="Restore it, or begin anew elsewhere."
+            f"The checkpoint file {JOB_FOLDER}/{name} is damaged.", hint="Restore it, or use a new checkpoint."
         )
     return found
 
@@ -169,9 +169,8 @@ class CheckpointLock:
             holder = os.read(handle, 64).decode(errors="replace").strip()
             os.close(handle)
             raise SettingsError(
-                f"Another job goes on from the checkpoint {self.checkpoint}"
-                + (f" (process {holder})." if holder else "."),
-                hint="Stop it first, or give this one a checkpoint of its own.",
+                f"Another job uses the checkpoint {self.checkpoint}" + (f" (process {holder})." if holder else "."),
+                hint="Stop it first, or use another checkpoint.",
             ) from None
         os.truncate(handle, 0)
         os.write(handle, str(os.getpid()).encode())

@@ -1,6 +1,6 @@
 """Settings of one of several kinds, chosen by a name in the job file, so that an error names the kind that was meant.
 
-``{kafka: {…}}`` is chosen by its only key, ``{kind: beliefs, …}`` by the value of a key. Kinds are looked up when a file is
+``{kafka: {…}}`` is chosen by its only key, ``{kind: uncertain, …}`` by the value of a key. Kinds are looked up when a file is
 read, because registries can grow.
 """
 
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from perseid.deprecated import warn_deprecated
 from perseid.errors import did_you_mean
 from perseid.settings import Settings
 
@@ -26,7 +27,7 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z_]{0,30}")
 
 def wrong(text: str, at: tuple[str, ...] = ()) -> PydanticCustomError:
     """Create a validation error with this text, for the setting at a path below; braces in it are not formatted."""
-    return PydanticCustomError("said", "{said}", {"said": text, "at": at})
+    return PydanticCustomError("invalid_setting", "{message}", {"message": text, "at": at})
 
 
 def shown(word: object) -> str:
@@ -61,12 +62,12 @@ class ByKey:
             several = isinstance(given, Mapping) and len(given) > 1
             example = next(iter(kinds), self.what)
             raise wrong(
-                (f"this names {len(given)} things, and it is one {self.what}" if several else f"this is no {self.what}")
-                + f"; write {{{example}: {{…}}}}, with one of: {there}"
+                (f"expected one {self.what}, got {len(given)} keys" if several else f"expected a {self.what}")
+                + f"; use {{{example}: {{…}}}}. Available: {there}."
             )
         ((word, words),) = given.items()
         if word not in kinds:
-            raise wrong(f"there is no {self.what}{shown(word)}.{did_you_mean(str(word), kinds)} There is: {there}")
+            raise wrong(f"unknown {self.what}{shown(word)}.{did_you_mean(str(word), kinds)} Available: {there}.")
         return read_as(kinds[word], {} if words is None else words, (word,))
 
     def written(self, value: BaseModel) -> dict[str, object]:
@@ -100,23 +101,31 @@ class ByKey:
 
 @dataclass(frozen=True)
 class ByWord:
-    """``{kind: beliefs, …}``: the value of a key chooses the kind; without the key, the first kind is chosen."""
+    """``{kind: uncertain, …}``: the value of a key chooses the kind; without the key, the first kind is chosen."""
 
     kinds: Kinds
     what: str
     word: str = "kind"
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """New names of kinds by the deprecated ones."""
 
     def read(self, given: object) -> BaseModel:
         kinds = self.kinds()
         if isinstance(given, Settings):
             return given
         if not isinstance(given, Mapping):
-            raise wrong(f"this is no {self.what}; write its words below it, as {self.word}: {next(iter(kinds))}")
+            raise wrong(
+                f"expected a mapping with the settings of a {self.what}, such as {self.word}: {next(iter(kinds))}"
+            )
         named = given.get(self.word, next(iter(kinds)))
+        if isinstance(named, str) and named in self.renamed:
+            warn_deprecated(f"{self.word}: {named} in a job file", f"{self.word}: {self.renamed[named]}")
+            named = self.renamed[named]
+            given = {**given, self.word: named}
         if not isinstance(named, str) or named not in kinds:
             raise wrong(
-                f"there is no kind{shown(named)} of {self.what}.{did_you_mean(str(named), kinds)}"
-                f" There is: {', '.join(kinds)}",
+                f"unknown kind{shown(named)} of {self.what}.{did_you_mean(str(named), kinds)}"
+                f" Available: {', '.join(kinds)}.",
                 (self.word,),
             )
         return read_as(kinds[named], given)

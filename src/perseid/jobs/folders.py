@@ -22,7 +22,7 @@ class Folder:
                 where if "://" in where else Path(where).absolute().as_uri()
             )
         except (pa.ArrowInvalid, ValueError) as error:
-            raise SettingsError(f"{where} is no folder: {str(error).splitlines()[0]}") from None
+            raise SettingsError(f"Invalid folder {where}: {str(error).splitlines()[0]}") from None
 
     @property
     def local(self) -> Path | None:

@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 class JobError(PerseidError):
     """A job cannot continue because a sink, a source or Spark failed."""
 
+    code = "job"
+
 
 class StoppedError(PerseidError):
     """A limit of the job file stopped the job."""
+
+    code = "job-stopped"
 
 
 @dataclass(frozen=True)

@@ -44,16 +44,16 @@ class CappedBatch:
 def apply_caps(rows: DataFrame, caps: Caps, keys: Sequence[str], counted: Mapping[tuple[str, str], int]) -> CappedBatch:
     """Return the matches of a batch within its caps; ``counted`` has their number by pattern and kind."""
     for cap, group, what in (
-        (caps.key, ["pattern", *keys], "of one pattern and key"),
+        (caps.key, ["pattern", *keys], "of one pattern for one key"),
         (caps.pattern, ["pattern"], "of one pattern"),
-        (caps.batch, [], "of one batch"),
+        (caps.batch, [], "in total"),
     ):
         if cap is None or not _exceeds(rows, cap, group, keys, counted):
             continue
         if caps.policy == "fail":
             raise LimitError(
-                f"There are more than {cap:,} answers {what}.",
-                hint="Narrow the pattern, raise the cap, or choose the policy dead_letter or drop_oldest.",
+                f"The batch has more than {cap:,} matches {what}.",
+                hint="Narrow the pattern, raise the limit, or use policy: dead_letter or policy: drop_oldest.",
             )
         return _cut(rows, caps, keys)
     return CappedBatch(rows, None, 0)
@@ -85,16 +85,16 @@ def _cut(rows: DataFrame, caps: Caps, keys: Sequence[str]) -> CappedBatch:
     within = rows
     beyond: DataFrame | None = None
     for cap, group, what in (
-        (caps.key, ["pattern", *keys], "of one pattern and key"),
+        (caps.key, ["pattern", *keys], "of one pattern for one key"),
         (caps.pattern, ["pattern"], "of one pattern"),
-        (caps.batch, [], "of one batch"),
+        (caps.batch, [], "in total"),
     ):
         if cap is None:
             continue
         by = f"partition by {', '.join(map(quoted, group))} " if group else ""
         ranked = within.selectExpr("*", f"row_number() over ({by}order by {place}) as {_RANK}")
         over = ranked.where(f"{_RANK} > {cap}").drop(_RANK)
-        reason = f"More than {cap} answers {what} in a batch."
+        reason = f"The batch has more than {cap} matches {what}."
         letters = over.selectExpr(
             f"'{CAPPED}' as kind", f"'{reason}' as reason", f"to_json(struct({', '.join(map(quoted, own))})) as row"
         )

@@ -6,8 +6,8 @@ import re
 from itertools import pairwise
 from urllib.parse import SplitResult, unquote, urlsplit
 
-REFERENCE = "write {env: NAME} or {file: PATH}"
-NAMED = f"a secret does not stand in the file; {REFERENCE}"
+REFERENCE = "use {env: NAME} or {file: PATH}"
+NAMED = f"a secret must not be in the file; {REFERENCE}"
 _SECRET = re.compile(
     r"passw|passphrase|secret|token|credential|jaas|authorization|cookie|signature|(api|access|private|account)[._-]?key",
     re.IGNORECASE,
@@ -114,18 +114,18 @@ def _is_measure(name: str) -> bool:
 def _in_value(value: str) -> str | None:
     if _PASSWORD_IN_ADDRESS.search(value):
         return (
-            "an address with a password does not stand in the file; leave user and password out of it, "
-            "and give them as {env: NAME} or {file: PATH}"
+            "an address with a password must not be in the file; remove user and password from it, "
+            "and set them as {env: NAME} or {file: PATH}"
         )
     if _HEADER.fullmatch(value):
-        return f"a header with a credential does not stand in the file; {REFERENCE}"
+        return f"a header with a credential must not be in the file; {REFERENCE}"
     if _SIGNATURE.search(value):
-        return f"a signature does not stand in the file; {REFERENCE} for the whole value"
+        return f"a signature must not be in the file; {REFERENCE} for the whole value"
     if _SETTING.search(value):
-        return f"a text with a password or a key in it does not stand in the file; {REFERENCE} for the whole value"
+        return f"a string with a password or a key must not be in the file; {REFERENCE} for the whole value"
     for found in _WEB_ADDRESS.findall(value):
         if (why := _in_address(found)) is not None:
-            return f"{why} does not stand in the file; {REFERENCE} for the whole address"
+            return f"{why} must not be in the file; {REFERENCE} for the whole address"
     return None
 
 

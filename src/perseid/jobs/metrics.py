@@ -50,14 +50,14 @@ class StatusFile(TypedDict, total=False):
     since: float
     rules: list[str]
     last: Facts | None
-    levels: dict[str, int]
-    answers: dict[str, int]
+    gauges: dict[str, int]
+    matches_by_pattern: dict[str, int]
     """By pattern and kind."""
     totals: dict[str, int]
     types: dict[str, int]
     changes: int
     retries: int
-    refused: dict[str, str]
+    rejected: dict[str, str]
     quarantined: dict[str, str]
     quarantines: int
     warnings: list[str]
@@ -87,8 +87,8 @@ class JobMetrics:
         self._server: WSGIServer | None = None
         self._since = time.time()
         self._status: StatusFile = {
-            "job": job, "since": self._since, "rules": [], "last": None, "levels": {}, "answers": {}, "totals": {},
-            "refused": {}, "quarantined": {}, "quarantines": 0, "warnings": [],
+            "job": job, "since": self._since, "rules": [], "last": None, "gauges": {}, "matches_by_pattern": {},
+            "totals": {}, "rejected": {}, "quarantined": {}, "quarantines": 0, "warnings": [],
         }  # fmt: skip
         self._pending: dict[int, BatchStats] = {}
         self._last = -1
@@ -101,7 +101,7 @@ class JobMetrics:
 
         self._read = counter("rows_read", "Rows that were read from the sources.")
         self._counted = {name: counter(name, about) for name, about in _COUNTED.items()}
-        self._answers = counter("answers", "Matches written to the sinks.", ("pattern", "kind"))
+        self._matches = counter("matches", "Matches written to the sinks.", ("pattern", "kind"))
         self._letters = counter("dead_letters", "Rows written to the dead-letter sink.")
         self._dropped = counter("dropped", "Matches dropped because of a limit of the job.")
         self._changes = counter("rule_changes", "Rule changes that were applied.")
@@ -110,14 +110,14 @@ class JobMetrics:
             "perseid_batch_seconds", "Duration of batches.", registry=self.registry, buckets=BATCH_SECONDS_BUCKETS
         )
         self._gauges_by_shard: dict[str, list[int]] = {}
-        self._levels = {name: gauge(name, f"How many {about}.") for name, about in GAUGES.items()}
+        self._levels = {name: gauge(name, f"Number of {about}.") for name, about in GAUGES.items()}
         self._watermark = gauge("watermark_seconds", "The watermark, in seconds since 1970.")
         self._behind = gauge("event_time_lag_seconds", "Seconds that the watermark is behind the clock.")
         self._ahead = gauge(
-            "watermark_ahead_seconds", "Seconds that the watermark is ahead of the clock; 0 where it is behind."
+            "watermark_ahead_seconds", "Seconds that the watermark is ahead of the clock; 0 if it is behind."
         )
         self._lag = gauge("source_lag_rows", "Rows of the sources that are not read yet.")
-        self._rejected = gauge("rules_refused", "Rule texts that are currently rejected.")
+        self._rejected = gauge("rules_rejected", "Rule texts that are currently rejected.")
         self._quarantined = gauge("rules_quarantined", "Patterns that do not run because of their search budget.")
         self._quarantines = counter("quarantines", "Patterns that were quarantined.")
         self._batch = gauge("last_batch", "The number of the last batch.")
@@ -125,14 +125,14 @@ class JobMetrics:
     @property
     def match_counts(self) -> dict[str, int]:
         """Number of matches written in this run, by pattern and kind."""
-        return dict(self._status["answers"])
+        return dict(self._status["matches_by_pattern"])
 
     def serve(self, host: str, port: int) -> int:
         """Start the Prometheus endpoint and return its port."""
         try:
             self._server, thread = start_http_server(port, host, self.registry)
         except OSError as error:
-            raise SettingsError(f"Nothing can listen on {host}:{port} for metrics: {error.strerror}.") from None
+            raise SettingsError(f"Cannot listen on {host}:{port} for metrics: {error.strerror}.") from None
         del thread
         return int(self._server.server_port)
 
@@ -147,7 +147,7 @@ class JobMetrics:
 
     def rules_changed(self, changes: int, retries: int, rejected: Mapping[str, str]) -> None:
         """Call when rules change or are rejected, or when the query restarts; counts are totals of this run."""
-        now: StatusFile = {"changes": changes, "retries": retries, "refused": dict(rejected)}
+        now: StatusFile = {"changes": changes, "retries": retries, "rejected": dict(rejected)}
         if all(self._status.get(name) == value for name, value in now.items()):
             return
         self._changes.inc(changes - self._status.get("changes", 0))
@@ -178,7 +178,7 @@ class JobMetrics:
         for name, metric in self._counted.items():
             metric.inc(int(counted.get(name) or 0))
         for (pattern, kind), count in stats.matches.items():
-            self._answers.labels(pattern, kind).inc(count)
+            self._matches.labels(pattern, kind).inc(count)
         self._letters.inc(stats.dead_letters)
         self._dropped.inc(stats.dropped)
         seconds = (progress["durationMs"] or {}).get("triggerExecution", 0) / 1000
@@ -232,7 +232,7 @@ class JobMetrics:
             "watermark": None if not watermark else dt.datetime.fromtimestamp(watermark, dt.UTC).isoformat(),
             "watermark_ahead": max(0.0, watermark - time.time()) if watermark else 0.0,
             "lag": lag,
-            "answers": {f"{pattern} {kind}": count for (pattern, kind), count in stats.matches.items()},
+            "matches_by_pattern": {f"{pattern} {kind}": count for (pattern, kind), count in stats.matches.items()},
             "dead_letters": stats.dead_letters,
             "dropped": stats.dropped,
             **{name: int(counted[name] or 0) for name in COUNTERS if name in counted and name != "shards"},
@@ -247,13 +247,14 @@ class JobMetrics:
         totals = self._status["totals"]
         for name in ("read", "dead_letters", "dropped", *_COUNTED):
             totals[name] = totals.get(name, 0) + int(facts.get(name) or 0)
-        for name, count in facts["answers"].items():
-            self._status["answers"][name] = self._status["answers"].get(name, 0) + count
+        by_pattern = self._status["matches_by_pattern"]
+        for name, count in facts["matches_by_pattern"].items():
+            by_pattern[name] = by_pattern.get(name, 0) + count
         types = self._status.setdefault("types", {})
         for name, count in facts["types"].items():
             types[name] = types.get(name, 0) + count
         levels = [sum(total) for total in zip(*self._gauges_by_shard.values(), strict=True)]
-        self._status |= {"last": dict(facts), "levels": dict(zip(GAUGES, levels, strict=False))}
+        self._status |= {"last": dict(facts), "gauges": dict(zip(GAUGES, levels, strict=False))}
         self._write_status()
 
     def _write_status(self) -> None:

@@ -52,8 +52,8 @@ class Quarantine:
                 yield QuarantinedPattern(**one)
         except (ValueError, TypeError, KeyError):
             raise StateError(
-                f"The checkpoint's file {QUARANTINE_FILE} is damaged.",
-                hint=f"Remove {self._folder.where}/{QUARANTINE_FILE}: the patterns that it names run again.",
+                f"The checkpoint file {QUARANTINE_FILE} is damaged.",
+                hint=f"Remove {self._folder.where}/{QUARANTINE_FILE}; its patterns then run again.",
             ) from None
 
     def versions(self) -> dict[str, str]:

@@ -48,10 +48,12 @@ class Problem:
 class JobFileError(SettingsError):
     """A job file is invalid."""
 
+    code = "job-file"
+
     def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
         lines = "\n".join(f"  {problem}" for problem in problems)
         one = len(problems) == 1
-        super().__init__(f"{path}: {problems[0]}" if one else f"{path}: {len(problems)} things are wrong.\n{lines}")
+        super().__init__(f"{path}: {problems[0]}" if one else f"{path}: {len(problems)} errors.\n{lines}")
         self.problems = tuple(problems)
 
 
@@ -59,11 +61,11 @@ def read_job(path: str | Path) -> JobFile:
     """Read the job of a YAML or TOML file; relative paths in it start at the folder of the file."""
     path = Path(path)
     if path.suffix not in (".yaml", ".yml", ".toml"):
-        raise SettingsError(f"{path} is no job's file by its name.", hint="A job's file ends in .yaml, .yml or .toml.")
+        raise SettingsError(f"{path} is not a job file.", hint="Use a file name that ends in .yaml, .yml or .toml.")
     text = read_text(path)
     written = read_toml(text, path) if path.suffix == ".toml" else read_yaml(text, path)
     if not isinstance(written.data, Mapping):
-        raise SettingsError(f"{path} has no words of a job.", hint="Begin with: job: NAME.")
+        raise SettingsError(f"{path}: expected a mapping with the settings of a job.", hint="Begin with job: NAME.")
     bare = list(_bare_secrets(written))
     if bare:
         raise JobFileError(path, bare)
@@ -150,7 +152,7 @@ def _diagnoses(error: ValidationError, model: type[BaseModel], base: At, data: o
             inner = one["ctx"]
             yield from _diagnoses(inner["error"], inner["kind"], (*at, *inner["at"]), data)
         else:
-            more = one["ctx"]["at"] if one["type"] == "said" else ()
+            more = one["ctx"]["at"] if one["type"] == "invalid_setting" else ()
             yield _Diagnosis((*at, *more), branch, one, model, base)
 
 
@@ -202,36 +204,35 @@ def _message(slips: Sequence[_Diagnosis], value: object) -> str:
     said = list(dict.fromkeys(_sentence(slip, value) for slip in slips))
     if len(said) == 1:
         return said[0]
-    quoted = next((one for one in said if one.endswith("put it into quotes")), None)
+    quoted = next((one for one in said if one.endswith("put it in quotes")), None)
     if quoted is not None:
         return quoted
-    meant = [one.removeprefix("it is ") for one in said if one.startswith("it is ")]
-    return (
-        "it is " + " or ".join(one.partition(".")[0] for one in meant)
-        if len(meant) == len(said)
-        else "; or ".join(said)
-    )
+    meant = [one.partition(". ")[0].partition(", got ") for one in said if one.startswith("expected ")]
+    if len(meant) < len(said):
+        return "; or ".join(said)
+    types = " or ".join(expected.removeprefix("expected ") for expected, _, _ in meant)
+    return f"expected {types}{max(got + value for _, got, value in meant)}"
 
 
 _MEANT = {
-    "string_type": "a text",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
+    "string_type": "a string",
+    "int_type": "an integer",
+    "int_parsing": "an integer",
+    "int_from_float": "an integer",
     "float_type": "a number",
     "float_parsing": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
     "list_type": "a list",
-    "tuple_type": "a list of two",
-    "dict_type": "words with values below it",
-    "model_type": "words with values below it",
-    "model_attributes_type": "words with values below it",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
     "path_type": "the path of a file or folder",
-    "datetime_from_date_parsing": "a time, as 2026-01-31T12:00:00Z",
-    "datetime_parsing": "a time, as 2026-01-31T12:00:00Z",
-    "datetime_type": "a time, as 2026-01-31T12:00:00Z",
+    "datetime_from_date_parsing": "a time such as 2026-01-31T12:00:00Z",
+    "datetime_parsing": "a time such as 2026-01-31T12:00:00Z",
+    "datetime_type": "a time such as 2026-01-31T12:00:00Z",
 }
 
 
@@ -241,53 +242,50 @@ def _sentence(slip: _Diagnosis, value: object) -> str:
     word = str(slip.at[-1]) if slip.at else ""
     match error["type"]:
         case "missing":
-            return f"the word is missing; write {word}: …{_about(slip, word)}"
+            return f"missing setting; add {word}: …{_about(slip, word)}"
         case "extra_forbidden":
             known = _known_settings(slip)
-            return f"there is no such word here.{did_you_mean(word, known)} There is: {', '.join(known)}"
+            return f"unknown key.{did_you_mean(word, known)} Available: {', '.join(known)}."
         case "literal_error":
             wanted = [one.strip("'") for one in re.findall(r"'[^']*'", context["expected"])] or [context["expected"]]
-            return (
-                f"it is {' or '.join(wanted)};{did_you_mean(value, wanted) if isinstance(value, str) else ''}".rstrip(
-                    ";"
-                )
-            )
+            near = did_you_mean(value, wanted) if isinstance(value, str) else ""
+            return f"expected {' or '.join(wanted)}{'.' if near else ''}{near}"
         case "value_error":
             return str(context["error"])
-        case "said":
-            return str(context["said"])
+        case "invalid_setting":
+            return str(context["message"])
         case "greater_than":
-            return f"it is a number above {context['gt']}"
+            return f"expected a number above {context['gt']}"
         case "greater_than_equal":
-            return f"it is a number of {context['ge']} or more"
+            return f"expected a number of at least {context['ge']}"
         case "less_than":
-            return f"it is a number below {context['lt']}"
+            return f"expected a number below {context['lt']}"
         case "less_than_equal":
-            return f"it is a number of {context['le']} or less"
+            return f"expected a number of at most {context['le']}"
         case "too_short" | "string_too_short":
-            return "it is empty; write at least one"
+            return "empty; add at least one value"
         case "too_long" | "string_too_long":
-            return f"it is longer than {context['max_length']}"
+            return f"longer than the limit of {context['max_length']}"
         case "string_pattern_mismatch":
             return (
-                "it is letters, digits, _ and -, and begins with a letter"
+                "expected a letter, then up to 62 letters, digits, _ or -"
                 if word == "job"
-                else "it has signs that do not go there"
+                else f"unexpected characters; expected a match of {context['pattern']}"
             )
         case kind if kind in _MEANT:
-            return f"it is {_MEANT[kind]}{_instead(kind, value)}"
-    return f"it cannot be read: {error['type'].replace('_', ' ')}"
+            return f"expected {_MEANT[kind]}{_instead(kind, value)}"
+    return f"invalid value: {error['type'].replace('_', ' ')}"
 
 
 def _instead(kind: str, value: object) -> str:
     if kind in ("string_type", "path_type") and isinstance(value, bool):
-        return ", and YAML reads on, off, yes, no, true and false otherwise; put it into quotes"
+        return ", got true or false, as YAML reads on, off, yes and no; put it in quotes"
     if kind in ("string_type", "path_type") and isinstance(value, int | float):
-        return ", and this is read as a number; put it into quotes"
+        return ", got a number; put it in quotes"
     if kind == "string_type" and isinstance(value, Mapping):
-        return ", and words stand below it"
+        return ", got a mapping"
     if kind in ("dict_type", "model_type", "model_attributes_type") and value is None:
-        return ", and nothing stands there"
+        return ", got nothing"
     return ""
 
 

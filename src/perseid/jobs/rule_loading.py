@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perseid.api.patterns import PatternSet
-from perseid.api.streams import micros_of
 from perseid.errors import BindingError, EventDataError, PerseidError, did_you_mean
 from perseid.jobs.inline_text import InlineText, read_text
 from perseid.jobs.rule_tables import TablePatterns
 from perseid.jobs.rules import RuleTexts
 from perseid.jobs.spec import JobFile
 from perseid.jobs.stream_kinds.contract import NO_PATTERNS
+from perseid.semantics.durations import micros_of
 from perseid.settings import SettingsError
 from perseid.tables.files import read_rows
 
@@ -86,8 +86,8 @@ def bind_values(rules: PatternSet, values: Mapping[str, object]) -> PatternSet:
                 bound[name] = dt.timedelta(microseconds=micros_of(value, name) or 0)
             except PerseidError:
                 raise BindingError(
-                    f"Parameter {name} is a length of time, and what is given is none.",
-                    hint="Write a number and a unit: 10 minutes.",
+                    f"bind.{name}: expected a duration.",
+                    hint="Use a number and a unit, such as 10 minutes.",
                 ) from None
     return rules.bind(**bound)
 
@@ -125,6 +125,6 @@ def _encode_relation(name: str, rows: list[tuple[object, ...]]) -> str:
         return json.dumps(rows, ensure_ascii=False)
     except (TypeError, ValueError):
         raise SettingsError(
-            f"relations.{name}: a job keeps its relations as JSON, and a value in it has no such form.",
-            hint="Use numbers, texts, true and false; write times as texts.",
+            f"relations.{name}: a value cannot be stored as JSON.",
+            hint="Use numbers, strings and booleans; write times as strings.",
         ) from None

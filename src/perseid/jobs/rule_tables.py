@@ -10,9 +10,9 @@ from typing import Annotated
 
 from pydantic import Field, PrivateAttr
 
-from perseid.api.streams import micros_of
 from perseid.errors import EventDataError
 from perseid.jobs.choices import ByKey
+from perseid.semantics.durations import micros_of
 from perseid.settings import Duration, Settings, SettingsError
 from perseid.sinks.failures import words
 from perseid.sinks.postgres_server import PostgresServer, secrets_of
@@ -44,15 +44,15 @@ class RuleTable(Settings):
         for name, text in self.rows():
             if not isinstance(name, str) or not name.strip():
                 raise SettingsError(
-                    f"patterns: {self.describe()}: a row has no {self.name!r}.", hint="Give every rule one."
+                    f"patterns: {self.describe()}: a row has no {self.name!r}.", hint="Add a name to every row."
                 )
             if not isinstance(text, str) or not text.strip():
                 raise SettingsError(
                     f"patterns: {self.describe()}: rule {name!r} has no {self.text!r}.",
-                    hint="Remove the row, or write it.",
+                    hint="Add the text, or remove the row.",
                 )
             if (place := f"{self.describe()}: {name}") in found:
-                raise SettingsError(f"patterns: {self.describe()}: rule {name!r} stands there twice.")
+                raise SettingsError(f"patterns: {self.describe()}: duplicate rule {name!r}.")
             found[place] = text
         if not found:
             raise SettingsError(f"patterns: {self.describe()} has no rows.")
@@ -76,7 +76,8 @@ class FileTable(RuleTable):
         for column in (self.name, self.text):
             if column not in columns:
                 raise SettingsError(
-                    f"patterns: {self.describe()} has no column {column!r}.", hint=f"It has: {', '.join(columns)}."
+                    f"patterns: column {column!r} not found in {self.describe()}.",
+                    hint=f"Available: {', '.join(columns)}.",
                 )
         at = columns.index(self.name), columns.index(self.text)
         return [(row[at[0]], row[at[1]]) for row in rows]

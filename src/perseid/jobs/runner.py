@@ -143,7 +143,7 @@ class JobRunner:
         if left <= 0 or not is_transient(error.__cause__):
             raise error
         wait = min(MAX_RETRY_WAIT_S, self.job.retry_wait_s * 2.0 ** min(self._tries - 1, 30), left)
-        log.warning("attempt %d failed; next in %.0f s, retried for %.0f s more: %s", self._tries, wait, left, error)
+        log.warning("attempt %d failed; next in %.0f s, retrying for %.0f s more: %s", self._tries, wait, left, error)
         if self._stop.wait(wait):
             raise error
         self.status.retries += 1
@@ -165,7 +165,9 @@ class JobRunner:
         self._quarantine.add(pattern, version, reason)
         self.status.quarantines += 1
         log.warning(
-            "pattern %s is quarantined until its text or the limits change, the others go on: %s", pattern, reason
+            "pattern %s is quarantined until its text or the limits change; other patterns continue: %s",
+            pattern,
+            reason,
         )
         remaining = texts.with_quarantined(self._quarantine.versions())
         try:
@@ -173,7 +175,7 @@ class JobRunner:
         except PerseidError as none_left:
             self.status.quarantined = self._quarantine.reasons({pattern: pattern})
             self._publish_rules()
-            raise JobError(f"Job {self.job.name!r} cannot go on: {none_left}") from error
+            raise JobError(f"Job {self.job.name!r} cannot continue: {none_left}") from error
 
     def _all_sinks(self) -> list[Sink]:
         return [*self.job.sinks, *([] if self.job.dead_letters is None else [self.job.dead_letters])]
@@ -190,7 +192,7 @@ class JobRunner:
             if not self._resumed:
                 self._resume_sinks([sink for sink, _ in frames])
         except PerseidError as error:
-            raise JobError(redact(f"Job {self.job.name!r} cannot go on: {error}")) from safe_cause(error)
+            raise JobError(redact(f"Job {self.job.name!r} cannot continue: {error}")) from safe_cause(error)
 
     def _resume_sinks(self, sinks: Sequence[Sink]) -> None:
         """Compare the records of the sinks with the checkpoint, once: the lock protects it while the job runs."""
@@ -243,7 +245,9 @@ class JobRunner:
             is_ours = isinstance(handler.error, PerseidError)
             message = redact(str(handler.error)) if is_ours else first_line(handler.error)
             hint = None if is_ours else hint_of(handler.error)
-            raise JobError(f"Job {self.job.name!r} cannot go on: {message}", hint=hint) from safe_cause(handler.error)
+            raise JobError(f"Job {self.job.name!r} cannot continue: {message}", hint=hint) from safe_cause(
+                handler.error
+            )
         message = first_line(error)
         raise JobError(f"The query of job {self.job.name!r} failed: {message}", hint=hint_of(error)) from safe_cause(
             error

@@ -15,7 +15,7 @@ def job_schema() -> dict[str, object]:
     """Return the schema with all registered sources, sinks and kinds of streams."""
     JobFile.model_rebuild(force=True)
     schema = JobFile.model_json_schema(by_alias=True)
-    schema["title"] = "A job of Perseid"
+    schema["title"] = "Perseid job file"
     optional = [word for word, kind in settings_by_kind().items() if not kind.requires_patterns]
     without_patterns = {"properties": {"stream": {"properties": {"kind": {"enum": optional}}, "required": ["kind"]}}}
     schema["anyOf"] = [{"required": ["patterns"]}, without_patterns]

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
-from perseid.api.streams import micros_of
 from perseid.errors import PerseidError
 from perseid.jobs.choices import ByKey
 from perseid.jobs.inline_text import InlineText
 from perseid.jobs.rule_tables import TablePatterns
 from perseid.jobs.stream_kinds.settings_by_kind import AnyStream
+from perseid.semantics.durations import micros_of
 from perseid.settings import RetryDuration, Secret, Settings, reject_removed_word
 from perseid.sinks import kinds
 from perseid.sinks.contract import Sink
@@ -77,11 +77,11 @@ def _trigger(given: object) -> object:
     if given == AVAILABLE_NOW:
         return given
     if not isinstance(given, str):
-        raise ValueError("write how often a batch is begun, as 5 seconds, or available_now")
+        raise ValueError("expected an interval such as 5 seconds, or available_now")
     try:
-        micros_of(given, "This")
+        micros_of(given, "trigger")
     except PerseidError as error:
-        raise ValueError(f"{error.message} Write how often, as 5 seconds, or available_now") from None
+        raise ValueError(f"{error.message} Use an interval such as 5 seconds, or available_now") from None
     return given
 
 
@@ -124,7 +124,7 @@ class JobFile(Settings):
     @model_validator(mode="before")
     @classmethod
     def _reject_retries(cls, given: object) -> object:
-        reject_removed_word(given, "retries", "retry_for: 10 minutes, the time that the query is restarted for")
+        reject_removed_word(given, "retries", "retry_for: 10 minutes, the time for which the query is restarted")
         return given
 
     @field_validator("spark")
@@ -134,7 +134,7 @@ class JobFile(Settings):
             if isinstance(value, Secret) and is_on_command_line(name):
                 raise ValueError(
                     f"Spark passes {name!r} to Java on a command line, which every user of the machine can read; "
-                    "a secret cannot be given there"
+                    "secrets are unsupported in this setting"
                 )
         return spark
 
@@ -142,7 +142,7 @@ class JobFile(Settings):
     def _check_settings(self) -> JobFile:
         self.stream.check_patterns_setting(bool(self.patterns))
         if self.limits.policy == "dead_letter" and self.dead_letters is None:
-            raise ValueError("policy: dead_letter needs a place for them; write dead_letters: {…}")
+            raise ValueError("policy: dead_letter needs a sink for dead letters; add dead_letters: {…}")
         return self
 
 

@@ -16,7 +16,7 @@ from perseid.settings import SettingsError
 try:
     import yaml
 except ImportError:  # pragma: no cover - reported when a job is read
-    raise MissingExtraError("Files of jobs need PyYAML.", hint="pip install 'perseid[jobs]'") from None
+    raise MissingExtraError("Job files need PyYAML.", hint="pip install 'perseid[jobs]'") from None
 
 MAX_BYTES = 1 << 18
 """Bytes of a job file."""
@@ -30,7 +30,7 @@ MAX_NUMBER_CHARS = 100
 """Characters of a number or a date; the time to convert it grows with their square."""
 At = tuple[str | int, ...]
 _HARMLESS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
-_AS_BOOLEAN = "YAML reads on, off, yes and no as true and false; put it into quotes"
+_AS_BOOLEAN = "YAML reads on, off, yes and no as true and false; put it in quotes"
 
 
 @dataclass
@@ -49,7 +49,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
     if len(body) > MAX_BYTES:
-        raise SettingsError(f"{path} has more than {MAX_BYTES} bytes, and a job's file has fewer.")
+        raise SettingsError(f"{path} is larger than the limit of {MAX_BYTES} bytes.")
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -85,9 +85,9 @@ def read_toml(text: str, path: Path) -> ParsedFile:
         said = str(error).partition(" (at ")[0]
         # Some of its messages show the text at that place.
         said = re.sub(r"[:\s]*(b?'.*'|\".*\"|\(.*\)).*$", "", said)
-        raise SettingsError(f"{path}{where}: this is not TOML: {said}.") from None
+        raise SettingsError(f"{path}{where}: invalid TOML: {said}.") from None
     except (ValueError, OverflowError):
-        raise SettingsError(f"{path}: a number or a date in it cannot be read.", hint="Put it into quotes.") from None
+        raise SettingsError(f"{path}: invalid number or date.", hint="Put it in quotes.") from None
     except RecursionError:
         raise _too_deep(path) from None
     _check_size(data, path)
@@ -96,7 +96,7 @@ def read_toml(text: str, path: Path) -> ParsedFile:
 
 def _too_deep(path: Path, line: int | None = None) -> SettingsError:
     where = "" if line is None else f", line {line}"
-    return SettingsError(f"{path}{where}: it is nested more than {MAX_DEPTH} deep.")
+    return SettingsError(f"{path}{where}: nested more than {MAX_DEPTH} levels deep.")
 
 
 def _check_toml_limits(text: str, path: Path) -> None:
@@ -119,7 +119,7 @@ def _check_toml_limits(text: str, path: Path) -> None:
             line = text.count("\n", 0, token.start()) + 1
             raise SettingsError(
                 f"{path}, line {line}: a number has more than {MAX_NUMBER_CHARS} characters.",
-                hint="Put it into quotes if a text or a key is meant.",
+                hint="Put it in quotes if it is a string or a key.",
             )
         if brackets > MAX_DEPTH or dots >= MAX_DEPTH:
             raise _too_deep(path, text.count("\n", 0, token.start()) + 1)
@@ -131,7 +131,7 @@ def _check_size(data: object, path: Path) -> None:
     while level:
         parts += len(level)
         if parts > MAX_PARTS:
-            raise SettingsError(f"{path}: it has more than {MAX_PARTS} words and values.")
+            raise SettingsError(f"{path}: more than {MAX_PARTS} keys and values.")
         if depth > MAX_DEPTH:
             raise _too_deep(path)
         level = [inner for one in level for inner in _values_in(one)]
@@ -164,8 +164,8 @@ class _BoundedLoader(yaml.SafeLoader):
         line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call]
         if self._nodes > MAX_NODES:
             raise SettingsError(
-                f"{self._path}, line {line}: it has more than {MAX_NODES} keys and values.",
-                hint="Put rules and tables into files of their own.",
+                f"{self._path}, line {line}: more than {MAX_NODES} keys and values.",
+                hint="Move rules and tables to separate files.",
             )
         if self._depth > MAX_DEPTH + 1:
             raise _too_deep(self._path, line)
@@ -179,14 +179,16 @@ def read_yaml(text: str, path: Path) -> ParsedFile:
         loader = _BoundedLoader(text, path)
         node = loader.get_single_node()
         if node is None:
-            raise SettingsError(f"{path} is empty.", hint="Begin with: job: NAME. perseid new FOLDER makes an example.")
+            raise SettingsError(
+                f"{path} is empty.", hint="Begin with job: NAME, or run perseid new FOLDER for an example."
+            )
         reader = _NodeReader(path, loader)
         written = ParsedFile(reader.read(node, (), 0), reader.lines)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise SettingsError(f"{path}, line {line}: this is not YAML: {_problem(error)}.") from None
+        raise SettingsError(f"{path}, line {line}: invalid YAML: {_problem(error)}.") from None
     except yaml.YAMLError as error:
-        raise SettingsError(f"{path}{_line(error)}: this is not YAML: {_problem(error)}.") from None
+        raise SettingsError(f"{path}{_line(error)}: invalid YAML: {_problem(error)}.") from None
     except RecursionError:
         raise _too_deep(path) from None
     return written
@@ -199,10 +201,10 @@ def _line(error: yaml.YAMLError) -> str:
 
 def _problem(error: yaml.YAMLError) -> str:
     """Message of the parser, without content of the file."""
-    said = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+    said = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be parsed"
     if "'\\t'" in said:
-        return "a tab stands where spaces are meant; indent with spaces"
-    return re.sub(r"(alias|anchor|tag) .*", r"\1 that is not known", said)
+        return "unexpected tab; indent with spaces"
+    return re.sub(r"(alias|anchor|tag) .*", r"\1", said)
 
 
 class _NodeReader:
@@ -219,9 +221,13 @@ class _NodeReader:
     def read(self, node: yaml.Node, at: At, depth: int) -> object:
         self.parts += 1
         if self.parts > MAX_PARTS:
-            raise self.wrong(node, f"it has more than {MAX_PARTS} words and values.", "Are there aliases of aliases?")
+            raise self.wrong(
+                node, f"more than {MAX_PARTS} keys and values, with aliases resolved.", "Remove aliases of aliases."
+            )
         if depth > MAX_DEPTH:
-            raise self.wrong(node, f"it is nested more than {MAX_DEPTH} deep.", "Does an alias stand in itself?")
+            raise self.wrong(
+                node, f"nested more than {MAX_DEPTH} levels deep.", "Check for an alias that contains itself."
+            )
         self.lines.setdefault(at, node.start_mark.line + 1)
         self._harmless(node)
         if isinstance(node, yaml.SequenceNode):
@@ -238,33 +244,33 @@ class _NodeReader:
             raise self.wrong(
                 node,
                 f"a number has more than {MAX_NUMBER_CHARS} characters.",
-                "Put it into quotes if a text or a key is meant.",
+                "Put it in quotes if it is a string or a key.",
             )
         if has_lone_surrogate(text):
-            raise self.wrong(node, "half a character (a lone surrogate) stands here.", "Write the whole character.")
+            raise self.wrong(node, "unexpected lone surrogate, half of a character.", "Use the whole character.")
         try:
             return self.loader.construct_object(node)
         except (ValueError, OverflowError):
-            raise self.wrong(node, "this looks like a date or a number and is none; put it into quotes.") from None
+            raise self.wrong(node, "invalid date or number; put it in quotes.") from None
 
     def _harmless(self, node: yaml.Node) -> None:
         word = str(node.tag).removeprefix("tag:yaml.org,2002:")
         if word == "merge":
-            raise self.wrong(node, "<< is not read here; write the words out, or use an alias for a whole value.")
+            raise self.wrong(node, "unsupported merge key <<; write the keys out, or use an alias for a whole value.")
         if word not in _HARMLESS:
-            raise self.wrong(node, "a tag (!…) stands here, and a job's file has none; leave it out.")
+            raise self.wrong(node, "unsupported tag (!…); remove it.")
 
     def _mapping(self, node: yaml.MappingNode, at: At, depth: int) -> dict[object, object]:
         found: dict[object, object] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise self.wrong(key, "a word is meant before the colon.")
+                raise self.wrong(key, "expected a plain key before the colon, got a list or a mapping.")
             self._harmless(key)
             word = self._scalar(key)
             if isinstance(word, bool):
-                raise self.wrong(key, f"a word is meant before the colon. {_AS_BOOLEAN}.")
+                raise self.wrong(key, f"expected a string as the key, got true or false. {_AS_BOOLEAN}.")
             if word in found:
-                raise self.wrong(key, f"the word {word!r} stands here a second time.", "Keep one of them.")
+                raise self.wrong(key, f"duplicate key {word!r}.", "Remove one of them.")
             self.lines[(*at, word)] = key.start_mark.line + 1
             found[word] = self.read(value, (*at, word), depth + 1)
         return found

@@ -146,14 +146,14 @@ class Part:
     def _repeat(self, low: int, high: int | None) -> Part:
         for bound in (low, high):
             if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int)):
-                raise PatternError(f"A repetition is a whole number of times, not {bound!r}.")
+                raise PatternError(f"Expected a whole number of repetitions, got {bound!r}.")
             if bound is not None and not 0 <= bound <= limits.MAX_ROUNDS:
-                raise PatternError(f"A repetition is 0 to {limits.MAX_ROUNDS:,} times, not {bound}.")
+                raise PatternError(f"Expected a number of repetitions from 0 to {limits.MAX_ROUNDS:,}, got {bound}.")
         if high == 0:
-            raise PatternError(f"A repetition of {low} to 0: no event could fit it.")
+            raise PatternError(f"Invalid repetition {low} to 0: it matches no event.")
         if high is not None and high < low:
             raise PatternError(
-                f"A repetition of {low} to {high}: the upper bound is below the lower.",
+                f"Invalid repetition {low} to {high}: the upper bound is below the lower bound.",
                 hint=f"Write .times({high}, {low}).",
             )
         return Part(ast.Repeat(self.element, low, high))
@@ -179,7 +179,7 @@ class Part:
         last = _part(end).element
         if not isinstance(last, ast.Step) or last.name is not None or last.must is not None:
             raise PatternError(
-                f"'until' takes an event without a name and without 'must', not {_shown(last)}.",
+                f"'until' expects an event without a name and without 'must', got {_shown(last)}.",
                 hint="Write .until(step('Logout').where('…')).",
             )
         return self._on_repeat("until", lambda repeat: replace(repeat, until=last))
@@ -187,7 +187,7 @@ class Part:
     def _on_repeat(self, what: str, edit: Callable[[ast.Repeat], ast.Repeat]) -> Part:
         if not isinstance(self.element, ast.Repeat) or self.closed:
             raise PatternError(
-                f"'{what}' goes with a repetition, and nothing is repeated here: {_shown(self.element)}.",
+                f"'{what}' requires a repetition, got {_shown(self.element)}.",
                 hint=f"Repeat it first: step('Transfer').plus().{what}(…).",
             )
         return Part(edit(self.element))
@@ -212,14 +212,14 @@ class Part:
             found.append(ast.Unify(attribute, name))
         found.extend(ast.Unify(ex.Ref((_name(a),)), _name(u)) for a, u in unified.items())
         if not found:
-            raise PatternError("Nothing is bound.", hint='Write .bind(user="u").')
+            raise PatternError("'bind' needs at least one attribute.", hint='Write .bind(user="u").')
         return self._on_step("bind", lambda s: replace(s, unify=(*s.unify, *found)))
 
     def stays(self, duration: DurationLike) -> Part:
         """Require that for this long no event of the step's type violates its condition."""
         length = _duration(duration, "stays")
         if not isinstance(self.element, ast.Step):
-            raise PatternError(f"'stays' is about one event and what follows it, and this is {_shown(self.element)}.")
+            raise PatternError(f"'stays' applies to one step, got {_shown(self.element)}.")
         return Part(ast.Stays(self.element, length))
 
     def _on_step(self, what: str, edit: Callable[[ast.Step], ast.Step]) -> Part:
@@ -232,8 +232,8 @@ class Part:
             case ast.Stays() if not self.closed:
                 return Part(replace(element, step=edit(element.step)))
         raise PatternError(
-            f"'{what}' belongs to one step, and this is {_shown(element)}.",
-            hint=f"Say it of the step: step('Login').{what}(…).",
+            f"'{what}' applies to one step, got {_shown(element)}.",
+            hint=f"Apply it to the step: step('Login').{what}(…).",
         )
 
     # operators that Python would interpret otherwise
@@ -241,17 +241,17 @@ class Part:
     def __bool__(self) -> NoReturn:
         raise PatternError(
             "Python's 'and', 'or' and 'not' do not join parts of a pattern.",
-            hint="Write a & b for both, a | b for one of them, absent(a) for none.",
+            hint="Use a & b for both, a | b for one of them, absent(a) for none.",
         )
 
     def __iter__(self) -> NoReturn:
-        raise PatternError("A part of a pattern is not a list.", hint="Write a >> b, or seq(a, b).")
+        raise PatternError("A part of a pattern is not iterable.", hint="Use a >> b, or seq(a, b).")
 
     def __gt__(self, other: object) -> NoReturn:
-        raise PatternError("Parts of a pattern have no order.", hint="'Followed by' is written a >> b.")
+        raise PatternError("Parts of a pattern cannot be compared.", hint="Use a >> b for 'followed by'.")
 
     def __lt__(self, other: object) -> NoReturn:
-        raise PatternError("Parts of a pattern have no order.", hint="'Followed by' is written a >> b.")
+        raise PatternError("Parts of a pattern cannot be compared.", hint="Use a >> b for 'followed by'.")
 
 
 def step(event: str, name: str | None = None) -> Part:
@@ -288,10 +288,10 @@ def lost(query: str, name: str | None = None) -> Part:
 def change(action: str, element: str, name: str | None = None) -> Part:
     """An elementary change of a model: ``change("set", "Host.cpu")``, ``change("create", "Host")``."""
     if action not in get_args(_Action):
-        raise PatternError(f"{action!r} is no change of a model.", hint=f"There are: {', '.join(get_args(_Action))}.")
+        raise PatternError(f"Unknown model change {action!r}.", hint=f"Available: {', '.join(get_args(_Action))}.")
     parts = _path(element).parts
     if len(parts) > 2:
-        raise PatternError(f"A change is of an element or of one feature of it, not of {element!r}.")
+        raise PatternError(f"Expected an element or one feature of it, got {element!r}.")
     feature = parts[1] if len(parts) == 2 else None
     return _step(ast.ModelChange(cast(_Action, action), parts[0], feature), name)
 
@@ -344,7 +344,7 @@ class PatternBuilder:
 
     def _with(self, clause: str, draft: ast.PatternDefinition) -> PatternBuilder:
         if clause in self.given:
-            raise PatternError(f"'{clause}' is given twice in pattern {self.draft.name}.", hint="Keep one of them.")
+            raise PatternError(f"Duplicate clause '{clause}' in pattern {self.draft.name}.", hint="Remove one of them.")
         return PatternBuilder(draft, self.given | {clause})
 
     def parameter(self, name: str, type_: str, default: Constant | object = _UNSET) -> PatternBuilder:
@@ -365,7 +365,7 @@ class PatternBuilder:
     def tags(self, *tags: str) -> PatternBuilder:
         """Set tags to find the pattern by."""
         if not tags:
-            raise PatternError("'tags' takes one tag or more.")
+            raise PatternError("'tags' needs at least one tag.")
         return self._meta("tags", replace(self.draft.metadata, tags=tuple(_text(t, "A tag") for t in tags)))
 
     def description(self, description: str) -> PatternBuilder:
@@ -383,7 +383,7 @@ class PatternBuilder:
     def where(self, *conditions: str) -> PatternBuilder:
         """Add conditions on the whole match; several are joined by ``and``."""
         if not conditions:
-            raise PatternError("'where' takes one condition or more.")
+            raise PatternError("'where' needs at least one condition.")
         where = self.draft.where
         for condition in conditions:
             where = _both(where, _expression(condition, "A condition"))
@@ -400,11 +400,11 @@ class PatternBuilder:
     def partition_by(self, *columns: str) -> PatternBuilder:
         """Match separately per value of these columns."""
         if not columns:
-            raise PatternError("'partition_by' takes one column or more.")
+            raise PatternError("'partition_by' needs at least one column.")
         if any(isinstance(column, list | tuple) for column in columns):
             raise PatternError(
-                "'partition_by' takes names of columns, not a list of them.",
-                hint="Give them one by one: partition_by('a', 'b').",
+                "'partition_by' expects column names, got a list of them.",
+                hint="Pass them one by one: partition_by('a', 'b').",
             )
         return self._with("partition by", replace(self.draft, partition_by=tuple(map(_path, columns))))
 
@@ -417,16 +417,16 @@ class PatternBuilder:
             word = " ".join(_text(selection, "A selection").lower().split())
             if word not in names:
                 raise PatternError(
-                    f"{selection!r} is not a selection.",
+                    f"Unknown selection {selection!r}.",
                     nearest=nearest(word, names),
-                    hint=f"There are: {', '.join(names)}.",
+                    hint=f"Available: {', '.join(names)}.",
                 )
             chosen = names[word]
         return self._with("selection", replace(self.draft, selection=chosen))
 
     def skip(self, where: str) -> PatternBuilder:
         """Set the after-match skip: ``"none"``, ``"to next"``, ``"past last"``, ``"to first b"`` …"""
-        return self._with("after match skip", replace(self.draft, skip=parse_skip(_text(where, "What 'skip' takes"))))
+        return self._with("after match skip", replace(self.draft, skip=parse_skip(_text(where, "'skip'"))))
 
     def report_timeouts(self) -> PatternBuilder:
         """Also emit runs that time out."""
@@ -437,20 +437,20 @@ class PatternBuilder:
         draft = self
         found: list[ast.Output] = []
         for text in outputs:
-            output = parse_output(_text(text, "What is returned"))
+            output = parse_output(_text(text, "An output"))
             if isinstance(output, ast.Evidence):
                 draft = draft._with("evidence", replace(draft.draft, evidence=output))
             else:
                 found.append(output)
-        found.extend(ast.Output(_expression(text, "What is returned"), _name(n)) for n, text in named.items())
+        found.extend(ast.Output(_expression(text, "An output"), _name(n)) for n, text in named.items())
         if not outputs and not named:
-            raise PatternError("Nothing is returned.", hint='Write .returns("a.ip as from_ip").')
+            raise PatternError("'returns' needs at least one output.", hint='Write .returns("a.ip as from_ip").')
         return replace(draft, draft=replace(draft.draft, returns=(*draft.draft.returns, *found)))
 
     def evidence(self, limit: int = ast.Evidence().limit) -> PatternBuilder:
         """Return the contributing events, at most ``limit`` of them."""
         if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= limits.MAX_EVIDENCE:
-            raise PatternError(f"An evidence limit is 0 to {limits.MAX_EVIDENCE:,}, not {limit!r}.")
+            raise PatternError(f"Expected an evidence limit from 0 to {limits.MAX_EVIDENCE:,}, got {limit!r}.")
         return self._with("evidence", replace(self.draft, evidence=ast.Evidence(limit)))
 
     def suppress(self, duration: DurationLike, *, by: str | tuple[str, ...] | list[str] = ()) -> PatternBuilder:
@@ -474,14 +474,14 @@ def _part(given: object) -> Part:
         return given
     if isinstance(given, str):
         return Part(parse_element(given), closed=True)
-    hint = "Write step('Login'), or its text: 'Login a [ip is not null]'."
+    hint = "Use step('Login'), or its text: 'Login a [ip is not null]'."
     if isinstance(given, PatternBuilder):
         hint = "Name the other pattern: step('takeover', 't')."
     elif _are_events(given):
-        hint = "To run it: ps.pattern(build(…)).match(events)."
+        hint = "Run it with ps.pattern(build(…)).match(events)."
     elif isinstance(given, list | tuple | set):
-        hint = "Give the parts one by one: any_of(a, b), or any_of(*parts)."
-    raise PatternError(f"A part of a pattern cannot be a {type(given).__name__}.", hint=hint)
+        hint = "Pass the parts one by one: any_of(a, b), or any_of(*parts)."
+    raise PatternError(f"Expected a part of a pattern, got {type(given).__name__}.", hint=hint)
 
 
 def _are_events(given: object) -> bool:
@@ -493,7 +493,7 @@ def _are_events(given: object) -> bool:
 def _several(parts: tuple[PartLike, ...], what: str) -> tuple[ast.Element, ...]:
     elements = tuple(_part(part).element for part in parts)
     if len(elements) < 2:
-        raise PatternError(f"'{what}' takes two parts or more.")
+        raise PatternError(f"'{what}' needs at least two parts.")
     return elements
 
 
@@ -509,18 +509,18 @@ def _step(kind: ast.StepKind, name: str | None) -> Part:
 
 def _text(given: object, what: str) -> str:
     if not isinstance(given, str):
-        raise PatternError(f"{what} is text, not {type(given).__name__}.")
+        raise PatternError(f"{what} must be a string, got {type(given).__name__}.")
     try:
         given.encode()
     except UnicodeEncodeError:
-        raise PatternError(f"{what} holds half a character: {given!r}.") from None
+        raise PatternError(f"{what} contains an unpaired surrogate: {given!r}.") from None
     return given
 
 
 def _name(given: object) -> str:
     name = _text(given, "A name")
     if not 0 < len(name) <= limits.MAX_NAME:
-        raise PatternError(f"A name has 1 to {limits.MAX_NAME} characters.")
+        raise PatternError(f"A name must have 1 to {limits.MAX_NAME} characters.")
     return name
 
 
@@ -529,9 +529,9 @@ def _path(given: object) -> ex.Ref:
 
 
 def _as_pair(given: object) -> tuple[ex.Ref, str]:
-    pair = parse_output(_text(given, "What is bound"))
+    pair = parse_output(_text(given, "A binding"))
     if not isinstance(pair, ast.Output) or not isinstance(pair.expr, ex.Ref) or pair.name is None:
-        raise PatternError(f"{given!r} does not say what is bound as what.", hint='Write .bind("device.os as o").')
+        raise PatternError(f"Expected 'attribute as name', got {given!r}.", hint='Write .bind("device.os as o").')
     return pair.expr, pair.name
 
 
@@ -545,14 +545,14 @@ def _both(first: ex.Expr | None, second: ex.Expr) -> ex.Expr:
 
 def _duration(given: object, what: str) -> ast.Duration:
     if isinstance(given, str):
-        return parse_duration(_text(given, f"What '{what}' takes"))
+        return parse_duration(_text(given, f"'{what}'"))
     if isinstance(given, dt.timedelta):
         if given < dt.timedelta(0):
-            raise PatternError(f"What '{what}' takes is not negative.")
+            raise PatternError(f"'{what}' must not be negative.")
         return given // _MICRO
     raise PatternError(
-        f"What '{what}' takes is a duration, not {given!r}.",
-        hint='Write "10 minutes", or a timedelta: a number alone has no unit.',
+        f"'{what}' must be a duration, got {given!r}.",
+        hint='Use "10 minutes" or a timedelta: a number alone has no unit.',
     )
 
 
@@ -562,7 +562,7 @@ def _maybe_duration(given: object, what: str) -> ast.Duration | None:
 
 def _window(given: object) -> ast.Window:
     if isinstance(given, str):
-        return parse_window(_text(given, "What 'within' takes"))
+        return parse_window(_text(given, "'within'"))
     return ast.TimeWindow(_duration(given, "within"))
 
 
@@ -593,8 +593,8 @@ def _constant(given: object) -> ex.Literal:
             text = sign + print_literal(ex.Literal("duration", abs(given) // _MICRO))
     if text is None:
         raise PatternError(
-            f"A default cannot be {given!r}.",
-            hint="Give a number, a text, a truth value, a time or a duration.",
+            f"Unsupported default {given!r}.",
+            hint="Use a number, a string, a boolean, a time or a duration.",
         )
     return parse_constant(text)
 

@@ -58,7 +58,7 @@ def _check_name(name: str, token: Token) -> None:
         raise LimitError(
             f"A name is longer than {limits.MAX_NAME} characters.",
             span=token_place(token),
-            hint="Give it a shorter one.",
+            hint="Use a shorter name.",
         )
 
 
@@ -74,13 +74,13 @@ def unquote(token: Token) -> str:
 
 
 _LARGE = {
-    "A whole number": "Write it as a double, 1e20, or as a text.",
-    "A repetition": "Ask for {1000,} and bound the match with 'within'.",
-    "A window": "Write: within forever.",
-    "An evidence limit": "Ask for fewer, and look the events up by their ids.",
-    "A size": "A decimal has at most 38 digits.",
-    "A walk": "Write knows+ for any number of edges.",
-    "A top": "Leave 'top' out, and order the matches where they are read.",
+    "An integer": "Write it as a double, 1e20, or as a string.",
+    "A repetition bound": "Use {1000,} and bound the match with 'within'.",
+    "A window": "Use within forever.",
+    "An evidence limit": "Use a smaller limit, and look up the events by their ids.",
+    "A size": "Use at most 38 digits for a decimal.",
+    "A closure bound": "Use knows+ for any number of edges.",
+    "The number after 'top'": "Remove 'top', and sort the matches where you read them.",
 }
 """Hints for numbers over their limit, by the kind of number."""
 
@@ -125,26 +125,22 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
 
     def quantity(self, meta: Meta, number: Token, unit: Token) -> int:
         if len(number) > 25:
-            raise LimitError(
-                "A duration is longer than 200,000 years.", span=place(meta), hint="Write: within forever."
-            )
+            raise LimitError("A duration is longer than 200,000 years.", span=place(meta), hint="Use within forever.")
         micros = Fraction(number) * _UNIT_MICROS[unit.lower().removesuffix("s")]
         if micros.denominator != 1:
             raise PatternSyntaxError(
-                "A duration is a whole number of microseconds.", span=place(meta), hint="Use a smaller unit."
+                "A duration must be a whole number of microseconds.",
+                span=place(meta),
+                hint="The shortest duration is 1 microsecond.",
             )
         if micros > limits.MAX_DURATION:
-            raise LimitError(
-                "A duration is longer than 200,000 years.", span=place(meta), hint="Write: within forever."
-            )
+            raise LimitError("A duration is longer than 200,000 years.", span=place(meta), hint="Use within forever.")
         return int(micros)
 
     def duration(self, meta: Meta, *quantities: int) -> int:
         total = sum(quantities)
         if total > limits.MAX_DURATION:
-            raise LimitError(
-                "A duration is longer than 200,000 years.", span=place(meta), hint="Write: within forever."
-            )
+            raise LimitError("A duration is longer than 200,000 years.", span=place(meta), hint="Use within forever.")
         return total
 
     def duration_param(self, meta: Meta, token: Token) -> ex.Param:
@@ -160,7 +156,9 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
         events = integer(count, limits.MAX_INTEGER, "A window")
         if events < 1:
             raise PatternSyntaxError(
-                "A window of 0 events holds no match.", span=place(meta), hint="The smallest window is: within 1 event."
+                "A window of 0 events cannot contain a match.",
+                span=place(meta),
+                hint="Use at least one event for each step: within 2 events.",
             )
         return ast.CountWindow(events, span=place(meta))
 
@@ -278,7 +276,7 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
     # literals
 
     def integer(self, meta: Meta, token: Token) -> ex.Literal:
-        return ex.Literal("integer", integer(token, limits.MAX_INTEGER, "A whole number"), span=place(meta))
+        return ex.Literal("integer", integer(token, limits.MAX_INTEGER, "An integer"), span=place(meta))
 
     def decimal(self, meta: Meta, token: Token) -> ex.Literal:
         if len(token) > 39:
@@ -293,7 +291,7 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
         value = float(token)
         if value in (float("inf"), float("-inf")):
             raise LimitError(
-                "This number is too large for a double.", span=place(meta), hint="The largest is about 1.8e308."
+                "The number is too large for a double.", span=place(meta), hint="Use at most about 1.8e308."
             )
         return ex.Literal("double", value, span=place(meta))
 
@@ -315,7 +313,7 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
             moment = dt.datetime.fromisoformat(text)
         except ValueError:
             raise PatternSyntaxError(
-                f"{text!r} is not a point in time.",
+                f"Invalid timestamp {text!r}.",
                 span=place(meta),
                 hint="Write it as timestamp '2026-01-31 12:30:00Z'.",
             ) from None
@@ -324,9 +322,9 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
         micros = (moment - _EPOCH) // _MICRO
         if micros not in _MOMENTS:
             raise PatternSyntaxError(
-                f"{text!r} is not a point in time.",
+                f"Invalid timestamp {text!r}.",
                 span=place(meta),
-                hint="In UTC it is outside the years 1 to 9999.",
+                hint="Use a time in the years 1 to 9999 in UTC.",
             )
         return ex.Literal("timestamp", micros, span=place(meta))
 
@@ -336,7 +334,7 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
             day = dt.date.fromisoformat(text)
         except ValueError:
             raise PatternSyntaxError(
-                f"{text!r} is not a date.", span=place(meta), hint="Write it as date '2026-01-31'."
+                f"Invalid date {text!r}.", span=place(meta), hint="Write it as date '2026-01-31'."
             ) from None
         return ex.Literal("date", (day - _EPOCH.date()).days, span=place(meta))
 
@@ -345,7 +343,9 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
 
     def negative(self, meta: Meta, literal: ex.Literal) -> ex.Literal:
         if literal.kind not in ("integer", "decimal", "double", "duration"):
-            raise PatternSyntaxError("Only a number can be negative.", span=place(meta))
+            raise PatternSyntaxError(
+                f"Expected a number or a duration after '-', got {literal.kind}.", span=place(meta)
+            )
         value = literal.value
         # Unary minus would round a Decimal to the 28 digits of the context.
         negative = value.copy_negate() if isinstance(value, Decimal) else -value  # type: ignore[operator]

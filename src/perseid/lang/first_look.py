@@ -42,14 +42,14 @@ _BEGINNING = re.compile(
 def scan_limits(text: str) -> None:
     """Reject text that is too long, not encodable, or too deeply nested, in one pass and without recursion."""
     if len(text) > MAX_TEXT:
-        raise LimitError(f"This text has more than {MAX_TEXT:,} characters.")
+        raise LimitError(f"The text has more than {MAX_TEXT:,} characters.")
     try:
         text.encode()
     except UnicodeEncodeError as error:
         half = ord(text[error.start])
         # No source text in the error: text that cannot be encoded cannot be displayed.
         raise PatternSyntaxError(
-            f"U+{half:04X} is half a character and no text.", span=span_at(text, error.start)
+            f"U+{half:04X} is an unpaired surrogate, not a character.", span=span_at(text, error.start)
         ) from None
     stack: list[int] = []
     count = 0
@@ -73,19 +73,19 @@ def scan_limits(text: str) -> None:
         count += 1
         if count > MAX_TOKENS:
             raise LimitError(
-                f"A pattern, query or rule has more than {MAX_TOKENS:,} words and signs.",
+                f"A pattern, query or rule has more than {MAX_TOKENS:,} tokens.",
                 span=span_at(text, found.start()),
                 source=text,
-                hint="A long list of values is better bound at use: x in :values.",
+                hint="Bind a long list of values at run time: x in :values.",
             )
 
 
 def _too_deep(text: str, start: int) -> LimitError:
     return LimitError(
-        f"Brackets are nested more than {MAX_NESTING} deep.",
+        f"Brackets or prefix operators are nested more than {MAX_NESTING} deep.",
         span=span_at(text, start),
         source=text,
-        hint="Split the condition over steps, patterns or a list bound at use.",
+        hint="Split the condition over steps or patterns, or bind a list of values at run time.",
     )
 
 

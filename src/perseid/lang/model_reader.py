@@ -90,12 +90,12 @@ class ModelReader(RuleReader):
         return self.closure_between(meta, count, count)
 
     def closure_between(self, meta: Meta, low: Token, high: Token) -> _Bounds:
-        bounds = _Bounds(*(integer(t, limits.MAX_STEPS, "A walk") for t in (low, high)))
+        bounds = _Bounds(*(integer(t, limits.MAX_STEPS, "A closure bound") for t in (low, high)))
         if bounds.high is not None and bounds.high < max(bounds.low, 1):
             raise PatternSyntaxError(
-                f"A walk of {low} to {high} edges: there is none.",
+                f"No path has {low} to {high} edges.",
                 span=place(meta),
-                hint="Write the smaller first: {1,3}.",
+                hint="Write the smaller bound first, and an upper bound of at least 1: {1,3}.",
             )
         return bounds
 
@@ -114,9 +114,9 @@ class ModelReader(RuleReader):
     def chain(self, meta: Meta, first: _Node, *steps: _Step) -> tuple[m.Constraint, ...]:
         if first.type is None and not steps:
             raise PatternSyntaxError(
-                f"{first.variable!r} stands alone, and nothing is asked of it.",
+                f"Variable {first.variable!r} has no constraint.",
                 span=first.span,
-                hint=f"Say what it is, {first.variable}: Host, or where it leads, {first.variable} -runs_on-> host.",
+                hint=f"Add its type, {first.variable}: Host, or an edge, {first.variable} -runs_on-> host.",
             )
         found: list[m.Constraint] = []
         at = first
@@ -138,9 +138,9 @@ class ModelReader(RuleReader):
         bounds, arguments = _bounds(tuple(rest))
         if bounds != (1, 1) and len(arguments) != 2:
             raise PatternSyntaxError(
-                f"Only a query of two parameters can be walked along; {name} is asked with {len(arguments)}.",
+                f"A closure requires a query with two parameters, but {name} is called with {len(arguments)}.",
                 span=place(meta),
-                hint=f"Write {name}+(from, to), or a query of two parameters that calls {name}.",
+                hint=f"Write {name}+(from, to), or add a query with two parameters that calls {name}.",
             )
         return m.QueryCall(str(name), tuple(map(str, arguments)), *bounds, span=place(meta))
 
@@ -197,9 +197,13 @@ class ModelReader(RuleReader):
     def top(self, meta: Meta, count: Token, *rest: tuple[str, ...] | m.Order) -> m.Top:
         per = next((part for part in rest if isinstance(part, tuple)), ())
         by = tuple(part for part in rest if isinstance(part, m.Order))
-        number = integer(count, limits.MAX_ROUNDS, "A top")
+        number = integer(count, limits.MAX_ROUNDS, "The number after 'top'")
         if number == 0:
-            raise PatternSyntaxError("The top 0 are none.", span=token_place(count), hint="Write: top 1 by …")
+            raise PatternSyntaxError(
+                f"'top': expected a number from 1 to {limits.MAX_ROUNDS:,}, got 0.",
+                span=token_place(count),
+                hint="Write top 1 by …",
+            )
         return m.Top(number, by, per, span=place(meta))
 
     def query(self, meta: Meta, name: Token, *rest: Any) -> m.QueryDefinition:
@@ -211,13 +215,13 @@ class ModelReader(RuleReader):
         metamodels = [part for part in parts if isinstance(part, m.MetamodelDefinition)]
         if len(metamodels) > 1:
             raise PatternSyntaxError(
-                "Two models are described in one text.", span=metamodels[1].span, hint="Give each a text of its own."
+                "The text has more than one model.", span=metamodels[1].span, hint="Put each model in its own text."
             )
         queries = tuple(part for part in parts if isinstance(part, m.QueryDefinition))
         patterns = tuple(part for part in parts if isinstance(part, ast.PatternDefinition))
         rules = tuple(part for part in parts if isinstance(part, r.Rule))
         repairs = tuple(part for part in parts if isinstance(part, r.Repair))
-        for what, named in (("queries", queries), ("patterns", patterns), ("rules", rules), ("repairs", repairs)):
+        for what, named in (("query", queries), ("pattern", patterns), ("rule", rules), ("repair", repairs)):
             _require_distinct(what, named)
         return m.ModelFile(metamodels[0] if metamodels else None, queries, patterns, rules, repairs)
 
@@ -227,7 +231,7 @@ def _require_distinct(what: str, named: tuple[_Named, ...]) -> None:
     for part in named:
         if part.name in seen:
             raise PatternSyntaxError(
-                f"Two {what} are called {part.name!r}.", span=part.span, hint="Give each a name of its own."
+                f"Duplicate {what} name {part.name!r}.", span=part.span, hint=f"Use a unique name for each {what}."
             )
         seen.add(part.name)
 
@@ -247,7 +251,7 @@ def _aggregate(value: ex.Expr) -> tuple[str, ex.Expr | None]:
         case ex.Call(name=name, args=(argument,), distinct=False) if name in AGGREGATES and name != "count":
             return name, argument
     raise PatternSyntaxError(
-        "Before 'of' stands what is made of all matches.",
+        "Expected an aggregate before 'of'.",
         span=value.span,
         hint="Write count of q(x, _), or sum(y) of q(x, y); min, max and avg likewise.",
     )

@@ -11,29 +11,31 @@ _HEADS = frozenset({"_MODEL", "_QUERY", "_PATTERN", "_RULE", "_REPAIR"})
 _TYPES = frozenset({"_NODE", "_EDGE", "ABSTRACT"})
 _SHORT = 40
 
-_BEGIN = "A text about a model holds: model NAME with its nodes and edges, query NAME(…), pattern NAME, rule NAME, repair NAME."
-_NODE = "A type of nodes is written: node User (name string, age bigint)."
-_EDGE = "An edge has a name, and then what it leads from and to: edge likes User -> Comment."
-_FIND = "What a query asks for stands after 'find': find a: User, a -likes-> b."
-_HEAD = "A query says what a match of it gives: query fans(post, user)."
-_WALK = "An edge is written a -likes-> b, or the other way round b <-likes- a."
-_COMMAS = "What must hold together is joined by commas: find a -likes-> b, b: Comment."
-_WAYS = "Another way to match is written: or find b -likes-> a."
-_TOP = "The greatest are asked for with: top 3 by a.score; for each group: top 3 per b by a.score."
-_BOUNDS = "So many edges in a row are written {1,3} or {2}; + is one or more, * is any number of them."
-_ABSENT = "What there must not be is written: not a -likes-> _."
-_COUNT = "All matches of a query are counted so: let n = count of fans(post, _); sum(x), min, max and avg likewise."
-_ARGUMENTS = "A query is asked with variables: fans(post, age) where age = 3; _ stands for what does not matter."
-_ORDER = "The clauses of a query come in this order, each once: find, let, where, or find, top."
+_BEGIN = "Begin with model NAME and its nodes and edges, query NAME(…), pattern NAME, rule NAME or repair NAME."
+_NODE = "Write a node type as: node User (name string, age bigint)."
+_EDGE = "Write an edge type with its name, source and target: edge likes User -> Comment."
+_FIND = "Write the constraints of a query after 'find': find a: User, a -likes-> b."
+_HEAD = "Add the parameters of the query: query fans(post, user)."
+_WALK = "Write an edge as a -likes-> b, or reversed as b <-likes- a."
+_COMMAS = "Join constraints with commas: find a -likes-> b, b: Comment."
+_WAYS = "Write an alternative as: or find b -likes-> a."
+_TOP = (
+    "Write top 3 by a.score for the largest, top 3 by a.score ascending for the smallest; top 3 per b for each group."
+)
+_BOUNDS = "Write the number of consecutive edges as {1,3} or {2}; + is one or more, * is any number."
+_ABSENT = "Write absence as: not a -likes-> _."
+_COUNT = "Count the matches of a query with: let n = count of fans(post, _); sum(x), min, max and avg likewise."
+_ARGUMENTS = "Call a query with variables: fans(post, age) where age = 3; _ matches any value."
+_ORDER = "Write the clauses of a query in this order, each once: find, let, where, or find, top."
 
 _IN_QUERIES = {
     "match": _FIND,
-    "select": "What a match gives are the parameters of its query: query fans(post, user) find user -likes-> post.",
-    "return": "What a match gives are the parameters of its query: query fans(post, user) find user -likes-> post.",
+    "select": "List outputs as parameters of the query: query fans(post, user) find user -likes-> post.",
+    "return": "List outputs as parameters of the query: query fans(post, user) find user -likes-> post.",
     "from": _FIND,
-    "optional": "What may be absent is counted, or asked for in another way to match: or find a: User.",
+    "optional": "Count the optional part, or write it as an alternative: or find a: User.",
     "unwind": _COUNT,
-    "with": "What one query finds, another one asks for: find fans(post, user).",
+    "with": "Call one query from another: find fans(post, user).",
     "join": _COMMAS,
     "and": _COMMAS,
     "&": _COMMAS,
@@ -45,14 +47,14 @@ _IN_QUERIES = {
     "limit": _TOP,
     "skip": _TOP,
     "group": _COUNT,
-    "having": "Conditions on what was counted stand after 'where' too: let n = count of fans(post, _) where n > 3.",
+    "having": "Write conditions on aggregates after 'where': let n = count of fans(post, _) where n > 3.",
     "count": _COUNT,
-    "delete": "A query changes nothing: changes of a model are rows of their own.",
-    "create": "A query changes nothing: changes of a model are rows of their own.",
-    "set": "A query changes nothing: changes of a model are rows of their own.",
-    "=": "Values are named after 'let' and compared after 'where': let n = a.age where n = 3.",
-    "<>": "Nodes and values are compared after 'where': where a <> b.",
-    ".": "Attributes stand after 'let' and 'where': where a.age > 3. " + _WALK,
+    "delete": "Write model changes as input rows: a query only reads.",
+    "create": "Write model changes as input rows: a query only reads.",
+    "set": "Write model changes as input rows: a query only reads.",
+    "=": "Name values after 'let' and compare them after 'where': let n = a.age where n = 3.",
+    "<>": "Compare nodes and values after 'where': where a <> b.",
+    ".": "Use attributes after 'let' and 'where': where a.age > 3. " + _WALK,
     "->": _WALK,
     "->>": _WALK,
     "->[": _WALK,
@@ -60,8 +62,8 @@ _IN_QUERIES = {
     "let": _ORDER,
     "top": _ORDER,
     "rule": _BEGIN,
-    "node": "Nodes and edges of a model stand together, before the queries. " + _NODE,
-    "edge": "Nodes and edges of a model stand together, before the queries. " + _EDGE,
+    "node": "Declare the nodes and edges of a model together, before the queries. " + _NODE,
+    "edge": "Declare the nodes and edges of a model together, before the queries. " + _EDGE,
 }  # fmt: skip
 _ABSENCE_WORDS = r"\b(no|neg|neg\s+find|without|exists|not\s+exists|none|never)"
 _TYPE_WORDS = {"class": _NODE, "entity": _NODE, "type": _NODE, "vertex": _NODE, "table": _NODE, "relation": _EDGE}
@@ -95,9 +97,9 @@ def _begin(spot: Spot) -> Slip | None:
     if spot.expected != _HEADS:
         return None
     if not spot.text.strip():
-        return Slip(_BEGIN, "There is nothing in this text.")
-    hint = _FIND + " Before it: query NAME(a, b)." if spot.word in ("match", "select", "find") else _BEGIN
-    return Slip(hint, f"A text about a model does not begin with '{spot.word[:_SHORT]}'.")
+        return Slip(_BEGIN, "The text is empty.")
+    hint = _FIND + " Add query NAME(a, b) before it." if spot.word in ("match", "select", "find") else _BEGIN
+    return Slip(hint, f"Unexpected '{spot.word[:_SHORT]}' at the beginning of the text.")
 
 
 # kinds of element
@@ -107,15 +109,15 @@ def _about_kinds(spot: Spot) -> Slip | None:
     if spot.behind(r"\bedge(?:\s+[^\n()]*)?") and not spot.expected & _TYPES:
         return Slip(_EDGE)
     if spot.word == ":" and spot.behind(r"\(\s*(?:[^()\n]*,\s*)?[\w`]+") and spot.behind(r"\bnode\b[^\n]*"):
-        return Slip("An attribute is its name and then its type, with nothing between: name string.")
+        return Slip("Write an attribute as its name and type, without a colon: name string.")
     if not spot.expected & _TYPES:
         return Slip(_NODE) if spot.behind(r"\bnode(?:\s[^\n]*)?") and spot.at_end else None
     if spot.word in _TYPE_WORDS:
         return Slip(_TYPE_WORDS[spot.word])
     if spot.word in ("extends", "isa", ":", "<", "implements", "below"):
-        return Slip("What a type is below stands after 'is': node Comment is Submission (text string).")
+        return Slip("Write supertypes after 'is': node Comment is Submission (text string).")
     if spot.word in ("{", "[") or (spot.token.type == "NAME" and spot.behind(r"\bnode\s+[\w`]+")):
-        return Slip("Attributes stand in parentheses: node User (name string, age bigint).")
+        return Slip("Write attributes in parentheses: node User (name string, age bigint).")
     return Slip(f"{_NODE} {_EDGE}")
 
 
@@ -126,25 +128,25 @@ def _head(spot: Spot) -> Slip | None:
     if spot.behind(r"\bquery(?:\s+[\w`]+)?") and not spot.expected & {"_FIND", "_LET"}:
         return Slip(_HEAD)
     if spot.word == ":" and spot.behind(r"\bquery\s+[\w`]+\s*\([\w\s,`]*"):
-        return Slip("What a parameter is stands after 'find': query q(a) find a: User.", "A parameter is a name alone.")
+        return Slip("Write the type after 'find': query q(a) find a: User.", "Unexpected ':' after a parameter.")
     if spot.expected != {"_FIND", "_COMPONENTS"}:
         return None
     if spot.at_end or spot.word in _IN_QUERIES or spot.token.type != "NAME":
         return Slip(_FIND)
-    return Slip(_FIND, "'find' is missing before this.")
+    return Slip(_FIND, "Missing 'find'.")
 
 
 def _other_languages(spot: Spot) -> Slip | None:
     """Nodes in parentheses and edges in brackets, the syntax of Cypher and SQL/PGQ."""
     if spot.word == "(" and spot.expected >= {"NAME", "_NOT"}:
         found = _CYPHER.match(spot.text, spot.at, spot.at + 300)
-        return Slip(f"Nodes stand without parentheses: {_from_cypher(found)}.")
+        return Slip(f"Write nodes without parentheses: {_from_cypher(found)}.")
     if spot.word == "[" and spot.before.endswith("-"):
         edge = spot.ahead(r"\[\s*\w*\s*:?\s*(\w{1,40})")
-        return Slip(f"An edge stands without brackets: a -{edge[1] if edge else 'likes'}-> b.")
+        return Slip(f"Write an edge without brackets: a -{edge[1] if edge else 'likes'}-> b.")
     absent = spot.behind(_ABSENCE_WORDS)
     if absent is not None and spot.token.type in ("NAME", "_FIND", "LPAR", "_NOT"):
-        return Slip(_ABSENT, f"'{absent[1]}' cannot stand here.", absent.start(1), len(absent[1]))
+        return Slip(_ABSENT, f"Unexpected '{absent[1]}'.", absent.start(1), len(absent[1]))
     return None
 
 
@@ -167,14 +169,14 @@ def _bounds(spot: Spot) -> Slip | None:
 def _walks(spot: Spot) -> Slip | None:
     """An edge without its dashes, its name or its direction."""
     if spot.expected & {"ARROW"} and spot.behind(r"-\s*[\w`]+\s*[+*]?"):
-        return Slip("An edge has a direction. " + _WALK)
+        return Slip("Add a direction. " + _WALK)
     begun = "COLON" in spot.expected or {"MINUS", "LPAR"} <= spot.expected
     if not begun or spot.token.type != "NAME" or spot.word in _IN_QUERIES:
         return None
     left, right = spot.behind(r"\b([A-Za-z_]\w{0,40})"), spot.ahead(r"([A-Za-z_]\w{0,40})[ \t]+([A-Za-z_]\w{0,40})")
     if left is None or right is None:
         return None
-    return Slip(f"An edge stands between dashes: {left[1]} -{right[1]}-> {right[2]}.")
+    return Slip(f"Write an edge between dashes: {left[1]} -{right[1]}-> {right[2]}.")
 
 
 def _arguments(spot: Spot) -> Slip | None:
@@ -194,9 +196,9 @@ def _values(spot: Spot) -> Slip | None:
     if "_OF" in spot.expected and spot.behind(r"\b(?:count|(?:sum|min|max|avg)\s*\([^()]*\))"):
         return Slip(_COUNT)
     if spot.expected == {"_OF"}:
-        return Slip("What hangs together is written: components of pals, or components of pals over users.")
+        return Slip("Write connected components as: components of pals, or components of pals over users.")
     if "DIRECTION" in spot.expected and spot.word in ("asc", "desc"):
-        return Slip("The greatest come first; 'ascending' behind a value turns it round.")
+        return Slip("Use 'ascending' or 'descending'; the default is descending.")
     if spot.expected & {"_BY", "_PER"} or spot.behind(r"\btop(?:\s+\d+)?"):
         return Slip(_TOP)
     return None
@@ -210,7 +212,7 @@ def _clauses(spot: Spot) -> Slip | None:
         if spot.at_end and spot.behind(r"\b(?:find|not)"):
             return Slip(_FIND)
         if spot.at_end and spot.behind(r"\b(?:where|let)"):
-            return Slip("Say what must hold: where a.age > 3, or what has a name: let n = a.age * 2.")
+            return Slip("Add a condition, where a.age > 3, or a named value, let n = a.age * 2.")
         if spot.token.type == "NAME" and "_LET" in spot.expected:
             return Slip(f"{_COMMAS} {_ORDER}")
     return None

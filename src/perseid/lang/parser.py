@@ -32,10 +32,10 @@ def parse_pattern(text: str) -> ast.PatternDefinition:
     if len(file.patterns) != 1:
         second = file.patterns[1]
         raise PatternSyntaxError(
-            f"This text holds {len(file.patterns)} patterns and one was asked for.",
+            f"Expected one pattern, got {len(file.patterns)}.",
             span=second.span,
             source=text,
-            hint="Read it with ps.patterns(…), which takes any number of them.",
+            hint="Use ps.patterns(…) for several patterns.",
         )
     return file.patterns[0]
 
@@ -114,7 +114,7 @@ def _grammar(models: bool) -> Lark:
 
 def _parse(text: str, start: str) -> Any:
     if not isinstance(text, str):
-        raise PatternSyntaxError(f"A pattern is text, not {type(text).__name__}.")
+        raise PatternSyntaxError(f"Expected a string, got {type(text).__name__}.")
     scan_limits(text)
     models = start == "model_file"
     reader = ModelReader() if models else PatternReader()
@@ -134,10 +134,10 @@ def _check_depth(tree: object, text: str) -> None:
         span = getattr(node, "span", None)
         if depth > limits.MAX_DEPTH:
             raise LimitError(
-                f"This is nested more than {limits.MAX_DEPTH} levels deep.",
+                f"The text is nested more than {limits.MAX_DEPTH} levels deep.",
                 span=span,
                 source=text,
-                hint="A long chain of 'or' over one column is shorter as x in (…) or x in :values.",
+                hint="Replace a long chain of 'or' over one column by x in (…) or x in :values.",
             )
         if isinstance(node, tuple):
             stack.extend((child, depth) for child in node)

@@ -82,9 +82,9 @@ class PatternReader(ExpressionReader):
 
     def _quantifier(self, meta: Meta, low: int, high: int | None, reluctant: tuple[Token, ...]) -> OptionalPart:
         if high is not None and (high < low or high == 0):
-            message = "no event could fit it" if high == 0 else "the upper bound is below the lower"
-            hint = "Write not B for 'none', B? for 'at most one'." if high == 0 else f"Write {{{high},{low}}}."
-            raise PatternSyntaxError(f"A repetition of {low} to {high}: {message}.", span=place(meta), hint=hint)
+            message = "it matches no event" if high == 0 else "the upper bound is below the lower bound"
+            hint = "Use not B for 'none', B? for 'at most one'." if high == 0 else f"Write {{{high},{low}}}."
+            raise PatternSyntaxError(f"Invalid repetition {low} to {high}: {message}.", span=place(meta), hint=hint)
         return OptionalPart("quantifier", _Quantifier(low, high, bool(reluctant)))
 
     def quantifier_plus(self, meta: Meta, *reluctant: Token) -> OptionalPart:
@@ -97,17 +97,17 @@ class PatternReader(ExpressionReader):
         return self._quantifier(meta, 0, 1, reluctant)
 
     def quantifier_exactly(self, meta: Meta, count: Token, *reluctant: Token) -> OptionalPart:
-        n = integer(count, limits.MAX_ROUNDS, "A repetition")
+        n = integer(count, limits.MAX_ROUNDS, "A repetition bound")
         return self._quantifier(meta, n, n, reluctant)
 
     def quantifier_at_least(self, meta: Meta, low: Token, *reluctant: Token) -> OptionalPart:
-        return self._quantifier(meta, integer(low, limits.MAX_ROUNDS, "A repetition"), None, reluctant)
+        return self._quantifier(meta, integer(low, limits.MAX_ROUNDS, "A repetition bound"), None, reluctant)
 
     def quantifier_at_most(self, meta: Meta, high: Token, *reluctant: Token) -> OptionalPart:
-        return self._quantifier(meta, 0, integer(high, limits.MAX_ROUNDS, "A repetition"), reluctant)
+        return self._quantifier(meta, 0, integer(high, limits.MAX_ROUNDS, "A repetition bound"), reluctant)
 
     def quantifier_between(self, meta: Meta, low: Token, high: Token, *reluctant: Token) -> OptionalPart:
-        bounds = [integer(t, limits.MAX_ROUNDS, "A repetition") for t in (low, high)]
+        bounds = [integer(t, limits.MAX_ROUNDS, "A repetition bound") for t in (low, high)]
         return self._quantifier(meta, bounds[0], bounds[1], reluctant)
 
     def _repeated(self, element: ast.Element, slots: dict[str, Any], span: ex.Span) -> ast.Element:
@@ -119,9 +119,9 @@ class PatternReader(ExpressionReader):
         for role, word in (("rounds", "consecutive, relaxed or combinations"), ("until", "until")):
             if role in slots:
                 raise PatternSyntaxError(
-                    f"'{word}' goes with a repetition, and nothing is repeated here.",
+                    f"'{word}' requires a repetition, but the element is not repeated.",
                     span=span,
-                    hint="Put + * ? or {n,m} behind the event type: Transfer+ t until Logout.",
+                    hint="Add + * ? or {n,m} after the event type: Transfer+ t until Logout.",
                 )
         return element
 
@@ -132,9 +132,9 @@ class PatternReader(ExpressionReader):
         if "stays" in slots:
             if "quantifier" in slots:
                 raise PatternSyntaxError(
-                    "'stays' is about one event and what follows it; it cannot be repeated.",
+                    "'stays' applies to one event and the events after it; it cannot be repeated.",
                     span=place(meta),
-                    hint="Leave the quantifier out, or repeat a group: (Reading r [v > 5] stays 1 minute){2}.",
+                    hint="Remove the quantifier, or repeat a group: (Reading r [v > 5] stays 1 minute){2}.",
                 )
             return ast.Stays(step, slots["stays"], span=place(meta))
         return self._repeated(step, slots, place(meta))
@@ -255,9 +255,9 @@ class PatternReader(ExpressionReader):
                 continue
             if clause.name in given:
                 raise PatternSyntaxError(
-                    f"'{clause.name}' is given twice in pattern {name}.",
+                    f"Duplicate clause '{clause.name}' in pattern {name}.",
                     span=clause.span,
-                    hint="Keep one of them." if clause.name != "where" else "Join the conditions with 'and'.",
+                    hint="Remove one of them." if clause.name != "where" else "Join the conditions with 'and'.",
                 )
             given[clause.name] = clause.value
         if "match" not in given:
@@ -269,7 +269,7 @@ class PatternReader(ExpressionReader):
         outputs = given.get("return", ())
         evidence = [o for o in outputs if isinstance(o, ast.Evidence)]
         if len(evidence) > 1:
-            raise PatternSyntaxError("'evidence' is returned twice.", span=span, hint="Keep one of them.")
+            raise PatternSyntaxError("Duplicate 'evidence' in 'return'.", span=span, hint="Remove one of them.")
         return ast.PatternDefinition(
             name=str(name),
             match=given["match"],
@@ -292,14 +292,14 @@ class PatternReader(ExpressionReader):
 
     def start(self, meta: Meta, *patterns: ast.PatternDefinition) -> ast.PatternFile:
         if len(patterns) > limits.MAX_PATTERNS:
-            raise LimitError(f"More than {limits.MAX_PATTERNS:,} patterns in one text.")
+            raise LimitError(f"The text has more than {limits.MAX_PATTERNS:,} patterns.")
         seen: dict[str, ast.PatternDefinition] = {}
         for pattern in patterns:
             if pattern.name in seen:
                 raise PatternSyntaxError(
-                    f"Two patterns are called {pattern.name!r}.",
+                    f"Duplicate pattern name {pattern.name!r}.",
                     span=pattern.span,
-                    hint="Give each pattern of a file a name of its own.",
+                    hint="Use a unique name for each pattern.",
                 )
             seen[pattern.name] = pattern
         return ast.PatternFile(patterns)

@@ -37,11 +37,13 @@ class RuleReader(PatternReader):
         return r.OnPattern(str(pattern), span=place(meta))
 
     def priority(self, meta: Meta, number: Token) -> _Priority:
-        return _Priority(integer(number, limits.MAX_INTEGER, "A whole number"))
+        return _Priority(integer(number, limits.MAX_INTEGER, "An integer"))
 
     def cost(self, meta: Meta, number: Token) -> _Cost:
         if len(number) > 20:
-            raise PatternSyntaxError("A cost of more than 20 digits.", span=token_place(number), hint="Write: cost 1.")
+            raise PatternSyntaxError(
+                "A cost is longer than 20 characters.", span=token_place(number), hint="Use cost 1."
+            )
         return _Cost(Decimal(number))
 
     # actions
@@ -96,4 +98,6 @@ _ACTIONS = (r.SetValue, r.NamedNode, r.DeleteNode, r.LinkNodes, r.Emit)
 def plain_arrow(arrow: Token) -> None:
     """Raise a syntax error unless the edge ends in ``->``."""
     if arrow != "->":
-        raise PatternSyntaxError("An edge ends in ->.", span=token_place(arrow), hint="Write a -likes-> b.")
+        raise PatternSyntaxError(
+            f"Expected '->' at the end of an edge, got '{arrow}'.", span=token_place(arrow), hint="Write a -likes-> b."
+        )

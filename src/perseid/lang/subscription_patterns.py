@@ -37,8 +37,8 @@ from perseid.lang.subscriptions import (
 from perseid.lang.tree_patterns import Constant, TreeNode, TreePattern, return_names
 
 _SELECTION = (
-    "Say: selection followed by. It takes every pair, uses nothing up, and wants the later document strictly later; "
-    "join the steps by -> for that order, or by & for either."
+    "Use selection followed by: it matches every pair, consumes no document, and requires the second document to be "
+    "strictly later. Join the steps with -> for that order, or with & for either order."
 )
 _OPERATORS: dict[str, Comparator] = {"=": "=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _STEPS = ("a", "b")
@@ -50,7 +50,7 @@ def subscription_of(pattern: ast.PatternDefinition) -> Subscription:
     # Under 'any', the second event of a sequence may share the timestamp of the first; members of & may under both.
     every = {ast.Selection.FOLLOWED_BY} | ({ast.Selection.ANY} if relation is TemporalRelation.JOIN else set())
     if pattern.selection not in every:
-        _refuse("it does not take every pair", pattern.span, _SELECTION)
+        _refuse("its selection does not match every pair", pattern.span, _SELECTION)
     _refuse_clauses(pattern)
     reader = _ConditionConverter(steps)
     parts: list[Predicate] = [reader.key(one) for one in pattern.partition_by]
@@ -59,13 +59,13 @@ def subscription_of(pattern: ast.PatternDefinition) -> Subscription:
     parts += [reader.predicate(one, None) for one in ex.conjuncts(pattern.where)]
     flat = [one for part in parts for one in (part.parts if isinstance(part, AllOf) else (part,))]
     if not any(one.op == "=" and isinstance(one.right, Operand) for part in flat for one in comparisons(part)):
-        _refuse("nothing says which nodes of the two documents are equal", pattern.span, "Write: where a.x = b.y.")
+        _refuse("no condition compares nodes of the two documents with =", pattern.span, "Add where a.x = b.y.")
     predicate = flat[0] if len(flat) == 1 else AllOf(tuple(flat))
     return Subscription(Pairing(relation, *reader.blocks, predicate, _window(pattern)), span=pattern.span)
 
 
 def _refuse(why: str, span: ex.Span | None, hint: str | None = None) -> NoReturn:
-    raise MeaningError(f"This pattern is no subscription: {why}.", span=span, hint=hint)
+    raise MeaningError(f"The pattern is not a valid subscription: {why}.", span=span, hint=hint)
 
 
 def _steps(match: ast.Element) -> tuple[TemporalRelation, tuple[ast.Step, ast.Step]]:
@@ -77,20 +77,20 @@ def _steps(match: ast.Element) -> tuple[TemporalRelation, tuple[ast.Step, ast.St
         parts = ()
     if len(parts) != 2 or not all(isinstance(one, ast.Step) and isinstance(one.kind, ast.TreeMatch) for one in parts):
         _refuse(
-            "it has to be two steps, each a tree pattern",
+            "expected two steps, each a tree pattern",
             match.span,
-            "As in: Feed << //item->i[/author->x] >> a -> Feed << //item->j[/author->y] >> b.",
+            "Write Feed << //item->i[/author->x] >> a -> Feed << //item->j[/author->y] >> b.",
         )
     if isinstance(match, ast.Sequence):
         (link,) = match.links
         if link.contiguity is not ast.Contiguity.SKIP or link.after is not None or link.within is not None:
-            _refuse("the arrow between its steps says more than the order", link.span or match.span, _SELECTION)
+            _refuse("the arrow between its steps is not a plain ->", link.span or match.span, _SELECTION)
     one, other = parts
     assert isinstance(one, ast.Step)
     assert isinstance(other, ast.Step)
     for step in (one, other):
         if step.must is not None or step.unify:
-            _refuse("a step has to be a tree pattern, perhaps with a condition in [ ]", step.span, "Compare in where.")
+            _refuse("a step must be a tree pattern, with at most a condition in [ ]", step.span, "Compare in where.")
     return relation, (one, other)
 
 
@@ -105,9 +105,7 @@ def _refuse_clauses(pattern: ast.PatternDefinition) -> None:
     }
     for clause, there in given.items():
         if there:
-            _refuse(
-                f"a subscription has nothing like {clause!r}", pattern.span, "Leave it out: a row has both documents."
-            )
+            _refuse(f"{clause!r} is unsupported", pattern.span, "Remove it: an output row has both documents.")
 
 
 def _window(pattern: ast.PatternDefinition) -> int | None:
@@ -116,7 +114,7 @@ def _window(pattern: ast.PatternDefinition) -> int | None:
             return micros
         case ast.Forever():
             return None
-    _refuse("its window has to be a length of time", pattern.span, "As in: within 1 day, or within forever.")
+    _refuse("its window must be a duration or forever", pattern.span, "Use within 1 day, or within forever.")
 
 
 class _ConditionConverter:
@@ -134,7 +132,7 @@ class _ConditionConverter:
             self.variables.append(renamed)
             root = step.kind.tree.root
             if not isinstance(root, TreeNode):
-                _refuse("a block is one path, and this is a run of siblings", step.span, "Put it below a step.")
+                _refuse("a block must be one path, got a sibling expression", step.span, "Put it below a step.")
             blocks.append(Block(step.kind.stream, TreePattern(_renamed(root, renamed)), span=step.span))
         self.blocks = (blocks[0], blocks[1])
 
@@ -142,7 +140,7 @@ class _ConditionConverter:
         """``partition by x``: the nodes named x of both trees have equal text."""
         name = ref.parts[0] if len(ref.parts) == 1 else ""
         if not all(name in some for some in self.variables):
-            _refuse(f"its key, {print_expr(ref)}, is no node of both steps", ref.span, "Compare in where: a.x = b.y.")
+            _refuse(f"its key {print_expr(ref)} is not a node of both steps", ref.span, "Compare in where: a.x = b.y.")
         left, right = (Operand(some[name], span=ref.span) for some in self.variables)
         return Compared(left, "=", right, span=ref.span)
 
@@ -159,9 +157,9 @@ class _ConditionConverter:
                 if isinstance(node, Operand) and not number:
                     return Compared(node, "contains", text, span=expr.span)
         _refuse(
-            f"{print_expr(expr)} is no comparison of nodes",
+            f"{print_expr(expr)} is not a comparison of nodes",
             getattr(expr, "span", None),
-            "It may have = <> < <= > >=, contains(a.x, 'text'), and, or.",
+            "Use = <> < <= > >=, contains(a.x, 'text'), and, or.",
         )
 
     def _compared(self, expr: ex.Binary, own: int | None) -> Compared:
@@ -170,15 +168,15 @@ class _ConditionConverter:
         if not isinstance(left, Operand):
             left, right, one, other, op = right, left, other, one, MIRRORED[op]
         if not isinstance(left, Operand):
-            _refuse(f"{print_expr(expr)} names no node", expr.span)
+            _refuse(f"{print_expr(expr)} contains no node", expr.span)
         numbers = one and (other or not isinstance(right, Operand | str))
         texts = not one and (isinstance(right, str) or (isinstance(right, Operand) and not other and op == "="))
         if not (texts or (numbers and op != "!=" and not (isinstance(right, Operand) and op == "="))):
             _refuse(
-                f"{print_expr(expr)} compares otherwise than a subscription does",
+                f"unsupported comparison {print_expr(expr)}",
                 expr.span,
-                "Nodes of two documents are equal as texts, a.x = b.y, or compared as numbers, cast(a.p as double) < "
-                "cast(b.q as double); with a constant, as texts, a.x <> 'ann', or as numbers, cast(a.p as double) < 10.",
+                "Compare nodes of two documents as strings, a.x = b.y, or as numbers, cast(a.p as double) < "
+                "cast(b.q as double); with a constant, as strings, a.x <> 'ann', or numbers, cast(a.p as double) < 10.",
             )
         return Compared(left, op, right, span=expr.span)
 
@@ -203,14 +201,14 @@ class _ConditionConverter:
             number = self.names.index(ref.parts[0]) if ref.parts[0] in self.names else None
             name = ref.parts[-1]
         if number is None or len(ref.parts) > 2 or (own is None and len(ref.parts) == 1):
-            _refuse(f"{print_expr(ref)} is no node of a step", ref.span, "Name the steps, and write a.x.")
+            _refuse(f"{print_expr(ref)} is not a node of a step", ref.span, "Name the steps, and write a.x.")
         known = self.variables[number]
         if name not in known:
             raise UnknownNameError(
-                f"No node is called {name!r}.",
+                f"Unknown node {name!r}.",
                 span=ref.span,
                 nearest=nearest(name, known),
-                hint=f"The nodes of this step are {', '.join(known)}." if known else "Name nodes with ->: //author->a.",
+                hint=f"Available: {', '.join(known)}." if known else "Name nodes with ->: //author->a.",
             )
         return Operand(known[name], span=ref.span)
 

@@ -77,7 +77,7 @@ class Compared:
 
     def __post_init__(self) -> None:
         if self.op == "contains" and not (isinstance(self.right, str) and self.right):
-            raise MeaningError("contains asks for a text that is not empty", hint="write: title contains 'storm'")
+            raise MeaningError("'contains' expects a non-empty string", hint="Write title contains 'storm'.")
         if isinstance(self.right, int | Decimal):
             check_number(self.right)
 
@@ -110,9 +110,7 @@ class Pairing:
     def __post_init__(self) -> None:
         both = set(self.left.variables) & set(self.right.variables)
         if both:
-            raise MeaningError(
-                f"both blocks have a variable {min(both)!r}", hint="give the nodes of one block other names"
-            )
+            raise MeaningError(f"both blocks have a variable {min(both)!r}", hint="Rename the node in one block.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,9 @@ _WORDS = {
     "INTEGER": "a number",
     "DECIMAL": "a number",
     "DOUBLE": "a number",
-    "STRING": "a text in single quotes",
+    "STRING": "a string in single quotes",
     "PARAM": "a parameter (:name)",
-    "UNIT": "a unit of time (seconds, minutes, hours, …)",
+    "UNIT": "a time unit (seconds, minutes, hours, …)",
     "ARROW": "an arrow (-> or ->> or ,)",
     "COMPARE": "a comparison (= <> < <= > >=)",
     "SUM_OP": "an operator",
@@ -88,35 +88,35 @@ def explain_unexpected(error: UnexpectedInput, text: str, start: str) -> Pattern
         return _bad_character(error, text)
     if isinstance(error, UnexpectedToken):
         return _bad_token(error, text, start)
-    return PatternSyntaxError("This text ends too early.", source=text)  # pragma: no cover
+    return PatternSyntaxError("Unexpected end of text.", source=text)  # pragma: no cover
 
 
 _FOREIGN_SIGNS = (
-    ("like~", "Write lower(x) like 'a%' to leave upper and lower case aside."),
-    ("==", "Write a single = to compare."),
-    ("&&", "Write 'and' between conditions, & between steps that may come in any order."),
-    ("=>", "Write -> for 'followed by', >= for 'at least'."),
-    ('"', "Texts stand in single quotes: 'like this'. A name with odd characters stands in backticks."),
-    ("\u2018", "Texts stand in straight single quotes: 'like this'."),
-    ("\u2019", "Texts stand in straight single quotes: 'like this'."),
-    ("\u201c", "Texts stand in straight single quotes: 'like this'."),
-    (";", "Clauses and patterns need nothing between them: leave the semicolon out."),
-    ("!", "Write 'not Logout' for absence, 'not (…)' for a condition, <> for 'differs from'."),
-    ("#", "A comment starts with --."),
-    ("//", "A tree pattern stands between << and >>: Orders << //order->o >>. A comment starts with --."),
-    ("→", "Write -> for 'followed by'."),
-    ("≠", "Write <>."),
-    ("≤", "Write <=."),
-    ("≥", "Write >=."),
-    ("~", "Write -> for 'followed by', ->> for 'followed by any'."),
-    ("$", "A parameter of the pattern is written :name."),
-    ("@", "An attribute of a document stands inside a tree pattern << … >>."),
+    ("like~", "Use lower(x) like 'a%' to ignore case."),
+    ("==", "Use a single = to compare."),
+    ("&&", "Use 'and' between conditions, & between steps in any order."),
+    ("=>", "Use -> for 'followed by', >= for 'at least'."),
+    ('"', "Write strings in single quotes: 'like this'. Write names with special characters in backticks."),
+    ("\u2018", "Write strings in straight single quotes: 'like this'."),
+    ("\u2019", "Write strings in straight single quotes: 'like this'."),
+    ("\u201c", "Write strings in straight single quotes: 'like this'."),
+    (";", "Remove the semicolon: clauses and patterns need no separator."),
+    ("!", "Use 'not Logout' for absence, 'not (…)' for a condition, <> for 'not equal'."),
+    ("#", "Begin a comment with --."),
+    ("//", "Write a tree pattern between << and >>: Orders << //order->o >>. Begin a comment with --."),
+    ("→", "Use -> for 'followed by'."),
+    ("≠", "Use <>."),
+    ("≤", "Use <=."),
+    ("≥", "Use >=."),
+    ("~", "Use -> for 'followed by', ->> for 'followed by any'."),
+    ("$", "Write a parameter of the pattern as :name."),
+    ("@", "Write an attribute of a document inside a tree pattern << … >>."),
 )
 _UNCLOSED_SIGNS = (
-    ("'", "This quote is never closed.", "Close it with '; a quote inside a text is written twice: 'it''s'."),
-    ("`", "This backtick is never closed.", "Close it with a backtick: `client ip`."),
-    ("/*", "This comment is never closed.", "Close it with */."),
-    ("<<", "This tree pattern is never closed.", "Close it with >>."),
+    ("'", "Unclosed quote.", "Close it with '; write a quote inside a string twice: 'it''s'."),
+    ("`", "Unclosed backtick.", "Close it with a backtick: `client ip`."),
+    ("/*", "Unclosed comment.", "Close it with */."),
+    ("<<", "Unclosed tree pattern.", "Close it with >>."),
 )
 
 
@@ -129,8 +129,8 @@ def _bad_character(error: UnexpectedCharacters, text: str) -> PatternSyntaxError
         return _error(sign, text, "", at, 1)
     rest = text[at:]
     shown = rest[:1] if rest[:1].isprintable() else f"U+{ord(rest[:1]):04X}"
-    hint = f"Here could stand {_listing(error.allowed or ())}."
-    return PatternSyntaxError(f"{shown!r} cannot stand here.", span=span_at(text, at), source=text, hint=_clip(hint))
+    hint = f"Expected {_listing(error.allowed or ())}."
+    return PatternSyntaxError(f"Unexpected {shown!r}.", span=span_at(text, at), source=text, hint=_clip(hint))
 
 
 def _error(slip: Slip, text: str, message: str, at: int, width: int) -> PatternSyntaxError:
@@ -150,7 +150,7 @@ def _foreign_sign(text: str, at: int) -> Slip | None:
     for sign, hint in _FOREIGN_SIGNS:
         for start in range(at - len(sign) + 1, at + 1):
             if start >= 0 and text.startswith(sign, start):
-                return Slip(hint, f"{sign} has no meaning here.", start, len(sign))
+                return Slip(hint, f"Unexpected '{sign}'.", start, len(sign))
     return None
 
 
@@ -161,12 +161,12 @@ def _odd_name(text: str, at: int) -> Slip | None:
     if ended is None:
         return None
     name = (begun[0] if begun else "") + ended[0]
-    hint = f"A name with odd characters stands in backticks: `{name}`."
+    hint = f"Write a name with special characters in backticks: `{name}`."
     if name.startswith("@"):
-        hint += " An attribute of a document stands inside a tree pattern << … >>."
+        hint += " Write an attribute of a document inside a tree pattern << … >>."
     if name[0].isdigit():
-        hint = f"A name that begins with a digit stands in backticks: `{name}`."
-    message = f"{name} is not a plain name."
+        hint = f"Write a name that begins with a digit in backticks: `{name}`."
+    message = f"Invalid name '{name}'."
     return Slip(hint, message, at + len(ended[0]) - len(name), len(name))
 
 
@@ -181,12 +181,12 @@ def _bad_token(error: UnexpectedToken, text: str, start: str) -> PatternSyntaxEr
     at = len(text.rstrip()) if at_end else (token.start_pos or 0)
     spot = Spot(text, at, token, frozenset(error.accepts or error.expected or ()))
     width = 1 if at_end else max(1, len(token))
-    message = "The text ends too early." if at_end else f"{_shown(token)} cannot stand here."
+    message = "Unexpected end of text." if at_end else f"Unexpected {_shown(token)}."
     slip = (model_slip(spot) or _anywhere(spot)) if start == "model_file" and not in_pattern(spot) else _slip(spot)
     if slip is None and token.type == "NAME" and spot.expected & _CLAUSE_TERMINALS:
         near = _nearest_clause(str(token))
-        slip = None if near is None else Slip(None, f"{_shown(token)} is not a clause.", nearest=near)
-    slip = slip or _bracket(spot) or Slip(_clip(f"Here could stand {_listing(spot.expected)}."))
+        slip = None if near is None else Slip(None, f"Unknown clause {_shown(token)}.", nearest=near)
+    slip = slip or _bracket(spot) or Slip(_clip(f"Expected {_listing(spot.expected)}."))
     return _error(slip, text, message, at, width)
 
 
@@ -199,16 +199,16 @@ def _bracket(spot: Spot) -> Slip | None:
     if spot.word in _OPENS:
         opened = spot.opened()
         if opened is None:
-            return Slip(f"Take it out, or write {_OPENS[spot.word]} before.", f"This {spot.word} closes nothing.")
+            return Slip(f"Remove it, or write {_OPENS[spot.word]} before it.", f"Unmatched '{spot.word}'.")
         bracket = spot.text[opened]
         if bracket != _OPENS[spot.word]:
-            return Slip(f"Close it with {_CLOSES[bracket]}.", f"This {bracket} is never closed.", opened)
+            return Slip(f"Close it with {_CLOSES[bracket]}.", f"Unclosed '{bracket}'.", opened)
         return None
     if spot.at_end or spot.expected & {"RPAR", "RSQB"}:
         opened = unclosed(spot.text)
         if opened is not None:
             bracket = spot.text[opened]
-            return Slip(f"Close it with {_CLOSES[bracket]}.", f"This {bracket} is never closed.", opened)
+            return Slip(f"Close it with {_CLOSES[bracket]}.", f"Unclosed '{bracket}'.", opened)
     return None
 
 
@@ -223,51 +223,51 @@ _SHORT_UNITS = {
 _UNEQUAL_UNITS = {"month": "30 days", "quarter": "90 days", "year": "365 days"}
 _ELEMENT_END = re.compile(r"[\w`\])}+*?>]\Z")
 _OTHER_LANGUAGES = {
-    "group": "Events are kept apart by a column with: partition by user.",
-    "having": "Conditions on aggregates stand in 'where' too: where count(t) > 3.",
-    "select": "What a match gives stands after 'return': return a.user, t.amount.",
-    "measures": "What a match gives stands after 'return': return a.user, t.amount.",
-    "define": "Conditions stand in square brackets behind the step: Transfer t [amount > 100].",
-    "order": "Matches are a table: order it where you use it. Events are put in order by their time.",
-    "limit": "Matches are a table: cut it where you use it.",
-    "insert": "A pattern gives a table of matches: write it where you use it.",
-    "with": "The longest time a match may take is written: within 10 minutes.",
-    "maxspan": "The longest time a match may take is written: within 10 minutes.",
-    "from": "Which stream the events come from is said at use, not in the pattern.",
-    "one": "Leave it out: each match is one row. 'return evidence' adds its events.",
-    "all": "Leave it out: each match is one row. 'return evidence' adds its events.",
-    "row": "Leave 'row' out: after match skip past last, after match skip to next.",
-    "rows": "A window by count is written: within 20 events.",
-    "subset": "Name each step and use its name: there are no unions of steps.",
+    "group": "Partition events by a column with: partition by user.",
+    "having": "Write conditions on aggregates in 'where': where count(t) > 3.",
+    "select": "List output columns after 'return': return a.user, t.amount.",
+    "measures": "List output columns after 'return': return a.user, t.amount.",
+    "define": "Write conditions in square brackets after the step: Transfer t [amount > 100].",
+    "order": "Sort the matches where you use them: they are a table. Events are ordered by their time.",
+    "limit": "Limit the matches where you use them: they are a table.",
+    "insert": "Write the matches where you use them: a pattern returns a table.",
+    "with": "Limit the duration of a match with: within 10 minutes.",
+    "maxspan": "Limit the duration of a match with: within 10 minutes.",
+    "from": "Remove 'from': pass the event stream when you run the pattern.",
+    "one": "Remove 'one row per match': each match is one row. 'return evidence' adds its events.",
+    "all": "Remove 'all rows per match': each match is one row. 'return evidence' adds its events.",
+    "row": "Remove 'row': after match skip past last, after match skip to next.",
+    "rows": "Write a window by count as: within 20 events.",
+    "subset": "Name each step and use its name: unions of steps are unsupported.",
 }
 _BETWEEN_STEPS = {
-    "and": "Steps that may come in any order are joined by &: Login & Transfer.",
-    "or": "Steps of which one is enough are joined by |: Login | Signup.",
-    "notfollowedby": "Absence between two steps is written: A -> not B -> C.",
-    "notnext": "Absence between two steps is written: A -> not B -> C.",
-    "followedby": "'Followed by' is written ->.",
-    "followedbyany": "'Followed by any' is written ->>.",
-    "then": "'Followed by' is written ->.",
-    "followed": "'Followed by' is written ->.",
-    "next": "'Immediately followed by' is written with a comma: A, B.",
-    "if": "A condition stands in square brackets behind the step: Login a [ip = '10.0.0.1'].",
-    "when": "Conditions stand in 'where', or in square brackets behind the step.",
-    "as": "A step's name stands right behind its type, without 'as': Login a.",
-    "=": "A step's name stands behind its type: Login a, not a=Login.",
-    "=>": "'Followed by' is written ->.",
-    "(": "A condition stands in square brackets: Transfer t [amount > 100].",
-    "+": "A quantifier stands behind the event type, before the step's name: Transfer+ t.",
-    "*": "A quantifier stands behind the event type, before the step's name: Transfer* t.",
-    "?": "A quantifier stands behind the event type, before the step's name: Transfer? t.",
-    "{": "A quantifier stands behind the event type, before the step's name: Transfer{2,5} t.",
-    "<": "Bounds of a repetition are written in braces: Transfer{2,5} t.",
+    "and": "Join steps in any order with &: Login & Transfer.",
+    "or": "Join alternative steps with |: Login | Signup.",
+    "notfollowedby": "Write absence between two steps as: A -> not B -> C.",
+    "notnext": "Write absence between two steps as: A -> not B -> C.",
+    "followedby": "Write 'followed by' as ->.",
+    "followedbyany": "Write 'followed by any' as ->>.",
+    "then": "Write 'followed by' as ->.",
+    "followed": "Write 'followed by' as ->.",
+    "next": "Write 'immediately followed by' as a comma: A, B.",
+    "if": "Write a condition in square brackets after the step: Login a [ip = '10.0.0.1'].",
+    "when": "Write conditions in 'where', or in square brackets after the step.",
+    "as": "Write a step's name right after its type, without 'as': Login a.",
+    "=": "Write a step's name after its type: Login a, not a=Login.",
+    "=>": "Write 'followed by' as ->.",
+    "(": "Write a condition in square brackets: Transfer t [amount > 100].",
+    "+": "Write a quantifier after the event type, before the step's name: Transfer+ t.",
+    "*": "Write a quantifier after the event type, before the step's name: Transfer* t.",
+    "?": "Write a quantifier after the event type, before the step's name: Transfer? t.",
+    "{": "Write a quantifier after the event type, before the step's name: Transfer{2,5} t.",
+    "<": "Write the bounds of a repetition in braces: Transfer{2,5} t.",
 }
 _ARROW_HINT = (
-    "Between two steps stands an arrow: -> (skip to the next that fits), ->> (any later), or , (the very next)."
+    "Write an arrow between two steps: -> (the next that matches), ->> (any later), or , (the very next event)."
 )
-_SKIP_HINT = "After a match: skip none, skip to next, skip past last, skip to first b, or skip to last b."
-_SEQUENCE_HINT = "Steps are joined by arrows: match Login a -> Transfer t. Below: partition by user."
-_STAR_HINT = "Name what is returned, or leave 'return' out and read the bindings; 'return evidence' gives the events."
+_SKIP_HINT = "Use after match skip none, to next, past last, to first b, or to last b."
+_SEQUENCE_HINT = "Join steps with arrows: match Login a -> Transfer t. Then write: partition by user."
+_STAR_HINT = "Name each output, or remove 'return' and read the bindings; 'return evidence' returns the events."
 _SELECTIONS = (
     "sql", "strict", "next", "any", "followed by", "successor", "chronicle", "recent", "continuous",
     "cumulative", "immediate", "strict immediate",
@@ -302,31 +302,31 @@ def _anywhere(spot: Spot) -> Slip | None:
 
 
 def _no_head(spot: Spot) -> Slip:
-    hint = "A text begins with: pattern NAME, and its clauses below it."
+    hint = "Begin the text with: pattern NAME, followed by its clauses."
     if not spot.text.strip():
-        return Slip(hint, "There is no pattern in this text.")
+        return Slip(hint, "No pattern found in the text.")
     if nearest(spot.word, ["pattern"]) is not None:
         return Slip(None, nearest="pattern")
-    return Slip(hint, "This text does not begin with 'pattern'.")
+    return Slip(hint, "Expected 'pattern' at the beginning of the text.")
 
 
 def _spilt(spot: Spot) -> Slip | None:
     """An unfinished operator or quote on an earlier line that consumed the text up to here."""
     joint = spot.behind(_OPEN_LINE)
     if joint is not None:
-        what = "a step" if joint[1] in ("->", "->>", "|", "&") else "something"
-        message = f"Behind {joint[1]} {what} is missing."
-        return Slip("Write what comes next, or take it out.", message, joint.start(1), len(joint[1]))
+        what = "step" if joint[1] in ("->", "->>", "|", "&") else "item" if joint[1] == "," else "operand"
+        message = f"Missing {what} after '{joint[1]}'."
+        return Slip(f"Add the {what}, or remove '{joint[1]}'.", message, joint.start(1), len(joint[1]))
     if spot.before.endswith("'"):
         # The quote may be in a comment or a quoted name; then no string ends here.
         quoted = [m for m in LEXEME.finditer(spot.before) if m.group().startswith("'")]
         last = quoted[-1] if quoted else None
         if last is not None and "\n" in last.group():
-            hint = "Close it with '; a quote inside a text is written twice: 'it''s'."
-            return Slip(hint, "This quote is not closed on its line.", last.start())
+            hint = "Close it with '; write a quote inside a string twice: 'it''s'."
+            return Slip(hint, "Quote not closed on its line.", last.start())
     if spot.text[: spot.at].endswith("'") and spot.token.type in ("NAME", "INTEGER"):
-        hint = "A quote inside a text is written twice: 'it''s'."
-        return Slip(hint, "The text ends at this quote.", spot.at - 1)
+        hint = "Write a quote inside a string twice: 'it''s'."
+        return Slip(hint, "The string ends at this quote.", spot.at - 1)
     return None
 
 
@@ -334,14 +334,14 @@ def _misread(spot: Spot) -> Slip | None:
     """A clause keyword that was parsed as a name, because a name is valid there."""
     head = spot.behind(r"\bpattern\s+(\w+)")
     if head is not None and head[1].lower() in _CLAUSE_FIRSTS:
-        hint = "Give the pattern a name: pattern fast_transfer."
-        return Slip(hint, "The pattern has no name.", head.start(1), len(head[1]))
+        hint = "Add a name: pattern fast_transfer."
+        return Slip(hint, "Missing pattern name.", head.start(1), len(head[1]))
     line = spot.before.rfind("\n") + 1
     first = re.match(r"[ \t]*([A-Za-z_]+)", spot.text[line : spot.at])
     near = None if first is None or "ARROW" not in spot.expected else _nearest_clause(first[1])
     if first is None or near is None:
         return None
-    return Slip(None, f"'{first[1]}' is not a clause.", line + first.start(1), len(first[1]), near)
+    return Slip(None, f"Unknown clause '{first[1]}'.", line + first.start(1), len(first[1]), near)
 
 
 def _sign(spot: Spot) -> Slip | None:
@@ -353,8 +353,8 @@ def _about_time(spot: Spot) -> Slip | None:
     given_later = spot.behind(r"\b(within|for|after|suppress|stays)\s+:(\w+)")
     if given_later is not None and (spot.word in _SHORT_UNITS or nearest(spot.word, _UNITS)):
         name = given_later[2][:_LONG_NAME]
-        declared = f"declare it as {name} duration = 10 minutes"
-        return Slip(f"The parameter brings its unit: {declared}, and write {given_later[1]} :{name}.")
+        declared = f"Declare the parameter with its unit, {name} duration = 10 minutes"
+        return Slip(f"{declared}, and write {given_later[1]} :{name}.")
     if "FOREVER" in spot.expected:
         return Slip("Write a number and a unit: within 10 minutes, within 20 events, or within forever.")
     number = spot.behind(r"[\d.]+")
@@ -365,17 +365,17 @@ def _about_time(spot: Spot) -> Slip | None:
         if "_EVENTS" not in spot.expected and spot.expected & {"_AND", "RSQB", "RPAR", "COMMA"}:
             return None
         window = f", {number[0]} events" if "_EVENTS" in spot.expected else ""
-        hint = f"Say of what: {number[0]} minutes, {number[0]} hours{window}."
-        return Slip(hint, f"{number[0]} has no unit.", number.start(), len(number[0]))
+        hint = f"Add a unit: {number[0]} minutes, {number[0]} hours{window}."
+        return Slip(hint, f"Missing unit after {number[0]}.", number.start(), len(number[0]))
     given = word[0].lower()
     for unit, length in _UNEQUAL_UNITS.items():
         if given in (unit, f"{unit}s"):
-            return Slip(f"Not every {unit} is equally long: write {length}, for instance.")
+            return Slip(f"Use a fixed duration such as {length}: the length of a {unit} varies.")
     found = _SHORT_UNITS.get(given) or nearest(given, _UNITS)
     if found is None and "_AND" in spot.expected:
         return None
-    instead = f": write {number[0]} {found}" if found else ""
-    return Slip(f"Units of time are words{instead}. There are {', '.join(_UNITS[1:])}.")
+    instead = f"Write {number[0]} {found}." if found else "Use a time unit."
+    return Slip(f"{instead} Available: {', '.join(_UNITS[1:])}.")
 
 
 def _about_steps(spot: Spot) -> Slip | None:
@@ -384,14 +384,14 @@ def _about_steps(spot: Spot) -> Slip | None:
     joined = spot.behind(r"\b(notFollowedBy|notNext|followedBy|followedByAny)")
     if joined is not None and spot.token.type == "NAME":
         hint = _BETWEEN_STEPS[joined[1].lower()]
-        return Slip(hint, f"'{joined[1]}' cannot stand here.", joined.start(1), len(joined[1]))
+        return Slip(hint, f"Unexpected '{joined[1]}'.", joined.start(1), len(joined[1]))
     every = spot.behind(r"\b(every)\s+\w+")
     if every is not None:
-        hint = "Leave 'every' out: each event that fits the first step starts an attempt."
-        return Slip(hint, f"'{every[1]}' has no meaning here.", every.start(1), len(every[1]))
+        hint = "Remove 'every': each event that matches the first step starts a partial match."
+        return Slip(hint, f"Unexpected '{every[1]}'.", every.start(1), len(every[1]))
     sequence = spot.behind(r"\bmatch\s+(sequence|seq|sample)(\s+by)?")
     if sequence is not None:
-        message = f"'{sequence[1]}' has no meaning here."
+        message = f"Unexpected '{sequence[1]}'."
         return Slip(_SEQUENCE_HINT, message, sequence.start(1), len(sequence[1]))
     for table in (_BETWEEN_STEPS, _OTHER_LANGUAGES):
         if spot.word in table:
@@ -399,7 +399,7 @@ def _about_steps(spot: Spot) -> Slip | None:
     if spot.token.type != "NAME" or _nearest_clause(spot.word) is not None:
         return None
     if spot.before.endswith("]"):
-        return Slip("The step's name stands before its condition: Login a [ip = '10.0.0.1'].")
+        return Slip("Write the step's name before its condition: Login a [ip = '10.0.0.1'].")
     return Slip(_ARROW_HINT + _spaced_type(spot)) if _ELEMENT_END.search(spot.before[-1:]) else None
 
 
@@ -409,7 +409,7 @@ def _spaced_type(spot: Spot) -> str:
     further = spot.ahead(r"\w+[ \t]+(\w+)")
     if words is None or (further is not None and further[1].lower() not in _CLAUSE_FIRSTS):
         return ""
-    return f" A type with a space stands in backticks: `{words[1][:_LONG_NAME]}`."
+    return f" Write a type name with a space in backticks: `{words[1][:_LONG_NAME]}`."
 
 
 def _about_values(spot: Spot) -> Slip | None:
@@ -419,42 +419,42 @@ def _about_values(spot: Spot) -> Slip | None:
     if spot.token.type in ("COMPARE", "LT", "GT", "EQ") and "_AND" in expected:
         joined = spot.behind(r"(\|\|)[^\[\]()|]*")
         if joined is not None:
-            hint = "Write 'or' between conditions; || joins texts."
-            return Slip(hint, "|| does not mean 'or'.", joined.start(), 2)
-        return Slip("Comparisons do not chain: write a < b and b < c, or b between a and c.")
+            hint = "Use 'or' between conditions; || concatenates strings."
+            return Slip(hint, "'||' concatenates strings; it is not 'or'.", joined.start(), 2)
+        return Slip("Write a < b and b < c, or b between a and c: comparisons do not chain.")
     if word in ("*", ")") and spot.behind(r"\bcount\s*\("):
-        return Slip("Say what is counted: count(t) is the number of events of step t.")
+        return Slip("Name the step to count: count(t) is the number of events of step t.")
     if word == "*" and spot.behind(r"\breturn(?:\s[^\[\]]*[.,])?"):
         return Slip(_STAR_HINT)
     if word in ("[", "{") and spot.behind(r"\bin"):
-        return Slip("A list stands in parentheses: x in (1, 2, 3).")
+        return Slip("Write a list in parentheses: x in (1, 2, 3).")
     if "IS_WHAT" in expected:
-        return Slip("'is' goes with null, true and false; equal values are asked for with =.")
+        return Slip("Use 'is' with null, true or false; use = to compare values.")
     if "_AS" in expected and spot.behind(r"\bcast\s*\([^()]*"):
         return Slip("Write cast(x as string).")
     if "_END" in expected:
         hint = "Close it with 'end': case when x > 5 then 'big' else 'small' end."
-        return Slip(hint, f"{_shown(spot.token)} cannot stand in a case; 'end' is missing before it.")
+        return Slip(hint, f"Unexpected {_shown(spot.token)} in a case: missing 'end'.")
     if word == "=" and spot.behind(r"\bpattern\s+\w+\s*\([^()]*"):
-        return Slip("Give the parameter a type: threshold double = 100.")
+        return Slip("Add a type to the parameter: threshold double = 100.")
     if spot.before.endswith(",") and "ANY" not in expected:
         start = len(spot.before) - 1
-        return Slip("Write what comes next, or take the comma out.", "Behind , something is missing.", start)
+        return Slip("Add the next item, or remove the comma.", "Missing item after ','.", start)
     return None
 
 
 def _arrow_in_condition(spot: Spot) -> Slip:
     opened = spot.opened()
     if opened is not None and spot.text[opened] == "[":
-        return Slip("Close it with ] before the arrow.", "This [ is never closed.", opened)
-    hint = "A condition on one step stands in square brackets behind it: Login a [ip = 'x'] -> Transfer t."
-    return Slip(hint, "An arrow cannot stand in a condition.", spot.at - 1, 2)
+        return Slip("Close it with ] before the arrow.", "Unclosed '['.", opened)
+    hint = "Write the condition of a step in square brackets after it: Login a [ip = 'x'] -> Transfer t."
+    return Slip(hint, "Unexpected arrow in a condition.", spot.at - 1, 2)
 
 
 def _about_clauses(spot: Spot) -> Slip | None:
     expected = spot.expected
     if spot.before.endswith(("->", "->>")) and "ANY" in expected:
-        return Slip("An arrow needs a step on both sides.")
+        return Slip("Add a step: an arrow needs one on both sides.")
     if "SKIP_NONE" in expected or {"_FIRST", "_LAST"} <= expected:
         return Slip(_SKIP_HINT)
     if "SELECTION" in expected or spot.behind(r"\bselection\s+strict"):
@@ -462,11 +462,11 @@ def _about_clauses(spot: Spot) -> Slip | None:
         if known is not None:
             return known
     if "SELECTION" in expected:
-        message = None if spot.at_end else f"There is no selection {_shown(spot.token)}."
-        hint = f"The selections are {', '.join(_SELECTIONS)}."
+        message = None if spot.at_end else f"Unknown selection {_shown(spot.token)}."
+        hint = f"Available: {', '.join(_SELECTIONS)}."
         return Slip(hint, message, nearest=nearest(spot.word, _SELECTIONS))
     if "RBRACE" in expected:
-        return Slip("Bounds of a repetition are written {2,5}, {2,}, {,5} or {3}.")
+        return Slip("Write the bounds of a repetition as {2,5}, {2,}, {,5} or {3}.")
     if expected & _CLAUSE_TERMINALS and spot.word in _OTHER_LANGUAGES:
         return Slip(_OTHER_LANGUAGES[spot.word])
     if spot.behind(r"\bby") and "NAME" in expected:
@@ -481,7 +481,7 @@ def _known_selection(spot: Spot) -> Slip | None:
     plain = re.sub(r"[^a-z]", "", said[0].lower())
     for name, selection in _NAMED_SELECTIONS.items():
         if plain.startswith(name):
-            return Slip(f"It is written: selection {selection}.")
+            return Slip(f"Use selection {selection}.")
     return None
 
 
@@ -499,9 +499,9 @@ def _about_names(spot: Spot) -> Slip | None:
 
 def _unquoted(name: str) -> str:
     if re.fullmatch(r"[A-Za-z_]\w*", name):
-        return f"A name stands without quotes: {name[:_LONG_NAME]}."
+        return f"Write a name without quotes: {name[:_LONG_NAME]}."
     shown = name if 0 < len(name) <= _LONG_NAME and name.isprintable() and "`" not in name else "client ip"
-    return f"Names are not texts; one with odd characters stands in backticks: `{shown}`."
+    return f"Write a name without quotes; use backticks for special characters: `{shown}`."
 
 
 def _about_foreign_clauses(spot: Spot) -> Slip | None:
@@ -517,7 +517,7 @@ def _runs(spot: Spot) -> Slip | None:
         return None
     step = spot.behind(rf"{_STEP_BEGINS}([A-Za-z_]\w*)(?:\s+\w+)?")
     name = "Transfer" if step is None else step[1][:_LONG_NAME]
-    return Slip(f"A repetition is written behind the event type: {name}{{{runs[1]}}}.")
+    return Slip(f"Write a repetition after the event type: {name}{{{runs[1]}}}.")
 
 
 def _by(spot: Spot) -> Slip | None:
@@ -525,19 +525,19 @@ def _by(spot: Spot) -> Slip | None:
     said = spot.ahead(r"by\b\s*([\w.]*)") if spot.word == "by" else spot.ahead(r"([\w.]*)") if read else None
     if said is None or spot.behind(r"\b(?:order|(?:sequence|seq|sample)(?:\s+by)?)"):
         return None
-    hint = f"Events are kept apart by a column with: partition by {said[1][:_LONG_NAME] or 'user'}."
-    return Slip(hint) if read is None else Slip(hint, "'by' cannot stand here.", read.start(), 2)
+    hint = f"Partition events by a column with: partition by {said[1][:_LONG_NAME] or 'user'}."
+    return Slip(hint) if read is None else Slip(hint, "Unexpected 'by'.", read.start(), 2)
 
 
 def _skip(spot: Spot) -> Slip | None:
     if spot.word in _NAMED_SKIPS:
-        return Slip(f"What happens after a match is written: after match skip {_NAMED_SKIPS[spot.word]}.")
+        return Slip(f"Write the skip strategy as: after match skip {_NAMED_SKIPS[spot.word]}.")
     read = spot.behind(r"\bskip") if "ARROW" in spot.expected else None
     if spot.word != "skip" and read is None:
         return None
     how = spot.ahead(r"(?:skip\s+)?(none|to\s+next|past\s+last|to\s+(?:first|last)\s+\w{1,60})\b")
-    hint = f"What happens after a match is written: after match skip {how[1] if how else 'past last'}."
-    return Slip(hint) if read is None else Slip(hint, "'skip' cannot stand here.", read.start(), 4)
+    hint = f"Write the skip strategy as: after match skip {how[1] if how else 'past last'}."
+    return Slip(hint) if read is None else Slip(hint, "Unexpected 'skip'.", read.start(), 4)
 
 
 def _unquoted_word(spot: Spot) -> Slip | None:
@@ -559,7 +559,7 @@ def _about_labels(spot: Spot) -> Slip | None:
 
 
 def _quote_it(clause: str, word: str) -> Slip:
-    return Slip(f"What is not a plain name stands in quotes: {clause.lower()} '{word[:_LONG_NAME]}'.")
+    return Slip(f"Quote a value that is not a plain name: {clause.lower()} '{word[:_LONG_NAME]}'.")
 
 
 def _about_conditions(spot: Spot) -> Slip | None:
@@ -567,9 +567,9 @@ def _about_conditions(spot: Spot) -> Slip | None:
     if "_LIKE" in spot.expected and spot.word in _LIKE_WORDS:
         left = spot.behind(r"(?<![\w.])[A-Za-z_][\w.]{0,40}")
         x = "x" if left is None else left[0]
-        return Slip(f"Write {x} like 'a%' or contains({x}, 'a'); lower({x}) like 'a%' leaves case aside.")
+        return Slip(f"Use {x} like 'a%' or contains({x}, 'a'); use lower({x}) like 'a%' to ignore case.")
     if spot.token.type in ("PARAM", "NAME") and spot.behind(r"\{[\d,\s]*"):
-        return Slip("A repetition's bounds are numbers: {2,5}, {2,}, {,5} or {3}." + _counted(spot))
+        return Slip("Use numbers as the bounds of a repetition: {2,5}, {2,}, {,5} or {3}." + _counted(spot))
     bracketed = "_AS" in spot.expected and spot.expected <= {"_AS", "DOT"}
     if not bracketed or spot.at_end or spot.token.type in ("RPAR", "COMMA"):
         return None
@@ -579,7 +579,7 @@ def _about_conditions(spot: Spot) -> Slip | None:
     if begun is not None and ended is not None:
         name = ended[1] if ended[1] and ended[1].lower() not in _CLAUSE_FIRSTS else begun[1][0].lower()
         shown = f"{begun[1]} {name} [{begun[2].strip()} {ended[0].strip()}]"
-    return Slip(f"Conditions stand in square brackets behind the step: {shown}.")
+    return Slip(f"Write conditions in square brackets after the step: {shown}.")
 
 
 def _counted(spot: Spot) -> str:
@@ -588,7 +588,7 @@ def _counted(spot: Spot) -> str:
     if spot.token.type != "PARAM" or step is None:
         return ""
     number = str(spot.token)[:_LONG_NAME]
-    return f" At least {number} is written {step[1] or 'Login'}+ a … where count(a) >= {number}."
+    return f" For at least {number}, write {step[1] or 'Login'}+ a … where count(a) >= {number}."
 
 
 _RECOGNISERS = (

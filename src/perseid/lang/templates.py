@@ -89,16 +89,16 @@ def _read(text: str) -> Template:
     odd = re.search(r"<[!?]", text)
     if odd is not None:
         raise _WrongError(
-            "SELECT makes elements, attributes and text, and this is none of them.",
+            "Unsupported markup in SELECT: expected elements, attributes and text.",
             *odd.span(),
-            "Leave comments, CDATA, instructions and document types out; write &lt; and &amp; for < and &.",
+            "Remove comments, CDATA, processing instructions and document types; write &lt; and &amp; for < and &.",
         )
     slots = [(found[1], *found.span()) for found in _BRACES.finditer(text) if found[1] is not None]
     begin, fill = _unused(text)
     try:
         root = _TemplateBuilder(_marked(text, begin, fill), begin, fill, [name for name, _, _ in slots]).read()
     except UnicodeEncodeError as error:
-        raise _WrongError("This is no character.", error.start, error.end) from None
+        raise _WrongError("Invalid character in SELECT.", error.start, error.end) from None
     return Template(root, tuple(slots))
 
 
@@ -112,9 +112,9 @@ def _marked(text: str, begin: str, fill: str) -> str:
         if sign in ("{{", "}}"):
             return sign[0] + fill
         raise _WrongError(
-            "Between braces stands the name of one variable.",
+            "Expected the name of one variable between braces.",
             *found.span(),
-            "Name the node in its block, //item->i[/title->t], and write {t}; {{ and }} are braces themselves.",
+            "Name the node in its block, //item->i[/title->t], and write {t}; write {{ and }} for literal braces.",
         )
 
     return _BRACES.sub(mark, text)
@@ -126,7 +126,7 @@ def _unused(text: str) -> tuple[str, str]:
     free = (chr(code) for code in range(0xE000, 0xF900) if chr(code) not in there)
     first, second = next(free, None), next(free, None)
     if first is None or second is None:
-        raise _WrongError("SELECT has too many characters of private use.", 0, len(text), too_large=True)
+        raise _WrongError("SELECT has too many private-use characters.", 0, len(text), too_large=True)
     return first, second
 
 
@@ -154,7 +154,7 @@ class _TemplateBuilder:
             said = expat.ErrorString(error.code)
             at = min(self._at(parser.ErrorByteIndex), max(len(self._text) - 1, 0))
             raise _WrongError(
-                f"This is not well formed: {said}.", at, at + 1, "SELECT makes one element: <alert>{a}{b}</alert>."
+                f"SELECT is not well-formed XML: {said}.", at, at + 1, "Write one element: <alert>{a}{b}</alert>."
             ) from None
         return self._over[-1]
 
@@ -174,7 +174,7 @@ class _TemplateBuilder:
     def _start(self, name: str, attributes: list[str]) -> None:
         if len(self._open) >= limits.MAX_NESTING:
             at = self._at(self._parser.CurrentByteIndex)
-            raise _WrongError(f"Elements are nested deeper than {limits.MAX_NESTING}.", at, at + 1, too_large=True)
+            raise _WrongError(f"Elements are nested more than {limits.MAX_NESTING} deep.", at, at + 1, too_large=True)
         given = zip(attributes[::2], attributes[1::2], strict=True)
         self._open.append((_name(name), tuple((_name(one), (*self._pieces(text),)) for one, text in given), []))
 
@@ -192,7 +192,7 @@ class _TemplateBuilder:
     def _namespace(self, prefix: str | None, uri: str | None) -> None:
         if self._begin in (uri or ""):
             at = self._at(self._parser.CurrentByteIndex)
-            raise _WrongError("A namespace is written out, and no variable stands for it.", at, at + 1)
+            raise _WrongError("Unexpected variable in a namespace: it must be constant.", at, at + 1)
 
 
 def _name(text: str) -> Name:

@@ -64,7 +64,7 @@ _FUNCTIONS = frozenset(
     )
 )  # fmt: skip
 """XPath functions. ``[not(/a)]`` would otherwise be parsed as a child of that name."""
-_AXIS_HINT = "every step begins with / (a child) or // (a descendant)"
+_AXIS_HINT = "begin every step with / (a child) or // (a descendant)"
 
 T = TypeVar("T")
 
@@ -131,29 +131,29 @@ def _measure(source: _Source) -> None:
     if len(text) > MAX_LENGTH:
         source.exceed(f"the tree pattern is longer than {MAX_LENGTH:,} characters", MAX_LENGTH, len(text))
     if not text.strip():
-        source.fail("the tree pattern is empty", 0, len(text), "write a path, for instance //order->o")
+        source.fail("the tree pattern is empty", 0, len(text), "write a path, such as //order->o")
     opened: list[re.Match[str]] = []
     for found in _DELIMITERS.finditer(text):
         sign = found.group()
         if sign in ("'", '"'):
-            source.fail("a text is not closed", found.start(), len(text), f"end it with {sign}")
+            source.fail("unclosed quote", found.start(), len(text), f"close it with {sign}")
         elif sign in _BRACKETS:
             opened.append(found)
             if len(opened) > MAX_DEPTH:
-                source.exceed(f"brackets are nested deeper than {MAX_DEPTH}", *found.span())
+                source.exceed(f"brackets are nested more than {MAX_DEPTH} deep", *found.span())
         elif sign in _BRACKETS.values():
             _close(source, opened, found)
     if opened:
         sign = opened[-1].group()
-        source.fail(f"{sign} is never closed", *opened[-1].span(), f"end it with {_BRACKETS[sign]}")
+        source.fail(f"unclosed '{sign}'", *opened[-1].span(), f"close it with {_BRACKETS[sign]}")
 
 
 def _close(source: _Source, opened: list[re.Match[str]], found: re.Match[str]) -> None:
     if not opened:
-        source.fail(f"{found.group()} closes nothing", *found.span(), "remove it, or open it before")
+        source.fail(f"unmatched '{found.group()}'", *found.span(), "remove it, or open it before")
     wanted = _BRACKETS[opened.pop().group()]
     if found.group() != wanted:
-        source.fail(f"{found.group()} stands where {wanted} is due", *found.span(), f"close with {wanted} first")
+        source.fail(f"expected '{wanted}', got '{found.group()}'", *found.span(), f"close with {wanted} first")
 
 
 def _refuse_functions(source: _Source) -> None:
@@ -164,37 +164,39 @@ def _refuse_functions(source: _Source) -> None:
             continue
         before = source.text[: found.start(1)].rstrip()
         if is_empty and name in _NODE_TESTS and before.endswith(("/", "[", "(")):
-            source.fail(f"there is no {name}() here", *found.span(1), _node_hint(name, before))
+            source.fail(f"unsupported node test {name}()", *found.span(1), _node_hint(name, before))
         if before.endswith(("[", "(", ",", "=", "<", ">")) and not before.endswith("->"):
             hint = _function_hint(name)
             if source.text.startswith("/", found.end()):
-                hint += f"; a child of that name is written /{name}"
-            source.fail(f"there are no functions in a tree pattern, so no {name}(…)", *found.span(1), hint)
+                hint += f"; write a child of that name as /{name}"
+            source.fail(f"unsupported function {name}(…) in a tree pattern", *found.span(1), hint)
 
 
 def _node_hint(name: str, before: str) -> str:
     if name != "text":
-        return "/* is any element, and ->name returns a node"
+        return "use /* for any element, and ->name to return a node"
     if before.endswith("["):
-        return "a dot is the text of the node itself: [. = 'x']"
-    return "->name returns the text of a node, and [/a = 'x'] compares it"
+        return "use a dot for the text of the node itself: [. = 'x']"
+    return "use ->name to return the text of a node, and [/a = 'x'] to compare it"
 
 
 def _function_hint(name: str) -> str:
     if name == "position":
-        return "the first is [1], the last [last()]"
+        return "use [1] for the first, [last()] for the last"
     if name == "not":
-        return "return what may be missing, (/title->title?), and ask behind the step: [title is null]"
+        return "return the optional node, (/title->title?), and test it after the step: [title is null]"
     if name in ("count", "sum"):
-        return "return the nodes, [/b->b], and count what comes back: its column is a list of their texts"
-    return "return the node, [/title->title], and ask behind the step: [title like '%W%']"
+        return "return the nodes, [/b->b], and count them in the output: the column is a list of their texts"
+    return "return the node, [/title->title], and test it after the step: [title like '%W%']"
 
 
 def _check_depth(source: _Source, pattern: TreePattern) -> None:
     """Limit the depth, as later passes walk, compare and print the tree recursively."""
     for part, depth in walk(pattern):
         if depth > MAX_DEPTH and part.span is not None:
-            source.exceed(f"the pattern is deeper than {MAX_DEPTH} levels", part.span.start, part.span.end)
+            source.exceed(
+                f"the tree pattern is nested more than {MAX_DEPTH} levels deep", part.span.start, part.span.end
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,10 +236,10 @@ class _TreeBuilder(Transformer_NonRecursive[Token, object]):
         for start, name in sorted(self._names):
             if name in seen:
                 self._source.fail(
-                    f"two nodes are returned as {str(name)!r}",
+                    f"duplicate return name {str(name)!r}",
                     start,
                     start + len(name),
-                    "give each returned node its own name",
+                    "use a unique name for each returned node",
                 )
             seen.add(name)
 
@@ -301,10 +303,10 @@ class _TreeBuilder(Transformer_NonRecursive[Token, object]):
             return node
         if node.is_attribute and rest.span is not None:
             self._source.fail(
-                f"the path goes on after the attribute @{print_name(node.test)}",
+                f"unexpected step after the attribute @{print_name(node.test)}",
                 rest.span.start,
                 rest.span.end,
-                "an attribute has no children: it ends its path",
+                "end the path at the attribute: it has no children",
             )
         return replace(node, next=rest)
 
@@ -318,14 +320,14 @@ class _TreeBuilder(Transformer_NonRecursive[Token, object]):
         start = meta.start_pos
         before = self._source.text[:start].rstrip()[-1:]
         if before != "[":
-            hint = f"{_AXIS_HINT}: write //{name}"
+            hint = f"{_AXIS_HINT}: //{name}"
             if before == ":":
-                hint = f"write :/{name} for a sibling; a namespace prefix and its name stand together, p:{name}"
-            self._source.fail(f"/ or // is missing before {name}", start, start + len(name), hint)
+                hint = f"write :/{name} for a sibling, or p:{name} without spaces for a namespace prefix"
+            self._source.fail(f"missing / or // before {name}", start, start + len(name), hint)
         # XPath also writes [@id], and it has no other meaning.
         if not node.is_attribute:
             place = self._source.outer(start, start + len(name))
-            text = f"line {place.line}, column {place.column}: [{name} is read as [/{name}, a child"
+            text = f"line {place.line}, column {place.column}: [{name} is parsed as [/{name}, a child"
             self._warnings.append((start, text))
         return node
 
@@ -347,7 +349,7 @@ class _TreeBuilder(Transformer_NonRecursive[Token, object]):
                 case _Bracket(predicate):
                     self._check_order(predicate, siblings)
                     predicates.append(predicate)
-        self._at_most_one(meta, names, "return name", "keep one of the names")
+        self._at_most_one(meta, names, "return name", "remove one of the names")
         self._at_most_one(meta, siblings, "( )", "write a second one as a predicate: [/a:/b]")
         return self._build(
             meta,
@@ -366,7 +368,7 @@ class _TreeBuilder(Transformer_NonRecursive[Token, object]):
         # A pattern stores [ ] before ( ): moving a position there could change the siblings it counts.
         if siblings and isinstance(predicate, Position | LastPosition) and predicate.span is not None:
             self._source.fail(
-                "a position stands after ( )",
+                "unexpected position after ( )",
                 predicate.span.start,
                 predicate.span.end,
                 "write the position before the parentheses: /a[1](/b:/c)",
@@ -426,7 +428,7 @@ class _TreeBuilder(Transformer_NonRecursive[Token, object]):
         value = self._number(token)
         if not isinstance(value, int):
             start = token.start_pos or 0
-            self._source.fail(f"{what} is a whole number, not {token}", start, start + len(token))
+            self._source.fail(f"{what} must be a whole number, got {token}", start, start + len(token))
         return value
 
 
@@ -436,47 +438,47 @@ def _explain(source: _Source, error: UnexpectedInput) -> NoReturn:
     expected: set[str] = set(getattr(error, "accepts", None) or getattr(error, "allowed", None) or ())
     found = _SHOWN.match(source.text, start)
     if at_end or found is None:
-        source.fail("the tree pattern ends too early", start, start, _due(expected))
+        source.fail("unexpected end of the tree pattern", start, start, _due(expected))
     word = found.group()
     hint = _hint(source.text, start, word) or _due(expected)
-    source.fail(f"{word!r} is not understood here", start, start + len(word), hint)
+    source.fail(f"unexpected {word!r}", start, start + len(word), hint)
 
 
 def _hint(text: str, start: int, word: str) -> str | None:
     """Return a hint for a common mistake."""
     before = text[:start].rstrip()[-1:]
     if word == "=" and before == "=":
-        return "one = compares for equality"
+        return "use one = for equality"
     if word == ">" and before == "<":
-        return "write != for 'not equal'"
+        return "use != for 'not equal'"
     if word.lower() in ("and", "&", "&&"):
-        return "write conditions that must all hold side by side, each in its own [ ]: [/a > 1][/b]"
+        return "write conditions side by side, each in its own [ ]: [/a > 1][/b]"
     if word.lower() in ("or", "||") and _COMPARED.search(text, 0, start):
-        return "comparisons are not alternatives: write two tree patterns, or return the nodes and ask behind the step"
+        return "use two tree patterns, or return the nodes and test them after the step: | does not join comparisons"
     if word.lower() in ("or", "||"):
-        return "alternatives are joined by one |: [/a|/b]"
+        return "join alternatives with one |: [/a|/b]"
     if word in ("\u2018", "\u2019", "\u201c", "\u201d"):
-        return "texts stand in straight quotes, 'so' or \"so\""
+        return "write strings in straight quotes, 'x' or \"x\""
     if word in ("*", "+", "?", "{", "**") and before in ("*", "+", "?", "}"):
-        return "put parentheses around what is repeated already: (/a*)+"
+        return "put parentheses around the inner repetition: (/a*)+"
     if word.startswith("/") and before in ("*", "+", "?", "}", ")"):
-        return "a path cannot go on after a group or a repetition: write it out inside"
+        return "write the rest of the path inside: a path cannot continue after a group or a repetition"
     return None
 
 
 def _due(expected: set[str]) -> str:
     """Return a hint on the expected syntax, from the most specific to the most general."""
     if "VARIABLE" in expected:
-        return "after -> comes the name to return the node by: ->total"
+        return "add the name of the returned node after ->: ->total"
     if "STRING" in expected:
-        return "compare with a number or a text in quotes: /total > 100, /city = 'Paris'"
+        return "compare with a number or a quoted string: /total > 100, /city = 'Paris'"
     if "QNAME" in expected and "AXIS" not in expected:
-        return "after / comes a tag name, * for any, or @ and an attribute name"
+        return "add a tag name after /, * for any, or @ and an attribute name"
     if "COMMA" in expected or ("NUMBER" in expected and "AXIS" not in expected):
-        return "repetitions are written {2}, {2,}, {,5} or {2,5}"
+        return "write a repetition as {2}, {2,}, {,5} or {2,5}"
     if "QNAME" in expected or expected == {"AXIS"}:
         return _AXIS_HINT
-    return "a step can be followed by ->name, [ ], ( ), / or //, and joined to others by : :: or |"
+    return "continue a step with ->name, [ ], ( ), / or //, and join it to others with : :: or |"
 
 
 def _sentence(text: str) -> str:

@@ -101,13 +101,13 @@ class TreeNode:
     def __post_init__(self) -> None:
         if self.returns is not None and not _VARIABLE.fullmatch(self.returns):
             raise MeaningError(
-                f"{self.returns!r} cannot name a returned node",
-                hint="a name is made of letters, digits and _ and does not begin with a digit",
+                f"invalid return name {self.returns!r}",
+                hint="use letters, digits and _, and do not begin with a digit",
             )
         if self.is_attribute and (self.predicates or self.siblings is not None or self.next is not None):
             raise MeaningError(
-                f"nothing can stand below the attribute @{print_name(self.test)}",
-                hint="an attribute has a value and no children: it ends its path",
+                f"unexpected constraint or step below the attribute @{print_name(self.test)}",
+                hint="end the path at the attribute: it has a value and no children",
             )
         if self.siblings is not None:
             _refuse_attributes(self.siblings)
@@ -135,9 +135,9 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if self.op not in get_args(ComparisonOp):
-            raise MeaningError(f"{self.op!r} is not a comparison")
+            raise MeaningError(f"unknown comparison {self.op!r}")
         if isinstance(self.value, bool) or not isinstance(self.value, str | int | Decimal):
-            raise MeaningError(f"a node is compared with text or a number, not with {self.value!r}")
+            raise MeaningError(f"expected a string or a number to compare with, got {self.value!r}")
         if not isinstance(self.value, str):
             check_number(self.value)
 
@@ -152,7 +152,7 @@ class Position:
     def __post_init__(self) -> None:
         check_number(self.index)
         if self.index < 1:
-            raise MeaningError(f"there is no position {self.index}", hint="positions count from 1")
+            raise MeaningError(f"expected a position from 1, got {self.index}", hint="count positions from 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class SiblingSequence:
 
     def __post_init__(self) -> None:
         if len(self.items) < 2 or len(self.links) != len(self.items) - 1:
-            raise MeaningError("a sequence has two items or more and one link between each two")
+            raise MeaningError("a sequence needs at least two items and one link between each two")
         for item in self.items:
             _refuse_attributes(item)
 
@@ -186,7 +186,7 @@ class SiblingAlternation:
 
     def __post_init__(self) -> None:
         if len(self.branches) < 2:
-            raise MeaningError("an alternation has two branches or more")
+            raise MeaningError("an alternation needs at least two branches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +200,12 @@ class SiblingRepeat:
 
     def __post_init__(self) -> None:
         if max(self.low, self.high or 0) > MAX_REPETITION:
-            raise LimitError(f"a repetition counts to {MAX_REPETITION:,} at most", hint="leave the bound out: {2,}")
+            raise LimitError(f"a repetition bound is larger than {MAX_REPETITION:,}", hint="remove the bound: {2,}")
         if self.low < 0 or self.high == 0:
-            raise MeaningError("a repetition is at least {0,1}", hint="leave out what may not occur at all")
+            raise MeaningError("a repetition must be at least {0,1}", hint="remove the element that must not occur")
         if self.high is not None and self.high < self.low:
             raise MeaningError(
-                f"the repetition {{{self.low},{self.high}}} ends before it begins",
+                f"invalid repetition {{{self.low},{self.high}}}: the upper bound is below the lower bound",
                 hint=f"write the smaller bound first: {{{self.high},{self.low}}}",
             )
         _refuse_attributes(self.item)
@@ -227,7 +227,7 @@ class TreePattern:
         names = return_names(self)
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise MeaningError(f"two nodes are returned as {twice!r}", hint="give each its own name")
+            raise MeaningError(f"duplicate return name {twice!r}", hint="use a unique name for each returned node")
 
 
 def children(part: TreePart) -> tuple[TreePart, ...]:
@@ -345,7 +345,7 @@ def check_number(value: int | Decimal) -> None:
     else:
         too_large = abs(value) >= 10**MAX_NUMBER_LENGTH
     if too_large:
-        raise LimitError(f"a number has at most {MAX_NUMBER_LENGTH} digits and an exponent up to {MAX_EXPONENT}")
+        raise LimitError(f"a number must have at most {MAX_NUMBER_LENGTH} digits and an exponent up to {MAX_EXPONENT}")
 
 
 def _refuse_attributes(expr: SiblingExpr) -> None:
@@ -354,8 +354,8 @@ def _refuse_attributes(expr: SiblingExpr) -> None:
         case TreeNode() if expr.is_attribute:
             name = print_name(expr.test)
             raise MeaningError(
-                f"the attribute @{name} cannot stand among siblings",
-                hint=f"attributes have no order: write [@{name}] instead",
+                f"unexpected attribute @{name} among siblings",
+                hint=f"write [@{name}] instead: attributes have no order",
             )
         case SiblingAlternation():
             for branch in expr.branches:

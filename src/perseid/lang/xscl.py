@@ -75,7 +75,7 @@ def cut(text: str) -> tuple[str | None, str, str | None]:
 class _XsclReader:
     def __init__(self, text: str) -> None:
         if not isinstance(text, str):
-            raise PatternSyntaxError(f"A subscription is text, not {type(text).__name__}.")
+            raise PatternSyntaxError(f"Expected a string, got {type(text).__name__}.")
         self.text = text
         self._slots: list[tuple[str, int, int]] = []
         if len(text) > MAX_LENGTH:
@@ -94,9 +94,9 @@ class _XsclReader:
         publish: tuple[int, int] | None = None
         for word, start, end in self._words(begin):
             if word in ("SELECT", "FROM"):
-                self.fail(f"{word} cannot stand here.", start, end, f"A subscription is: {_SHAPE}")
+                self.fail(f"Unexpected {word}.", start, end, f"Write {_SHAPE}")
             elif publish is not None:
-                self.fail(f"{word} cannot stand behind PUBLISH.", start, end, "PUBLISH and a name come last.")
+                self.fail(f"Unexpected {word} after PUBLISH.", start, end, "Put PUBLISH and a name last.")
             elif word == "PUBLISH":
                 publish = start, end
             else:
@@ -105,17 +105,17 @@ class _XsclReader:
                 joins.append((relation, start, opened + 1, self._closed(opened)))
         if not joins:
             self.fail(
-                "A subscription relates two documents, and here is no JOIN{…} or FOLLOWED BY{…}.",
+                "Missing JOIN{…} or FOLLOWED BY{…}: a subscription joins two documents.",
                 begin,
                 len(self.text),
-                f"As in: {_SHAPE}. What one document decides is a tree pattern: ps.trees(…).",
+                f"Write {_SHAPE}. For conditions on one document, use ps.xml.tree_patterns(…).",
             )
         if len(joins) > 1:
             self.fail(
-                "Only two blocks can be related at once.",
+                f"Expected two blocks, got {len(joins) + 1}.",
                 joins[1][1],
                 joins[1][3],
-                "PUBLISH the first pair under a name, and relate that stream to the third block.",
+                "PUBLISH the first pair under a name, and join that stream with the third block.",
             )
         ((relation, start, inner, close),) = joins
         last = len(self.text) if publish is None else publish[0]
@@ -150,7 +150,7 @@ class _XsclReader:
                 depth += 1
                 if depth > limits.MAX_NESTING:
                     raise LimitError(
-                        f"Brackets are nested deeper than {limits.MAX_NESTING}.", span=self.span(*found.span())
+                        f"Brackets are nested more than {limits.MAX_NESTING} deep.", span=self.span(*found.span())
                     )
             elif sign in "])}":
                 depth -= 1
@@ -163,7 +163,7 @@ class _XsclReader:
             depth += {"{": 1, "}": -1}.get(found.group(), 0)
             if not depth:
                 return found.start()
-        self.fail("{ is never closed.", opened, opened + 1, "End it with }: JOIN{a = b, 10 minutes}.")
+        self.fail("Unclosed '{'.", opened, opened + 1, "Close it with }: JOIN{a = b, 10 minutes}.")
 
     def _select(self) -> tuple[int, Construction | None]:
         """Return the offset of the FROM query and the SELECT construction; without SELECT, FROM is optional."""
@@ -186,7 +186,7 @@ class _XsclReader:
                 depth += 1
         if inside is not None:  # a tag is not closed: report the error in the template before the last FROM
             self._construction(head.end(), inside)
-        self.fail("SELECT has no FROM.", *head.span(1), f"As in: SELECT * FROM {_SHAPE}")  # noqa: S608  no SQL
+        self.fail("Missing FROM after SELECT.", *head.span(1), f"Write SELECT * FROM {_SHAPE}")  # noqa: S608  no SQL
 
     def _construction(self, start: int, end: int) -> Construction | None:
         made = self.text[start:end].strip()
@@ -195,7 +195,10 @@ class _XsclReader:
         start = self.text.index(made, start) if made else start
         if not made.startswith("<"):
             self.fail(
-                "SELECT makes XML, or is *.", start, end, "Write <alert>{a}{b}</alert>: {a} is the node of variable a."
+                "Expected XML or * after SELECT.",
+                start,
+                end,
+                "Write <alert>{a}{b}</alert>: {a} is the node of variable a.",
             )
         read = self._template(made, start)
         self._slots = [(name, start + first, start + last) for name, first, last in read.slots]
@@ -207,27 +210,27 @@ class _XsclReader:
     def _publish(self, start: int) -> str:
         name = self.text[start:].strip()
         if not _NAME.fullmatch(name):
-            self.fail(f"PUBLISH gives the results a name, and {name!r} is none.", start, len(self.text))
+            self.fail(f"Invalid name {name!r} after PUBLISH.", start, len(self.text))
         return name
 
     def _block(self, start: int, end: int) -> Block:
         found = _STREAM.match(self.text, start, end)
         if found is None:
             shown = self.text[start:end].strip()
-            hint = f"Name it before the path: S{shown}" if shown.startswith("/") else f"As in: {_SHAPE}"
-            self.fail("A block begins with the name of its stream.", start, end, hint)
+            hint = f"Add it before the path: S{shown}" if shown.startswith("/") else f"Write {_SHAPE}"
+            self.fail("Missing stream name at the beginning of a block.", start, end, hint)
         at = found.end()
         if not self.text[at:end].strip():
             self.fail(
-                "A block has a path behind its stream.",
+                "Missing path after the stream of a block.",
                 start,
                 end,
-                f"As in: {found.group().strip()}//item->i[/title->t]",
+                f"Write {found.group().strip()}//item->i[/title->t]",
             )
         tree = parse_tree(self.text[at:end], offset=self.span(at, end)).pattern
         if not isinstance(tree.root, TreeNode):
             self.fail(
-                "A block is one path, and this is a run of siblings.", at, end, "Put it below a step: S//item(…)."
+                "A block must be one path, got a sibling expression.", at, end, "Put it below a step: S//item(…)."
             )
         return Block(found[1] or found[2], tree, span=self.span(start, end))
 
@@ -235,10 +238,10 @@ class _XsclReader:
         def explain(error: UnexpectedInput) -> NoReturn:
             place = start + max(error.pos_in_stream or 0, 0)
             self.fail(
-                "This cannot stand between the braces.",
+                "Unexpected text between the braces.",
                 min(place, end),
                 min(place + 1, end),
-                "They hold comparisons and a window: {a = c AND b contains 'x', 10 minutes}, or …, forever}.",
+                "Write comparisons and a window: {a = c AND b contains 'x', 10 minutes}, or …, forever}.",
             )
 
         builder = _XsclBuilder(self, start)
@@ -246,18 +249,18 @@ class _XsclReader:
         try:
             found = parse_window(window.strip())
         except PatternError as error:  # its span is relative to the window text
-            self.fail(f"This is no window: {window.strip()}.", at, end, error.hint or "As in: 10 minutes, or forever.")
+            self.fail(f"Invalid window: {window.strip()}.", at, end, error.hint or "Use 10 minutes, or forever.")
         match found:
             case ast.TimeWindow(int() as micros):
                 length: int | None = micros
             case ast.Forever():
                 length = None
             case _:
-                self.fail("The window is a length of time, or forever.", at, end)
+                self.fail("The window must be a duration or forever.", at, end)
         many = sum(1 for _ in comparisons(predicate))
         if many > MAX_COMPARISONS:
             raise LimitError(
-                f"There are {many} comparisons, and at most {MAX_COMPARISONS} can be made.", span=self.span(start, end)
+                f"The subscription has {many} comparisons; the limit is {MAX_COMPARISONS}.", span=self.span(start, end)
             )
         return predicate, length
 
@@ -273,10 +276,10 @@ class _XsclReader:
         for name, span in asked:
             if name not in known:
                 raise UnknownNameError(
-                    f"No node is called {name!r}.",
+                    f"Unknown node {name!r}.",
                     span=span,
                     nearest=nearest(name, known),
-                    hint=f"The variables are {', '.join(known)}." if known else "Name nodes with ->: //author->a.",
+                    hint=f"Available: {', '.join(known)}." if known else "Name nodes with ->: //author->a.",
                 )
 
 

@@ -117,6 +117,6 @@ def wait_for_build(engine: str) -> None:
     if build is None or build.poll() is not None:
         return
     if sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write("Compiling kernels for this machine, once; this takes a minute or two.\n")
+        sys.stderr.write("Compiling kernels, once per machine; this takes one to two minutes.\n")
     while build.poll() is None:
         time.sleep(POLL_INTERVAL_S)

@@ -150,5 +150,5 @@ class Engine:
 
     def run_step(self, plan: Plan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
         """Call the step of an engine that has one."""
-        assert self.step is not None, f"The engine {self.name!r} has no step."
+        assert self.step is not None, f"Engine {self.name!r} has no step."
         return self.step(plan, rows, state, watermark)

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 COUNTED: Mapping[str, str] = {
-    "shards": "calls of shards",
-    "events": "rows that were taken",
-    "late": "rows that came after their time had passed",
-    "bad": "rows without a time, or of which nothing could be made",
-    "ahead": "rows whose time lies beyond their arrival by more than max_ahead",
-    "matches": "matches told",
-    "timed_out": "attempts told that timed out",
-    "retracted": "matches taken back",
-    "suppressed": "matches held back by suppress",
-    "evidence_dropped": "events left out of evidence by its limit",
-    "capped": "attempts given up because there were too many",
-    "duplicates": "rows left out by dedupe",
-    "incomplete": "matches of patterns that had not seen a whole window yet",
-    "late_expected": "late rows that an adaptive stream had allowed for",
-    "impossible": "readings that no value of the model explains, taken to say nothing",
+    "shards": "shard calls",
+    "events": "accepted rows",
+    "late": "rows that arrived after their time had passed",
+    "bad": "rows without a time, or that cannot be read",
+    "ahead": "rows with a time more than max_ahead after their arrival",
+    "matches": "emitted matches",
+    "timed_out": "emitted partial matches that timed out",
+    "retracted": "retracted matches",
+    "suppressed": "matches dropped by suppress",
+    "evidence_dropped": "events dropped from evidence by its limit",
+    "capped": "partial matches dropped because the limit was reached",
+    "duplicates": "rows dropped by dedupe",
+    "incomplete": "patterns, by shard, that began after their first events may have arrived",
+    "late_expected": "late rows that an adaptive stream predicted",
+    "impossible": "readings that no value of the model explains; they carry no information",
     "sampled": "steps that were sampled because the automaton of a pattern has too many states",
-    "promises": "rows that were promises, or named files of subscriptions",
+    "control_rows": "control rows: punctuations and subscription changes",
 }
 """Counters of one call."""
 GAUGES: Mapping[str, str] = {
-    "live_keys": "keys of which something is kept",
-    "kept_events": "events kept",
+    "live_keys": "keys with state",
+    "retained_events": "events in state",
     "state_bytes": "bytes of state",
 }
 """Gauges of a shard after a call."""

@@ -37,13 +37,14 @@ def section(title: str, rows: Iterable[Row]) -> list[str]:
 def describe_max_ahead(max_ahead: int | None) -> str:
     """The bound on times beyond the arrival of a row, in words."""
     if max_ahead is None:
-        return "no bound: a row of any time moves the watermark, and all rows behind it are late"
-    return f"rows more than {print_duration(max_ahead)} after their arrival are rejected below the watermark: counted as ahead"
+        return "unbounded: a row with any time advances the watermark, and all rows behind it are late"
+    bound = print_duration(max_ahead)
+    return f"rows with a time more than {bound} after their arrival are rejected below the watermark, counted as ahead"
 
 
 def describe_budget(budget: SearchBudget) -> str:
     """The limits of a search, for each pattern, key and call."""
     return (
-        f"for each pattern, key and call: {budget.max_steps:,} steps and {budget.max_matches:,} matches, plus "
-        f"{STEPS_PER_EVENT:,} steps and {MATCHES_PER_EVENT} matches for each event; more is a SearchBudgetError"
+        f"per pattern, key and call: {budget.max_steps:,} steps and {budget.max_matches:,} matches, plus "
+        f"{STEPS_PER_EVENT:,} steps and {MATCHES_PER_EVENT} matches per event; exceeding it raises SearchBudgetError"
     )

@@ -30,7 +30,7 @@ def main(engines: Sequence[str]) -> int:
     """Import the modules and compile their kernels."""
     named = modules(engines)
     if not named:
-        sys.stderr.write(f"Unknown engine: {', '.join(engines)}.\n")
+        sys.stderr.write(f"Unknown engine {', '.join(map(repr, engines))}.\n")
         return 2
     for name in named:
         for value in vars(import_module(name)).values():

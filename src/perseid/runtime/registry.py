@@ -42,8 +42,8 @@ def report_of(state: bytes) -> StateReport:
         if written_by == (engine.state_format or engine.name) and engine.report is not None:
             return engine.report(state)
     raise StateError(
-        f"The state belongs to the unknown engine {format_fact(written_by)}.",
-        hint="Read it with the version that wrote it, and install the package that has the engine.",
+        f"Unknown engine {format_fact(written_by)} in the state.",
+        hint="Read it with the version that wrote it, and install the package with the engine.",
     )
 
 
@@ -53,5 +53,5 @@ _registered: list[Engine] = []
 def register(engine: Engine) -> None:
     """Add an engine of another package."""
     if engine.name in engines():
-        raise ValueError(f"An engine {engine.name!r} exists already.")
+        raise ValueError(f"Engine {engine.name!r} is already registered.")
     _registered.append(engine)

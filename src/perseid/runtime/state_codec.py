@@ -24,8 +24,8 @@ _HEAD = struct.Struct("<4sHHIIQ")
 """Magic, layout, number of tables, checksum of the bytes that follow it, bytes of facts, bytes of tables."""
 _LENGTH = struct.Struct("<Q")
 GO_BACK = (
-    "If batches have run since it was changed, go back to a copy of the checkpoint too; or start anew with an empty one. "
-    "detect(…, checkpoint=…) looks before anything runs."
+    "If batches have run since the change, restore a copy of the checkpoint too, or start with an empty one. "
+    "match(…, checkpoint=…) validates the checkpoint before anything runs."
 )
 """Advice for incompatible states: a batch reads only the states of its shards, so some may have been rewritten."""
 MAX_TABLES = 1 << 12
@@ -46,12 +46,12 @@ def encode_state(facts: Mapping[str, object], tables: tuple[pa.RecordBatch, ...]
     told = json.dumps(facts, separators=(",", ":"), sort_keys=True).encode()
     if len(told) > MAX_FACTS:
         raise LimitError(
-            f"What is known of partial matches takes {len(told):,} bytes in one shard; {MAX_FACTS:,} can be read back.",
+            f"Partial matches take {len(told):,} bytes in the state of one shard; the limit is {MAX_FACTS:,}.",
             hint="Use more shards, or shorter windows.",
         )
     if len(tables) > MAX_TABLES:
         raise LimitError(
-            f"The state of one shard has {len(tables):,} tables; {MAX_TABLES:,} can be read back.",
+            f"The state of one shard has {len(tables):,} tables; the limit is {MAX_TABLES:,}.",
             hint="Run the patterns in several queries.",
         )
     parts: list[bytes | memoryview] = []
@@ -76,32 +76,32 @@ def arrow_stream(table: pa.RecordBatch) -> pa.Buffer:
 def decode_state(state: bytes) -> DecodedState:
     """Decode the bytes of :func:`encode_state`; raise a :class:`StateError` for all others."""
     if len(state) < _HEAD.size:
-        raise StateError(f"The state is {len(state)} bytes long, which is shorter than its header.")
+        raise StateError(f"The state has {len(state)} bytes and is shorter than its header.")
     magic, layout, count, checksum, told, size = _HEAD.unpack_from(state)
     if magic != MAGIC:
-        raise StateError("This is no state of Perseid's.", hint="Is the checkpoint of another query?")
+        raise StateError("Not a state of Perseid.", hint="Check that the checkpoint belongs to this query.")
     if layout != LAYOUT:
         raise StateError(
-            f"The state has layout {layout}; this version reads layout {LAYOUT}.",
-            hint="Go on with the version that wrote it, or start anew with an empty checkpoint.",
+            f"Unsupported state layout {layout}; this version reads layout {LAYOUT}.",
+            hint="Continue with the version that wrote it, or start with an empty checkpoint.",
         )
     if len(state) != _HEAD.size + told + size or count > MAX_TABLES or told > MAX_FACTS:
-        raise StateError("The state is cut short, or longer than its header says.", hint=DAMAGED)
+        raise StateError("The state does not have the size in its header, or exceeds a limit.", hint=DAMAGED)
     whole = memoryview(state)
     if zlib.crc32(whole[_HEAD.size :], zlib.crc32(struct.pack("<IQ", told, size))) != checksum:
-        raise StateError("The state does not have the checksum that it was written with.", hint=DAMAGED)
+        raise StateError("The checksum of the state does not match its content.", hint=DAMAGED)
     try:
         facts = json.loads(str(whole[_HEAD.size : _HEAD.size + told], "utf-8"))
     except (ValueError, RecursionError):
-        raise StateError("What the state says about itself cannot be read.", hint=DAMAGED) from None
+        raise StateError("The facts of the state are not a JSON object.", hint=DAMAGED) from None
     if not isinstance(facts, dict):
-        raise StateError("What the state says about itself cannot be read.", hint=DAMAGED)
+        raise StateError("The facts of the state are not a JSON object.", hint=DAMAGED)
     return DecodedState(facts, tuple(_tables(whole[_HEAD.size + told :], count)))
 
 
 def format_fact(value: object) -> str:
     """Format a fact for a message, whatever its type."""
-    return repr(value)[:60] if isinstance(value, str | int | None) else "of no kind that we know"
+    return repr(value)[:60] if isinstance(value, str | int | None) else f"a value of type {type(value).__name__}"
 
 
 def check_owner(sealed: DecodedState, engine: str, versions: Collection[int]) -> None:
@@ -109,25 +109,26 @@ def check_owner(sealed: DecodedState, engine: str, versions: Collection[int]) ->
     facts = sealed.facts
     if facts.get("engine") != engine:
         raise StateError(
-            f"The stream was declared otherwise when the checkpoint was made: its state is of the engine "
-            f"{format_fact(facts.get('engine'))}, and this is {engine!r}.",
-            hint=f"Keep disorder= as it was. {GO_BACK}",
+            f"The stream was declared differently when the checkpoint was made: its state is of engine "
+            f"{format_fact(facts.get('engine'))}, expected {engine!r}.",
+            hint=f"Restore the previous disorder=. {GO_BACK}",
         )
     if type(facts.get("version")) is not int or facts["version"] not in versions:
         raise StateError(
-            f"The state is of version {format_fact(facts.get('version'))}; this is {engine!r}, version {max(versions)}.",
-            hint="Go on with the version that wrote it, or start anew with an empty checkpoint.",
+            f"Unsupported state version {format_fact(facts.get('version'))}; this is engine {engine!r}, "
+            f"version {max(versions)}.",
+            hint="Continue with the version that wrote it, or start with an empty checkpoint.",
         )
 
 
-DAMAGED = "Restore the checkpoint from a copy, or start anew with an empty one."
+DAMAGED = "Restore the checkpoint from a copy, or start with an empty one."
 
 
 def _tables(body: memoryview, count: int) -> list[pa.RecordBatch]:
     tables, at = [], 0
     for _ in range(count):
         if at + _LENGTH.size > len(body):
-            raise StateError("The tables of the state are cut short.", hint=DAMAGED)
+            raise StateError("The tables of the state are truncated.", hint=DAMAGED)
         (length,) = _LENGTH.unpack_from(body, at)
         at += _LENGTH.size
         if length > len(body) - at:

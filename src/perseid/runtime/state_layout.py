@@ -173,7 +173,7 @@ SHARDS = StateFact(
     "shards",
     IntegerValue(),
     mismatch="The checkpoint was made with {found} shards, and the query now has {now}.",
-    hint="Keep ps.events(…, shards={found}).",
+    hint="Use ps.StreamOptions(shards={found}).",
 )
 """The fact that every state with a fixed number of shards has."""
 
@@ -235,7 +235,7 @@ def single_batch(table: pa.Table) -> pa.RecordBatch:
     batches = table.combine_chunks().to_batches()
     if len(batches) > 1:
         raise LimitError(
-            "The texts that the state of one shard retains exceed two gigabytes.",
+            "The strings in the state of one shard exceed two gigabytes.",
             hint="Use more shards, shorter windows, or a smaller max_state.",
         )
     return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
@@ -255,7 +255,7 @@ def fit_column(table: pa.RecordBatch, name: str, kind: pa.DataType, label: str, 
         pass
     raise StateError(
         f"The {label} was {found.type} when the checkpoint was made, and is {kind} now.",
-        hint=f"Cast it to what it was. {GO_BACK}",
+        hint=f"Cast it to {found.type}. {GO_BACK}",
     )
 
 
@@ -339,7 +339,7 @@ def _array_problem(declared: StateColumn, array: pa.Array, content: StateContent
     kind = array.type
     if declared.type is None:
         if declared.plain and may_expand(kind):
-            return f"is {kind}, which no state has"
+            return f"has the unsupported type {kind}"
     elif kind != declared.type:
         return f"is {kind}, expected {declared.type}"
     if not declared.nullable and declared.type is not None and array.null_count:
@@ -365,7 +365,7 @@ def _value_problem(declared: StateColumn, array: pa.Array, content: StateContent
     if declared.adds_up_to:
         many, total = content.tables[declared.adds_up_to].num_rows, int(values.sum())
         if total != many:
-            return f"adds up to {total}, and {declared.adds_up_to!r} has {many} rows"
+            return f"adds up to {total}, expected the {many} rows of {declared.adds_up_to!r}"
     if not len(values):
         return None
     low, high = values.min(), values.max()
@@ -377,10 +377,10 @@ def _value_problem(declared: StateColumn, array: pa.Array, content: StateContent
         target: Any = content.tables.get(declared.into, content.facts.get(declared.into))
         if isinstance(target, dict):
             unknown = {*np.unique(values).tolist()} - {int(key) for key in target}
-            return f"refers to {min(unknown)}, which {declared.into!r} does not have" if unknown else None
+            return f"refers to {min(unknown)}, not found in {declared.into!r}" if unknown else None
         many = target.num_rows if isinstance(target, pa.RecordBatch) else len(target or ())
         if (declared.low is None and low < 0) or high >= many:
-            return f"refers to {low if low < 0 else high}, and {declared.into!r} has {many}"
+            return f"refers to {low if low < 0 else high}, out of range for {declared.into!r} with {many} items"
     return None
 
 

@@ -49,7 +49,7 @@ def literal_of(value: object) -> ex.Literal:
             return ex.Literal("double", value)
         case str():
             if has_lone_surrogate(value):
-                raise BindingError("A text holds half a character (a lone surrogate).")
+                raise BindingError("The string contains a lone surrogate.")
             return ex.Literal("string", value)
         case dt.datetime():
             aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
@@ -59,8 +59,8 @@ def literal_of(value: object) -> ex.Literal:
         case dt.timedelta():
             return ex.Literal("duration", value // MICROSECOND)
     raise BindingError(
-        f"A parameter cannot be a {type(value).__name__}.",
-        hint="Give a number, a text, a truth value, a time, a duration or a list of these.",
+        f"Unsupported parameter type {type(value).__name__}.",
+        hint="Use a number, a string, a boolean, a time, a duration, or a list of these.",
     )
 
 
@@ -71,8 +71,8 @@ def bind(pattern: ast.PatternDefinition, values: Mapping[str, object] | None = N
     for name in values:
         if name not in declared:
             raise BindingError(
-                f"Pattern {pattern.name} has no parameter {name!r}."
-                + did_you_mean(name, declared, f" It has: {', '.join(declared) or 'none'}.")
+                f"Unknown parameter {name!r} of pattern {pattern.name}."
+                + did_you_mean(name, declared, f" Available: {', '.join(declared) or 'none'}.")
             )
     bound: dict[str, tuple[ex.Literal, ...]] = {}
     for name, parameter in declared.items():
@@ -82,8 +82,8 @@ def bind(pattern: ast.PatternDefinition, values: Mapping[str, object] | None = N
             bound[name] = (parameter.default,)
         else:
             raise BindingError(
-                f"Pattern {pattern.name} needs a value for :{name} ({parameter.type}).",
-                hint=f"Give it at use: .bind({name}=…).",
+                f"Missing value for parameter :{name} ({parameter.type}) of pattern {pattern.name}.",
+                hint=f"Use .bind({name}=…).",
             )
     check_declared(pattern)
     substituted = cast(ast.PatternDefinition, _substitute(pattern, bound))
@@ -96,17 +96,17 @@ def check_declared(pattern: ast.PatternDefinition) -> None:
     for param in _params(pattern):
         if param.name not in declared:
             raise UnknownNameError(
-                f"The parameter :{param.name} is not declared.",
+                f"Unknown parameter :{param.name}.",
                 span=param.span,
                 nearest=nearest(param.name, declared),
-                hint=f"Declare it in the head: pattern {pattern.name}({param.name} double).",
+                hint=f"Declare it in the pattern head: pattern {pattern.name}({param.name} double).",
             )
     used = {param.name for param in _params(pattern)}
     for parameter in pattern.parameters:
         if parameter.name not in used:
             warn(
-                f"Pattern {pattern.name}: the parameter {parameter.name!r} is declared and never used. "
-                f"It is written with a colon, :{parameter.name}; without one it is a column."
+                f"Pattern {pattern.name}: parameter {parameter.name!r} is declared but never used. "
+                f"Write it with a colon, :{parameter.name}; without a colon, the name is a column."
             )
 
 
@@ -124,8 +124,8 @@ def _value(pattern: ast.PatternDefinition, parameter: ast.Parameter, value: obje
     is_list = parameter.type.startswith(("list of ", "array<"))
     if is_list != isinstance(value, (list, tuple, set, frozenset)):
         raise BindingError(
-            f"Parameter {parameter.name} of pattern {pattern.name} is declared as {parameter.type}, "
-            f"not as {'one value' if is_list else 'a list'}."
+            f"Parameter {parameter.name} of pattern {pattern.name}: expected {parameter.type}, "
+            f"got {'one value' if is_list else 'a list'}."
         )
     literals: tuple[ex.Literal, ...]
     wanted = parameter.type.removeprefix("list of ").removeprefix("array<").removesuffix(">").split("(")[0]
@@ -138,8 +138,8 @@ def _value(pattern: ast.PatternDefinition, parameter: ast.Parameter, value: obje
     for literal in literals:
         if literal.kind != "null" and wanted in _KINDS and literal.kind not in _KINDS[wanted]:
             raise BindingError(
-                f"Parameter {parameter.name} of pattern {pattern.name} is declared as {parameter.type}; "
-                f"{literal.value!r} is {_a(literal.kind)}."
+                f"Parameter {parameter.name} of pattern {pattern.name}: expected {parameter.type}, "
+                f"got {literal.value!r} ({literal.kind})."
             )
     return literals
 
@@ -176,7 +176,7 @@ def _substitute(node: object, bound: Mapping[str, tuple[ex.Literal, ...]]) -> ob
     if isinstance(node, ex.Param):
         literals = bound[node.name]
         if len(literals) != 1:
-            raise BindingError(f"The list :{node.name} can only stand behind 'in'.")
+            raise BindingError(f"List parameter :{node.name} is allowed only after 'in'.")
         return signed(literals[0])
     if isinstance(node, tuple):
         return tuple(_substitute(child, bound) for child in node)
@@ -202,7 +202,7 @@ def _duration(value: ast.Duration | None, bound: Mapping[str, tuple[ex.Literal, 
     literal = bound[value.name][0] if bound[value.name] else ex.Literal("null", None)
     if literal.kind != "duration" or not isinstance(literal.value, int) or literal.value < 0:
         raise BindingError(
-            f":{value.name} stands for a length of time and was given {literal.value!r}.",
-            hint="Give a datetime.timedelta, or declare it as 'duration = 10 minutes'.",
+            f"Parameter :{value.name}: expected a non-negative duration, got {literal.value!r}.",
+            hint="Use a datetime.timedelta, or declare the parameter as 'duration = 10 minutes'.",
         )
     return literal.value

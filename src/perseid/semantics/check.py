@@ -60,24 +60,24 @@ def parameter_types(pattern: ast.PatternDefinition) -> dict[str, t.Type]:
         name = parameter.name
         if name in found:
             raise ScopeError(
-                f"The parameter :{name} is declared twice.", span=parameter.span, hint="Keep one of the two."
+                f"Parameter :{name} is declared twice.", span=parameter.span, hint="Remove one of the two."
             )
         try:
             found[name] = t.parse_type(parameter.type, parameter.span)
         except TypeMismatchError as error:
             raise TypeMismatchError(
-                f"The parameter :{name} has a type that does not exist: {parameter.type}.",
+                f"Invalid type {parameter.type!r} of parameter :{name}.",
                 span=parameter.span,
                 nearest=error.nearest,
-                hint="Types are boolean, bigint, double, decimal, string, timestamp, date, duration, "
+                hint="Available: boolean, bigint, double, decimal, string, timestamp, date, duration, "
                 "and 'list of' one of these.",
             ) from None
         if parameter.default is not None and not _default_fits(found[name], parameter.default):
             kind = parameter.default.kind
             raise TypeMismatchError(
-                f"The parameter :{name} is declared as {parameter.type}, and its default is {_a(kind)}.",
+                f"Parameter :{name} is declared as {parameter.type}, but its default is {_a(kind)}.",
                 span=parameter.default.span or parameter.span,
-                hint="A list has no default: it is given at use."
+                hint="Remove the default: set a list with .bind(…)."
                 if isinstance(found[name], t.Array)
                 else f"Declare it as {name} {_declared_as(kind)}, or change the default.",
             )
@@ -117,7 +117,7 @@ def _check_uses(node: object, types: Mapping[str, t.Type]) -> None:
     if isinstance(node, ex.Param):
         if isinstance(types[node.name], t.Array):
             raise TypeMismatchError(
-                f":{node.name} is a list, and a list can only stand behind 'in'.",
+                f"List parameter :{node.name} is allowed only after 'in'.",
                 span=node.span,
                 hint=f"Write … in :{node.name}.",
             )
@@ -126,7 +126,7 @@ def _check_uses(node: object, types: Mapping[str, t.Type]) -> None:
         if isinstance(child, ex.Param) and _is_length(node, role):
             if not isinstance(types[child.name], t.Duration | t.Unknown):
                 raise TypeMismatchError(
-                    f":{child.name} stands for a length of time and is declared as {types[child.name]}.",
+                    f"Parameter :{child.name} is used as a duration but declared as {types[child.name]}.",
                     span=child.span,
                     hint=f"Declare it as {child.name} duration = 10 minutes.",
                 )
@@ -225,10 +225,10 @@ class _Checker:
                 if known is not None and kind.name not in known:
                     near = nearest(kind.name, [*known, *self.patterns])
                     raise UnknownNameError(
-                        f"There is no event type {kind.name!r}.",
+                        f"Unknown event type {kind.name!r}.",
                         span=span,
                         nearest=near,
-                        hint=f"The event types are {_listing(known)}.",
+                        hint=f"Available: {_listing(known)}.",
                     )
                 return self.schema.columns(kind.name)
             case ast.AnyEvent() if self.schema is not None:
@@ -240,21 +240,21 @@ class _Checker:
         if name in self.trail:
             if name == self.trail[-1]:
                 raise MeaningError(
-                    f"Pattern {name} would take its own matches: a step of type {name!r} means the pattern.",
+                    f"Pattern {name} consumes its own matches: the step type {name!r} refers to the pattern.",
                     span=span,
-                    hint="Give the pattern another name than the events it looks for.",
+                    hint="Rename the pattern, so that its name differs from its event types.",
                 )
-            circle = ", ".join(f"{x} takes matches of {y}" for x, y in pairwise([*self.trail, name]))
+            circle = ", ".join(f"{x} consumes matches of {y}" for x, y in pairwise([*self.trail, name]))
             raise MeaningError(
-                f"Patterns feed each other in a circle: {circle}.",
+                f"Patterns feed each other in a cycle: {circle}.",
                 span=span,
-                hint="Break the circle: a pattern can only take matches that do not depend on its own.",
+                hint="Break the cycle: a pattern can consume only matches that do not depend on its own.",
             )
         if len(self.trail) > _MAX_CHAIN:
             raise LimitError(
-                f"Patterns take matches of patterns more than {_MAX_CHAIN} deep.",
+                f"Patterns consume matches of patterns more than {_MAX_CHAIN} levels deep.",
                 span=span,
-                hint="Join some of the patterns into one.",
+                hint="Merge some of the patterns into one.",
             )
         self.core(name)
         return self.outputs[name]
@@ -275,23 +275,23 @@ class _Checker:
             if len(having) > 1:
                 places = _joined([_title(s) for s in having])
                 raise ScopeError(
-                    f"{name!r} is ambiguous: {places} have such a column.",
+                    f"Column {name!r} is ambiguous: {places} have it.",
                     span=ref.span,
                     hint=_name_candidates(having, name),
                 )
             if having:
                 raise ScopeError(
-                    f"Which step's {name!r} is meant has to be said; only {_title(having[0])} has it.",
+                    f"Column {name!r} needs a step name; only {_title(having[0])} has it.",
                     span=ref.span,
                     hint=_name_candidates(having, name),
                 )
             if len(ref.parts) == 1:
                 known_names = {column for _, known in positive for column in known or ()}
                 raise UnknownNameError(
-                    f"No step is called {name!r}, and no step has such a column.",
+                    f"Unknown name {name!r}: it is neither a step nor a column of a step.",
                     span=ref.span,
                     nearest=nearest(name, known_names | {n for n in named if n}),
-                    hint=f"The steps are {_listing([_title(s) for s, _ in positive])}.",
+                    hint=f"Available steps: {_listing([_title(s) for s, _ in positive])}.",
                 )
 
     def _check_types(self, core: c.CorePattern, pattern: ast.PatternDefinition, params: Mapping[str, t.Type]) -> None:
@@ -323,18 +323,18 @@ class _Checker:
                     continue
                 if ref.parts[0] not in known:
                     raise UnknownNameError(
-                        f"'partition by' needs {ref.parts[0]!r} in every event, and {_kind(step)} has no such column.",
+                        f"Column {ref.parts[0]!r} of 'partition by' not found in {_kind(step)}; every event needs it.",
                         span=ref.span,
                         nearest=nearest(ref.parts[0], known),
-                        hint=f"{_kind(step)} has {_listing(known)}.",
+                        hint=f"Available: {_listing(known)}.",
                     )
                 type_ = _inside(known[ref.parts[0]], ref.parts[1:], ref)
                 if first is not None and t.wider(first[1], type_) is None:
                     raise TypeMismatchError(
-                        f"'partition by {name}': it is {described(first[1])} in {_kind(first[0])} "
+                        f"'partition by {name}': the column is {described(first[1])} in {_kind(first[0])} "
                         f"and {described(type_)} in {_kind(step)}.",
                         span=ref.span,
-                        hint="Events of one partition have equal values, so the column needs one type.",
+                        hint="Use a column of one type: events of one partition have equal values.",
                     )
                 first = first or (step, type_)
             found[name] = t.Unknown() if first is None else first[1]
@@ -357,9 +357,9 @@ class _Names:
         if step is not None:
             if not rest:
                 raise ScopeError(
-                    f"{head!r} is a whole event, not a value.",
+                    f"Expected a value, got the event {head!r}.",
                     span=ref.span,
-                    hint=f"Name one of its columns, as in {head}.{self._example(step)}; time({head}) is its time.",
+                    hint=f"Use one of its columns, as in {head}.{self._example(step)}, or its time, time({head}).",
                 )
             return self._column(step, rest, ref)
         if head in self.unified:
@@ -385,10 +385,10 @@ class _Names:
             if near is not None and not bare:
                 near = f"{ref.parts[0]}.{near}"
             raise UnknownNameError(
-                f"{_kind(step)} has no column {path[0]!r}.",
+                f"Column {path[0]!r} not found in {_kind(step)}.",
                 span=ref.span,
                 nearest=near,
-                hint=f"Its columns are {_listing(known)}." if known else "It has no columns.",
+                hint=f"Available: {_listing(known)}.",
             )
         return _inside(known[path[0]], path[1:], ref)
 
@@ -429,10 +429,10 @@ def _unified(core: c.CorePattern, columns: list[Columns]) -> dict[str, t.Type]:
             wider = t.wider(known, type_)
             if wider is None:
                 raise TypeMismatchError(
-                    f"{name!r} is {described(known)} in {_kind(other)} and {described(type_)} in {_kind(step)}.",
+                    f"Unified name {name!r} is {described(known)} in {_kind(other)} "
+                    f"and {described(type_)} in {_kind(step)}.",
                     span=ref.span,
-                    hint="Unified values are equal, so they need one type; "
-                    "leave one out and compare it in a condition, with cast(x as …).",
+                    hint="Use columns of one type, or remove one and compare it in a condition with cast(x as …).",
                 )
             found[name] = (other, wider)
     return {name: type_ for name, (_, type_) in found.items()}
@@ -447,9 +447,9 @@ def _check_conjunct(expr: ex.Expr, env: _Names) -> None:
         return
     if not truth(evaluate(expr, _NOTHING)):
         raise MeaningError(
-            f"This condition never holds: {print_expr(expr)}.",
+            f"The condition is never true: {print_expr(expr)}.",
             span=expr.span,
-            hint="Take it out, or ask for a column of an event.",
+            hint="Remove it, or use a column of an event.",
         )
 
 
@@ -461,9 +461,9 @@ def _check_sense(expr: ex.Expr, env: _Names) -> None:
             _check_itself(part, env)
         if isinstance(part, ex.InList) and part.negated and any(_is_null(item) for item in part.items):
             raise MeaningError(
-                "'not in' a list with a null never holds: nothing is known to differ from null.",
+                "'not in' is never true for a list with a null: a comparison with null is null.",
                 span=part.span,
-                hint="Take the null out of the list: where the value is null, 'not in' does not hold anyway.",
+                hint="Remove the null from the list: 'not in' is not true for a null value anyway.",
             )
 
 
@@ -478,7 +478,7 @@ def _check_null(expr: ex.Binary) -> None:
         if _is_null(side):
             asked = "is not null" if expr.op == "<>" else "is null"
             raise MeaningError(
-                "A comparison with null is never true, not even for null itself.",
+                "A comparison with null is never true, even if both sides are null.",
                 span=expr.span,
                 hint=f"Write {print_expr(other)} {asked}.",
             )
@@ -495,11 +495,11 @@ def _check_itself(expr: ex.Binary, env: _Names) -> None:
     other = next((s.name for s in env.core.steps if s.name and not s.negated and s is not own), None)
     why = ""
     if own is not None and left.parts[0] not in env.unified and env.core.step_named(left.parts[0]) is None:
-        why = f": in the condition of {_title(own)} both sides are its own {name!r}"
+        why = f": in the condition of {_title(own)}, both sides are its own column {name!r}"
     raise MeaningError(
-        f"This compares a value with itself{why}.",
+        f"The condition compares a value with itself{why}.",
         span=expr.span,
-        hint=f"Say which other event is meant: {other or 'a'}.{left.parts[-1]} {expr.op} {name}.",
+        hint=f"Name the other event: {other or 'a'}.{left.parts[-1]} {expr.op} {name}.",
     )
 
 
@@ -546,8 +546,8 @@ def _title(step: ast.Step | c.CoreStep) -> str:
 def _name_candidates(steps: list[ast.Step], name: str) -> str:
     named = [s.name for s in steps if s.name]
     if not named:
-        return f"Name a step and write its name before: {_kind(steps[0])} a … a.{name}."
-    return f"Write {' or '.join(f'{n}.{name}' for n in named[:3])}."
+        return f"Name a step and use the name: {_kind(steps[0])} a … a.{name}."
+    return f"Use {' or '.join(f'{n}.{name}' for n in named[:3])}."
 
 
 def _joined(names: list[str]) -> str:

@@ -131,7 +131,7 @@ def classify(pattern: c.CorePattern, streams: Mapping[str, Keys]) -> Classified:
     """Classify a pattern in its local form over streams with these keys, by event type."""
     crossing = _crossing(pattern)
     if crossing is not None:
-        return Classified(QueryClass.UNSAFE, f"{crossing} looks at two events: a predicate that is not local")
+        return Classified(QueryClass.UNSAFE, f"{crossing} refers to two events: the predicate is not local")
     steps = tuple(step.id for step in pattern.steps)
     shared = _shared(pattern, steps)
     if not shared:
@@ -144,19 +144,19 @@ def classify(pattern: c.CorePattern, streams: Mapping[str, Keys]) -> Classified:
         return Classified(QueryClass.REGULAR, "every predicate is local, and no variable is shared", alone)
     reasons = {x: _dependent(pattern, streams, steps, x) for x in shared}
     if not any(reasons.values()) and is_strict(pattern):
-        asks = "a comma asks" if _has_comma(pattern) else "consecutive iterations ask"
-        reasons[shared[0]] = f"{asks} for the very next event, also among those of other values of {shared[0]}"
+        asks = "a comma requires" if _has_comma(pattern) else "consecutive iterations require"
+        reasons[shared[0]] = f"{asks} the very next event, which can have another value of {shared[0]}"
     if not any(reasons.values()):
         said = f"{_listed(shared)}: in the key of every step, so bindings are independent (Definition 3.5)"
         return Classified(QueryClass.EXTENDED, said, tuple(shared))
     why = next(reason for reason in reasons.values() if reason is not None)
     items = _items(pattern)
     if items is None:
-        return Classified(QueryClass.UNSAFE, f"{why}; and no safe plan: {_whole(pattern)}")
+        return Classified(QueryClass.UNSAFE, f"{why}; no safe plan: {_whole(pattern)}")
     plan, failed = _plan(pattern, streams, items, frozenset())
     if plan is None:
-        return Classified(QueryClass.UNSAFE, f"{why}; and no safe plan: {failed}")
-    return Classified(QueryClass.SAFE, f"{why}; but a safe plan has it: {shown(plan, pattern)}", plan=plan)
+        return Classified(QueryClass.UNSAFE, f"{why}; no safe plan: {failed}")
+    return Classified(QueryClass.SAFE, f"{why}; safe plan: {shown(plan, pattern)}", plan=plan)
 
 
 def is_strict(pattern: c.CorePattern) -> bool:
@@ -202,16 +202,16 @@ def _dependent(pattern: c.CorePattern, streams: Mapping[str, Keys], steps: Itera
         step = pattern.steps[number]
         called = step.name or f"step {number + 1}"
         if not isinstance(step.kind, ast.EventType):
-            return f"{variable} is shared, and {called} takes events of any kind"
+            return f"{variable} is shared, and {called} matches events of any type"
         own = [path.parts for path, name in step.unify if name == variable]
         if not own:
             return f"{variable} is shared, but not by {called}"
         keys = streams.get(step.kind.name, Keys(()))
         at = next((parts[0] for parts in own if len(parts) == 1 and keys.has(parts[0])), None)
         if at is None:
-            return f"{variable} is {'.'.join(own[0])} in {called}, which is no key of {step.kind.name}"
+            return f"{variable} is {'.'.join(own[0])} in {called}, which is not a key of {step.kind.name}"
         if columns.setdefault(step.kind.name, at) != at:
-            return f"{variable} is {at} and {columns[step.kind.name]} of {step.kind.name}"
+            return f"{variable} is both {at} and {columns[step.kind.name]} of {step.kind.name}"
     return None
 
 
@@ -240,12 +240,12 @@ def _is_bounded_otherwise(pattern: c.CorePattern) -> bool:
 def _whole(pattern: c.CorePattern) -> str:
     if is_strict(pattern):
         strict = "a comma" if _has_comma(pattern) else "consecutive iterations"
-        return f"with {strict} events of all streams count, so no two parts of it are independent"
+        return f"with {strict}, events of all streams count, so no two parts of the pattern are independent"
     if _is_bounded_otherwise(pattern):
-        return "it has a window that is none of time"
+        return "the window is not a time window"
     if pattern.holds_for is not None:
-        return "it has to hold for some time"
-    return "it is no plain sequence"
+        return "the pattern uses 'holds for'"
+    return "the pattern is not a plain sequence"
 
 
 def _items(pattern: c.CorePattern) -> list[c.Core] | None:
@@ -278,23 +278,23 @@ def _plan(
             return (None if plan is None else IndependentProject(variable, plan)), failed
     last = items[-1]
     if len(items) < 2:
-        return None, f"a binding of {free[0]} meets itself again"
+        return None, f"{free[0]} is shared within the first item of the sequence"
     if not isinstance(last, c.Take):
-        return None, "what follows the prefix is more than one step"
+        return None, "the last item of the sequence is not a single step"
     before = steps[: -len(c.takes(last))]
     own = pattern.steps[last.step]
     called = own.name or f"step {last.step + 1}"
     variables = {name for _, name in own.unify}
     common = {name for number in before for _, name in pattern.steps[number].unify} & variables - env
     if common:
-        return None, f"{called} shares {min(common)} with what comes before it, but not with all of it"
+        return None, f"{called} shares {min(common)} with some of the steps before it, but not with all of them"
     if not all(_cannot_unify(own, pattern.steps[number], streams) for number in before):
-        return None, f"{called} and what comes before it can take the same events, so they are not independent"
+        return None, f"{called} and a step before it can match the same event, so they are not independent"
     prefix = c.Seq(tuple(items[:-1]), tuple(c.Hop(ast.Contiguity.SKIP) for _ in items[2:]))
     if any(isinstance(end, c.Absent) for end in c.ends(prefix)):
-        return None, f"what comes before {called} ends with an absence, so it is not known when it was true"
+        return None, f"the steps before {called} end with a 'not', so the time at which they became true is unknown"
     if c.can_be_empty(prefix):
-        return None, f"what comes before {called} can be empty, and then {called} alone is a match"
+        return None, f"the steps before {called} can match no event, and then {called} alone is a match"
     plan, failed = _plan(pattern, streams, items[:-1], env)
     return (None if plan is None else Then(plan, last.step)), failed
 

@@ -5,6 +5,7 @@ The matcher of one partition is passed as a function, so that the oracle and eve
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -62,9 +63,9 @@ class Match:
     match_id: str
     kind: str
     key: Mapping[str, Any]
-    start: int
-    end: int
-    """Microseconds since 1970 UTC; a timed absence at the end counts, so ``end`` may be after the last event."""
+    start_us: int
+    end_us: int
+    """Microseconds since 1970 UTC; a timed absence at the end counts, so the end may be after the last event."""
     bindings: Mapping[str, tuple[Event, ...]]
     """The events of each named step, in order."""
     contributing: tuple[tuple[int, Event], ...]
@@ -74,6 +75,16 @@ class Match:
     evidence_dropped: int = 0
     op: str = "+"
     revision: int = 0
+
+    @property
+    def start(self) -> dt.datetime:
+        """The time of the first event."""
+        return v.EPOCH + dt.timedelta(microseconds=self.start_us)
+
+    @property
+    def end(self) -> dt.datetime | None:
+        """The end of the match; None after the year 9999, which a timed absence can reach."""
+        return v.moment(self.end_us)
 
     def __repr__(self) -> str:
         """One-line summary."""
@@ -109,7 +120,7 @@ def feeding_order(patterns: Sequence[c.CorePattern]) -> list[c.CorePattern]:
             return
         if pattern.name in trail:
             circle = " feeds ".join([*trail[trail.index(pattern.name) :], pattern.name])
-            raise MeaningError(f"Patterns feed each other in a circle: {circle}.", hint="Break the circle.")
+            raise MeaningError(f"Patterns feed each other in a cycle: {circle}.", hint="Break the cycle.")
         for producer in feeds(pattern, by_name):
             visit(by_name[producer], (*trail, pattern.name))
         state[pattern.name] = "done"
@@ -160,13 +171,13 @@ def detect(
         capped += given_up
         if pattern.suppress is not None and frontier is not None:
             # An earlier match that is still pending may suppress a later one.
-            found = [m for m in found if m.kind != "match" or m.end <= frontier]
+            found = [m for m in found if m.kind != "match" or m.end_us <= frontier]
         kept = _suppress(pattern, found)
         suppressed += len(found) - len(kept)
         out.extend(kept)
         frontiers[pattern.name] = frontier
         produced[pattern.name] = [_as_event(m, index, i) for i, m in enumerate(kept) if m.kind == "match"]
-    out.sort(key=lambda m: (m.end, m.start))
+    out.sort(key=lambda m: (m.end_us, m.start_us))
     return Detection(tuple(out), suppressed, sum(m.evidence_dropped for m in out), capped)
 
 
@@ -177,16 +188,16 @@ def check_relations(patterns: Sequence[c.CorePattern], tables: Mapping[str, list
             for part in ex.walk(expr):
                 if isinstance(part, ex.InRelation) and part.relation not in tables:
                     raise BindingError(
-                        f"Pattern {pattern.name} asks for the relation {part.relation!r}, and none was given."
+                        f"Pattern {pattern.name} uses the relation {part.relation!r}, which is missing."
                         + did_you_mean(part.relation, tables),
-                        hint=f"Give it at use: relations={{{part.relation!r}: [(…), …]}}.",
+                        hint=f"Use relations={{{part.relation!r}: [(…), …]}}.",
                     )
                 if isinstance(part, ex.InRelation) and tables[part.relation]:
                     width = len(tables[part.relation][0])
                     if width != len(part.values):
                         raise BindingError(
-                            f"The relation {part.relation!r} has rows of {width} values; "
-                            f"pattern {pattern.name} asks for {len(part.values)}."
+                            f"Relation {part.relation!r} has rows of {width} values; "
+                            f"pattern {pattern.name} expects {len(part.values)}."
                         )
 
 
@@ -225,7 +236,7 @@ def _of_pattern(
         if part.frontier is not None and (frontier is None or part.frontier < frontier):
             frontier = part.frontier
     # Sort by a total order that does not depend on the order of the partitions.
-    out.sort(key=lambda m: (m.end, m.start, m.match_id))
+    out.sort(key=lambda m: (m.end_us, m.start_us, m.match_id))
     return out, frontier, capped
 
 
@@ -292,8 +303,8 @@ def make_match(
         match_id=match_id,
         kind=kind,
         key=key,
-        start=contributing[0][1].time,
-        end=end,
+        start_us=contributing[0][1].time,
+        end_us=end,
         bindings={name: tuple(events) for name, events in _bound_events(pattern, contributing).items()},
         contributing=tuple(contributing),
         values=values,
@@ -326,9 +337,9 @@ def _suppress(pattern: c.CorePattern, found: list[Match]) -> list[Match]:
         columns = {**match.key, **match.values}
         by = suppress.by or tuple(match.key)
         group = tuple(v.identity(v.plain(columns[name])) for name in by)
-        if group in last and match.end - last[group] < suppress.duration:
+        if group in last and match.end_us - last[group] < suppress.duration:
             continue
-        last[group] = match.end
+        last[group] = match.end_us
         kept.append(match)
     return kept
 
@@ -336,4 +347,4 @@ def _suppress(pattern: c.CorePattern, found: list[Match]) -> list[Match]:
 def _as_event(match: Match, index: int, number: int) -> Event:
     """Convert a match to an event for other patterns; it sorts after the events of its own time."""
     attributes = {**match.key, **match.values, "match_id": match.match_id}
-    return Event(match.pattern, match.end, attributes, match.match_id, 0, (1, index, number))
+    return Event(match.pattern, match.end_us, attributes, match.match_id, 0, (1, index, number))

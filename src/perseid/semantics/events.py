@@ -35,7 +35,7 @@ def is_of_kind(event: Event, kind: ast.StepKind) -> bool:
             return event.type == kind.name
         case ast.AnyEvent():
             return True
-    raise NotYetError(f"Steps of this kind ({type(kind).__name__}) parse and print; their engine is still to come.")
+    raise NotYetError(f"Unsupported step type {type(kind).__name__}: no engine runs it.")
 
 
 def content_id(columns: Mapping[str, object], names: Sequence[str] | None = None) -> str:

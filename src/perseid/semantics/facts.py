@@ -160,17 +160,17 @@ def _columns_of_step(expr: ex.Expr, step: c.CoreStep, pattern: c.CorePattern, *,
 
 def _droppable(pattern: c.CorePattern) -> tuple[bool, str]:
     if pattern.context in (ast.Selection.IMMEDIATE, ast.Selection.STRICT_IMMEDIATE):
-        return False, f"the {pattern.context.value} context ends partial matches at events that fit nothing"
+        return False, f"the {pattern.context.value} context ends partial matches at events that match no step"
     if isinstance(pattern.within, ast.CountWindow):
         return False, "the window counts every event"
     for element in c.each_of(pattern):
         if isinstance(element, c.Zone) and isinstance(element.within, ast.CountWindow):
-            return False, "a window inside counts every event"
+            return False, "the window of a group counts every event"
     if any(isinstance(s.kind, ast.AnyEvent) for s in pattern.steps):
-        return False, "a step takes events of any type"
+        return False, "a step matches events of any type"
     if any(hop.contiguity is Contiguity.NEXT for hop in _hops(pattern)):
-        return False, "a step must be the very next event, so every event counts"
-    return True, "no step, window or context asks for events that fit no step"
+        return False, "a step must match the very next event, so every event counts"
+    return True, "no step, window or context depends on events that match no step"
 
 
 def _bounds(pattern: c.CorePattern) -> tuple[int | None, int | None]:
@@ -239,19 +239,22 @@ def _length(element: c.Core) -> int | None:
 
 def _growth(pattern: c.CorePattern) -> tuple[Literal["one per start", "polynomial", "exponential"], str]:
     if pattern.context is ast.Selection.RECENT:
-        return "polynomial", "the recent context does not use a partial match up: each later event that fits is a match"
+        return (
+            "polynomial",
+            "the recent context does not consume partial matches: each later event that fits is a match",
+        )
     if pattern.context is not None:
-        return "one per start", f"the {pattern.context.value} context decides which partial match an event goes to"
+        return "one per start", f"the {pattern.context.value} context decides which partial match an event extends"
     if pattern.skip.mode != "none":
-        return "one per start", f"after match skip {pattern.skip.mode} keeps one match of each start"
+        return "one per start", f"after match skip {pattern.skip.mode} gives at most one match per start"
     for loop in _loops(pattern):
         inner = [loop.hop, *(h for e in c.each(loop.body) if isinstance(e, c.Seq) for h in e.hops)]
         if any(h.contiguity is Contiguity.ANY for h in inner):
-            return "exponential", "a repetition takes every combination of the events that fit"
+            return "exponential", "a repetition matches every combination of matching events"
     count = sum(1 for hop in _hops(pattern) if hop.contiguity is Contiguity.ANY)
     if count:
         times = "once" if count == 1 else f"{count} times"
-        return "polynomial", f"->> is used {times}: every later event that fits is a match of its own"
+        return "polynomial", f"->> is used {times}: every later matching event gives a separate match"
     return "one per start", "each start has one most preferred match"
 
 
@@ -306,7 +309,7 @@ def ambiguous(pattern: c.CorePattern) -> bool:
 def _engines(pattern: c.CorePattern) -> tuple[tuple[EngineName, ...], str]:
     kinds = {type(s.kind) for s in pattern.steps}
     if kinds & {ast.QueryEvent, ast.ModelChange}:
-        return ("models",), "a step is a model query or a change of a model"
+        return ("models",), "a step is a model query or a model change"
     if ast.TreeMatch in kinds:
         trees = [s for s in pattern.steps if isinstance(s.kind, ast.TreeMatch) and not s.negated]
         joined = any(
@@ -317,5 +320,5 @@ def _engines(pattern: c.CorePattern) -> tuple[tuple[EngineName, ...], str]:
         return ("trees",), "a step is a tree pattern over documents"
     names: tuple[EngineName, ...] = ("sequence", "disorder", "uncertain")
     if pattern.context is not None or pattern.skip.mode != "none":
-        return names[:2], "events in order, or out of order; a context or skip mode has no probability of its own"
-    return names, "events in order, out of order, or uncertain, as the stream says"
+        return names[:2], "ordered or out-of-order events; contexts and skip modes are unsupported on uncertain streams"
+    return names, "ordered, out-of-order or uncertain events, depending on the stream"

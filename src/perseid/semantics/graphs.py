@@ -118,6 +118,8 @@ def _name_key(name: object) -> tuple[object, ...]:
 class ChangeError(PerseidError):
     """A change that is invalid in the current state of the model."""
 
+    code = "change"
+
 
 def canonical(value: Value) -> Value:
     """Return one object for NaN and one zero, so that values can be compared and hashed."""
@@ -156,7 +158,7 @@ class Graph:
                 return self._link(change)
             case "unlink":
                 return self._unlink(change)
-        raise ChangeError(f"There is no change called {change.action!r}. Changes are: {', '.join(ACTIONS)}.")
+        raise ChangeError(f"Unknown change {change.action!r}. Available: {', '.join(ACTIONS)}.")
 
     def value_given(self, change: Change) -> Value:
         """Return the value of a set in the type of its attribute; null if the set is invalid."""
@@ -179,9 +181,9 @@ class Graph:
 
     def _create(self, change: Change) -> list[AppliedChange]:
         if change.element is None:
-            raise ChangeError("A node without a name cannot be created.")
+            raise ChangeError("Cannot create a node without a name.")
         if change.element in self.nodes:
-            raise ChangeError(f"{change.element!r} is there already, as {self.nodes[change.element]}.")
+            raise ChangeError(f"Node {change.element!r} already exists, with type {self.nodes[change.element]}.")
         kind = self.kinds.creatable(change.kind)
         self.nodes[change.element] = kind
         return [AppliedChange("create", change.element, kind)]
@@ -201,7 +203,7 @@ class Graph:
         type_ = self.kinds.attribute_type(kind, change.attribute)
         new = _read_value(change.value, type_)
         if new is None and not v.is_null(change.value):
-            raise ChangeError(f"{change.value!r} is no {type_} and cannot be {kind}.{change.attribute}.")
+            raise ChangeError(f"{kind}.{change.attribute}: expected {type_}, got {change.value!r}.")
         place = (change.element, str(change.attribute))
         old = self.values.get(place)
         if new is None:
@@ -214,12 +216,12 @@ class Graph:
         edge = self.kinds.edge(change.kind)
         for end, wanted in ((change.element, edge.source), (change.target, edge.target)):
             if not self.kinds.is_a(self._kind_of(end), wanted):
-                raise ChangeError(f"{end!r} is a {self.nodes[end]} and not a {wanted}, as {edge.name} wants.")  # type: ignore[index]
+                raise ChangeError(f"Edge {edge.name}: expected a {wanted}, got {end!r}, a {self.nodes[end]}.")  # type: ignore[index]
         targets = self.forth.setdefault(edge.name, {}).setdefault(change.element, set())
         if change.target in targets:
-            raise ChangeError(f"{change.element!r} -{edge.name}-> {change.target!r} is there already.")
+            raise ChangeError(f"Edge {change.element!r} -{edge.name}-> {change.target!r} already exists.")
         if edge.one and targets:
-            raise ChangeError(f"{change.element!r} has its one {edge.name} already.")
+            raise ChangeError(f"{change.element!r} already has an edge {edge.name}; at most one is allowed.")
         assert change.target is not None
         targets.add(change.target)
         self.back.setdefault(edge.name, {}).setdefault(change.target, set()).add(change.element)
@@ -228,13 +230,13 @@ class Graph:
     def _unlink(self, change: Change) -> list[AppliedChange]:
         edge = self.kinds.edge(change.kind).name
         if change.target is None or not self.has_edge(edge, change.element, change.target):
-            raise ChangeError(f"There is no {change.element!r} -{edge}-> {change.target!r} to take away.")
+            raise ChangeError(f"Edge {change.element!r} -{edge}-> {change.target!r} not found.")
         self._cut(edge, change.element, change.target)
         return [AppliedChange("unlink", change.element, edge, target=change.target)]
 
     def _kind_of(self, element: Element | None) -> str:
         if element not in self.nodes:
-            raise ChangeError(f"There is no {element!r} in this model.")
+            raise ChangeError(f"Node {element!r} not found in the model.")
         return self.nodes[element]
 
     def _edges_at(self, element: Element) -> Iterator[tuple[Element, str, None, None, None, Element]]:

@@ -64,26 +64,26 @@ class HiddenMarkov:
     def __post_init__(self) -> None:
         values, readings = _names(self.values, "values"), _names(self.readings, "readings", none=True)
         if not values:
-            raise BindingError("The model has no values.", hint='Say what is hidden: values=["hall", "office"].')
+            raise BindingError("The model has no values.", hint='Add the hidden values: values=["hall", "office"].')
         many = len(values)
         starts = _integers(self.starts, "starts")
         targets = _integers(self.targets, "targets")
         if len(starts) != many + 1 or starts[0] != 0 or starts[-1] != len(targets) or (np.diff(starts) < 0).any():
             raise BindingError(
                 f"The transitions of {many} values need {many + 1} ascending starts from 0 to the number of targets.",
-                hint="Let hidden_markov(transitions=…) make them of a mapping or a matrix.",
+                hint="Use hidden_markov(transitions=…) with a mapping or a matrix.",
             )
         left = np.repeat(np.arange(many), np.diff(starts))
         if len(targets) and not 0 <= targets.min() <= targets.max() < many:
-            raise BindingError(f"A transition leads to no value: targets are numbers from 0 to {many - 1}.")
+            raise BindingError(f"Transition target out of range: expected a number from 0 to {many - 1}.")
         if ((np.diff(targets) <= 0) & (np.diff(left) == 0)).any():
-            raise BindingError("The targets of a value's transitions must ascend, each once.")
-        initial = _probabilities(self.initial, (many,), "initial", lambda at: f"of starting with {values[at[0]]!r}")
+            raise BindingError("The transition targets of a value must be ascending and unique.")
+        initial = _probabilities(self.initial, (many,), "initial", lambda at: f"of the initial value {values[at[0]]!r}")
         weights = _probabilities(
             self.weights,
             (len(targets),),
             "transitions",
-            lambda at: f"of going from {values[left[at[0]]]!r} to {values[targets[at[0]]]!r}",
+            lambda at: f"of the transition from {values[left[at[0]]]!r} to {values[targets[at[0]]]!r}",
         )
         emissions = _probabilities(
             self.emissions,
@@ -95,13 +95,13 @@ class HiddenMarkov:
         _ones(
             np.bincount(left, weights, many).astype(np.float64),
             lambda row: f"The transitions from {values[row]!r}",
-            "Every value needs all of its ways on; one that is never left goes to itself: {'b': {'b': 1.0}}.",
+            "Add all transitions of the value; a value without successors has one to itself: {'b': {'b': 1.0}}.",
         )
         if readings:
             _ones(
                 emissions.sum(axis=0),
                 lambda column: f"The readings at {values[column]!r}",
-                "Where a sensor may report nothing, say so: {'a': {'antenna': 0.7, None: 0.3}}.",
+                "Add None if a sensor may report nothing: {'a': {'antenna': 0.7, None: 0.3}}.",
             )
         checked = (values, readings, initial, starts, targets, weights, emissions)
         for name, made in zip(self.__dataclass_fields__, checked, strict=True):
@@ -133,8 +133,8 @@ class HiddenMarkov:
             unknown = error.args[0] if isinstance(error, KeyError) else None
             asked = did_you_mean(str(unknown), [str(name) for name in self.readings])
             raise EventDataError(
-                f"The model has no reading {unknown!r}.{asked}" if isinstance(error, KeyError) else str(error),
-                hint=f"It has: {_some(self.readings)}. A step that nothing is known about is None.",
+                f"Unknown reading {unknown!r}.{asked}" if isinstance(error, KeyError) else str(error),
+                hint=f"Available: {_some(self.readings)}. Use None for a step without a reading.",
             ) from None
 
     @cached_property
@@ -146,11 +146,12 @@ class HiddenMarkov:
         transitions, numbers = len(self.targets) * len(other.targets), self.emissions.size * other.emissions.size
         if max(transitions, numbers) > LARGEST:
             raise BindingError(
-                f"The product would have {transitions:,} transitions and {numbers:,} probabilities of readings.",
-                hint="Keep the two apart, as two keys: what they hide is independent.",
+                f"The product has {transitions:,} transitions and {numbers:,} probabilities of readings; "
+                f"the limit is {LARGEST:,}.",
+                hint="Use a separate key for each model: their hidden values are independent.",
             )
         if bool(self.readings) != bool(other.readings):
-            raise BindingError("Only one of the two models has readings.", hint="Give readings to both, or to none.")
+            raise BindingError("Only one of the two models has readings.", hint="Add readings to both, or to neither.")
         ours, theirs = np.diff(self.starts), np.diff(other.starts)
         starts = np.zeros(len(ours) * len(theirs) + 1, np.int64)
         np.cumsum(np.outer(ours, theirs).ravel(), out=starts[1:])
@@ -211,7 +212,7 @@ def hidden_markov(
     ``reading_names``. Without readings the model takes likelihoods only.
     """
     if values is None and not isinstance(transitions, Mapping):
-        raise BindingError("A matrix of transitions has no names.", hint='Say what rows are: values=["a", "b"].')
+        raise BindingError("A transition matrix needs names for its rows.", hint='Add values=["a", "b"].')
     listed = _names(transitions if values is None else values, "values")  # type: ignore[arg-type]
     numbers = {value: number for number, value in enumerate(listed)}
     if initial is None:
@@ -236,11 +237,11 @@ def hidden_markov(
 def floor_plan(edges: Iterable[tuple[Value, Value]], stay: float = 0.8) -> dict[Value, dict[Value, float]]:
     """Return transitions on an undirected graph of rooms: stay, or go to each neighbor with equal probability."""
     if isinstance(stay, bool) or not isinstance(stay, int | float) or not 0 <= stay <= 1:
-        raise BindingError(f"stay is a probability, not {stay!r}.", hint="floor_plan(edges, stay=0.8)")
+        raise BindingError(f"stay: expected a number from 0 to 1, got {stay!r}.", hint="Use stay=0.8.")
     neighbours: dict[Value, dict[Value, None]] = {}
     for edge in edges:
         if isinstance(edge, str) or not isinstance(edge, Sequence) or len(edge) != 2:
-            raise BindingError(f"{edge!r} is no edge.", hint='An edge is two rooms: ("hall", "office").')
+            raise BindingError(f"Expected an edge, got {edge!r}.", hint='Use a pair of rooms: ("hall", "office").')
         one, other = _names(edge, "rooms of an edge")
         neighbours.setdefault(one, {})[other] = None
         neighbours.setdefault(other, {})[one] = None
@@ -263,7 +264,10 @@ def _sparse(given: object, numbers: Mapping[Value, int]) -> list[list[tuple[int,
         return [sorted((target, weight) for target, weight in row if weight != 0) for row in rows]
     named = list(numbers)
     matrix = _probabilities(
-        given, (len(named),) * 2, "transitions", lambda at: f"of going from {named[at[0]]!r} to {named[at[1]]!r}"
+        given,
+        (len(named),) * 2,
+        "transitions",
+        lambda at: f"of the transition from {named[at[0]]!r} to {named[at[1]]!r}",
     )
     return [[(int(target), float(row[target])) for target in np.flatnonzero(row)] for row in matrix]
 
@@ -274,7 +278,7 @@ def _emissions(
     """Return the readings and their probabilities: a row for each reading, a column for each value."""
     if given is None:
         if named is not None:
-            raise BindingError("reading_names are given and no readings.", hint="readings={'a': {'antenna': 1.0}}")
+            raise BindingError("reading_names is set without readings.", hint="Add readings={'a': {'antenna': 1.0}}.")
         return (), np.zeros((0, len(numbers)))
     if isinstance(given, Mapping):
         _known(given, numbers, "readings", "value")
@@ -283,9 +287,7 @@ def _emissions(
         codes = {name: code for code, name in enumerate(names)}
         return names, np.array([_row(row, codes, "readings", "reading") for row in rows]).reshape(-1, len(names)).T
     if named is None:
-        raise BindingError(
-            "A matrix of readings has no names.", hint='Say what columns are: reading_names=["a1", None].'
-        )
+        raise BindingError("A matrix of readings needs names for its columns.", hint='Add reading_names=["a1", None].')
     names, values = _names(named, "readings", none=True), list(numbers)
     said = _probabilities(
         given,
@@ -310,7 +312,7 @@ def _pairs(given: Any, numbers: Mapping[Value, int], what: str, kind: str) -> li
     pairs = []
     for name, chance in given.items():
         if isinstance(chance, str | bytes) or not hasattr(chance, "__float__"):
-            raise BindingError(f"{what} says {chance!r} of {name!r}, which is no probability.")
+            raise BindingError(f"{what}: expected a probability of {name!r}, got {chance!r}.")
         pairs.append((numbers[name], float(chance)))
     return pairs
 
@@ -319,7 +321,7 @@ def _mapping(given: object, what: str) -> Mapping[Value, object]:
     if isinstance(given, Mapping):
         return given
     raise BindingError(
-        f"{what} has a {type_name(given)} where probabilities by name belong.", hint="{'a': {'a': 0.9, 'b': 0.1}}"
+        f"{what}: expected probabilities by name, got a {type_name(given)}.", hint="Use {'a': {'a': 0.9, 'b': 0.1}}."
     )
 
 
@@ -327,8 +329,8 @@ def _known(given: Iterable[Value], numbers: Mapping[Value, int], what: str, kind
     for name in given:
         if name not in numbers:
             raise BindingError(
-                f"{what} names {name!r}, which is no {kind}.{did_you_mean(str(name), map(str, numbers))}",
-                hint=f"There are: {_some(numbers)}.",
+                f"{what}: unknown {kind} {name!r}.{did_you_mean(str(name), map(str, numbers))}",
+                hint=f"Available: {_some(numbers)}.",
             )
 
 
@@ -340,16 +342,16 @@ def _some(names: Iterable[Value]) -> str:
 def _names(given: Iterable[Value], what: str, none: bool = False) -> tuple[Value, ...]:
     """Return unique names as plain scalars."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise BindingError(f"{what} is a {type_name(given)}, not a list of names.")
+        raise BindingError(f"{what}: expected a list of names, got a {type_name(given)}.")
     names = tuple(name.item() if isinstance(name, np.generic) else name for name in given)
     seen = set()
     for name in names:
         if not (_is_scalar(name) or (none and name is None)):
             raise BindingError(
-                f"{name!r} cannot be one of the {what}.", hint="Texts, numbers, times and tuples of them can."
+                f"{what}: unsupported name {name!r}.", hint="Use strings, numbers, times, or tuples of these."
             )
         if name in seen:
-            raise BindingError(f"{name!r} is there twice among the {what}.")
+            raise BindingError(f"{what}: {name!r} occurs twice.")
         seen.add(name)
     return names
 
@@ -369,7 +371,7 @@ def _integers(given: object, what: str) -> Ints:
     except ValueError:
         array = np.zeros((0, 0))
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise BindingError(f"{what} must be an array of whole numbers.")
+        raise BindingError(f"{what}: expected an array of integers.")
     return array.astype(np.int64)
 
 
@@ -381,20 +383,20 @@ def _probabilities(given: object, shape: tuple[int, ...], what: str, say: Callab
             raise TypeError
         array = np.array(array, np.float64, order="C")
     except (TypeError, ValueError):
-        raise BindingError(f"{what} must be numbers in rows of one length.") from None
+        raise BindingError(f"{what}: expected numbers in rows of equal length.") from None
     if array.shape != shape:
         raise BindingError(
-            f"{what} has the shape {array.shape}; the names it goes with ask for {shape}.",
-            hint="Rows are values, in the order of values=…; a matrix of readings has a column for each reading.",
+            f"{what}: expected the shape {shape} of the names, got {array.shape}.",
+            hint="Use a row for each value, in the order of values=…, and in readings a column for each reading.",
         )
     wrong = np.argwhere(~((array >= 0) & (array <= 1)))
     if len(wrong):
         at = tuple(int(index) for index in wrong[0])
-        raise BindingError(f"The probability {say(at)} is {array[at]}, which is none.", hint="It lies from 0 to 1.")
+        raise BindingError(f"The probability {say(at)}: expected a number from 0 to 1, got {array[at]}.")
     return array
 
 
-def _ones(sums: Floats, say: Callable[[int], str], hint: str = "Nothing is made to fit: give all of it.") -> None:
+def _ones(sums: Floats, say: Callable[[int], str], hint: str = "Correct them: they are not normalized.") -> None:
     """Raise unless all sums are one, within the tolerance."""
     for index in np.flatnonzero(~(np.abs(sums - 1) <= TOLERANCE))[:1]:
-        raise BindingError(f"{say(int(index))} sum to {float(sums[index])!r}, not to 1.", hint=hint)
+        raise BindingError(f"{say(int(index))}: expected a sum of 1, got {float(sums[index])!r}.", hint=hint)

@@ -36,7 +36,7 @@ class Kinds:
         found = self.node(kind)
         if found.abstract:
             raise UnknownNameError(
-                f"{kind} is abstract: a node is of a type below it.", hint=_listing(self.below(found.name)[1:])
+                f"Node type {kind} is abstract.", hint=f"Use a subtype: {_listing(self.below(found.name)[1:])}"
             )
         return found.name
 
@@ -62,11 +62,11 @@ def kinds_of(metamodel: MetamodelDefinition) -> Kinds:
     kinds = Kinds(metamodel)
     for node in metamodel.nodes:
         if node.name in kinds.nodes:
-            raise PatternError(f"Two node types are called {node.name!r}.", span=node.span, hint="Keep one of them.")
+            raise PatternError(f"Duplicate node type {node.name!r}.", span=node.span, hint="Remove one of them.")
         kinds.nodes[node.name] = node
     for edge in metamodel.edges:
         if edge.name in kinds.edges:
-            raise PatternError(f"Two edges are called {edge.name!r}.", span=edge.span, hint="Keep one of them.")
+            raise PatternError(f"Duplicate edge {edge.name!r}.", span=edge.span, hint="Remove one of them.")
         for end in (edge.source, edge.target):
             if end not in kinds.nodes:
                 raise unknown("node type", end, list(kinds.nodes), edge.span)
@@ -82,10 +82,12 @@ def _above(kinds: Kinds, node: NodeType, on_the_way: tuple[str, ...]) -> frozens
     if node.name in kinds.above:
         return kinds.above[node.name]
     if node.name in on_the_way:
-        raise PatternError(f"{node.name} is above itself.", span=node.span, hint="Take one 'is' of the circle away.")
+        raise PatternError(
+            f"Node type {node.name} inherits from itself.", span=node.span, hint="Remove one 'is' of the cycle."
+        )
     if len(on_the_way) > MAX_DEPTH:
         raise LimitError(
-            f"Types lie more than {MAX_DEPTH} deep below one another.", span=node.span, hint="Leave some between out."
+            f"The type hierarchy is more than {MAX_DEPTH} levels deep.", span=node.span, hint="Remove some levels."
         )
     found = frozenset({node.name})
     for name in node.above:
@@ -103,9 +105,9 @@ def _carried(kinds: Kinds, node: NodeType) -> dict[str, t.Type]:
             type_ = t.parse_type(attribute.type, attribute.span)
             if found.setdefault(attribute.name, type_) != type_:
                 raise PatternError(
-                    f"{node.name} has two attributes {attribute.name!r} of different types.",
+                    f"Node type {node.name} has two attributes {attribute.name!r} of different types.",
                     span=attribute.span,
-                    hint="Name one of them differently.",
+                    hint="Rename one of them.",
                 )
     return found
 
@@ -113,10 +115,11 @@ def _carried(kinds: Kinds, node: NodeType) -> dict[str, t.Type]:
 def unknown(what: str, name: str | None, known: list[str], span: Place | None = None) -> UnknownNameError:
     """Return the error for an unknown name, with the nearest name or the available names."""
     close = nearest(str(name), known)
-    hint = None if close else f"There are: {_listing(known)}" if known else "There are none."
-    return UnknownNameError(f"There is no {what} called {name!r}.", span=span, hint=hint, nearest=close)
+    hint = None if close else f"Available: {_listing(known)}"
+    sort, of, owner = what.partition(" of ")
+    return UnknownNameError(f"Unknown {sort} {name!r}{of}{owner}.", span=span, hint=hint, nearest=close)
 
 
 def _listing(names: list[str]) -> str:
-    shown = ", ".join(names[:8])
+    shown = ", ".join(names[:8]) or "none"
     return f"{shown}, …" if len(names) > 8 else f"{shown}."

@@ -100,13 +100,13 @@ def _check(name: str, given: Mapping[str, m.QueryDefinition], done: Queries, on_
     if name in on_the_way:
         circle = " calls ".join((*on_the_way[on_the_way.index(name) :], name))
         raise MeaningError(
-            f"A query cannot stand on itself: {circle}.",
+            f"Recursive query: {circle}.",
             span=query.span,
-            hint="What leads on and on is a closure: near+(a, b), a -next+-> b.",
+            hint="Use a closure for transitive relations: near+(a, b), a -next+-> b.",
         )
     if len(on_the_way) > MAX_DEPTH:
         raise LimitError(
-            f"Queries call one another more than {MAX_DEPTH} deep.", span=query.span, hint="Write some of them as one."
+            f"Queries call each other more than {MAX_DEPTH} levels deep.", span=query.span, hint="Merge some of them."
         )
     for other in m.called(query):
         if other not in given:
@@ -115,9 +115,9 @@ def _check(name: str, given: Mapping[str, m.QueryDefinition], done: Queries, on_
     doubled = next((p for p in query.parameters if query.parameters.count(p) > 1 or p == m.ANYTHING), None)
     if doubled is not None:
         raise ScopeError(
-            f"{name} has the parameter {doubled!r} twice or without a name.",
+            f"Parameter {doubled!r} of query {name} is a duplicate or has no name.",
             span=query.span,
-            hint="Give each parameter a name of its own; what does not matter is left out.",
+            hint="Give each parameter a unique name; remove parameters that do not matter.",
         )
     if isinstance(query.ways, m.Components):
         sorts = _components(query, query.ways, done)
@@ -150,15 +150,15 @@ def _components(query: m.QueryDefinition, asked: m.Components, done: Queries) ->
     nodes = None if asked.nodes is None else done.queries[asked.nodes].parameters
     if len(edges) < 2 or len(query.parameters) != len(edges) or (nodes is not None and len(nodes) != len(edges) - 1):
         raise MeaningError(
-            f"{query.name} has {len(query.parameters)} parameters, {asked.edges} {len(edges)}"
-            + ("" if nodes is None else f", {asked.nodes} {len(nodes)}")
-            + ": they do not go together.",
+            f"Parameter counts do not fit: {query.name} has {len(query.parameters)}, {asked.edges} {len(edges)}"
+            + ("." if nodes is None else f", {asked.nodes} {len(nodes)}."),
             span=asked.span,
-            hint="Edges have groups, one end, the other end; nodes groups, node; the query groups, node, least node.",
+            hint="Use the parameters groups, one end, other end for edges; groups, node for nodes; "
+            "groups, node, least node for the query.",
         )
     if query.top is not None:
         raise MeaningError(
-            f"{query.name}: 'top' needs 'find'.", span=query.top.span, hint="Ask for the top in a query that calls it."
+            f"{query.name}: 'top' needs 'find'.", span=query.top.span, hint="Use 'top' in a query that calls this one."
         )
     *groups, one, other = done.sorts[asked.edges].values()
     alone = () if asked.nodes is None else tuple(done.sorts[asked.nodes].values())
@@ -167,9 +167,9 @@ def _components(query: m.QueryDefinition, asked: m.Components, done: Queries) ->
         isinstance(a, ANode) != isinstance(b, ANode) for a, b in zip(groups, alone, strict=False)
     ):
         raise MeaningError(
-            f"{query.name} asks which nodes hang together, and not all that it is given are nodes.",
+            f"{query.name} computes connected components, but not all of its inputs are nodes.",
             span=asked.span,
-            hint="The last two parameters of the edges are nodes, and the last one of what stands after 'over'.",
+            hint="Use nodes for the last two parameters of the edges and the last parameter of the query after 'over'.",
         )
     # A node of a component may come from either end.
     node = ANode(frozenset.intersection(*(end.types for end in ends)))
@@ -197,9 +197,9 @@ class _Ways:
         nodes = [s for s in sorts if isinstance(s, ANode)]
         if nodes and len(nodes) != len(sorts):
             raise TypeMismatchError(
-                f"{name!r} of {self.query.name} is a node in one way and a value in another.",
+                f"{name!r} of {self.query.name} is a node in one alternative and a value in another.",
                 span=self.query.span,
-                hint="Make two queries of them, or choose another name in one way.",
+                hint="Split the query in two, or use another name in one alternative.",
             )
         if nodes:
             return ANode(frozenset.intersection(*(s.types for s in nodes)))
@@ -207,9 +207,9 @@ class _Ways:
         widest = t.widest(types) if len(types) > 1 else types[0]
         if widest is None:
             raise TypeMismatchError(
-                f"{name!r} of {self.query.name} has values of different kinds.",
+                f"{name!r} of {self.query.name} has values of incompatible types.",
                 span=self.query.span,
-                hint="Bring them to one type, as in: let text = cast(n as string).",
+                hint="Cast them to one type, as in: let text = cast(n as string).",
             )
         return AValue(widest)
 
@@ -221,25 +221,25 @@ class _Ways:
                 self.bind(constraint, sorts)
         if not sorts:
             raise MeaningError(
-                f"{self.query.name} asks only for what there is not.",
+                f"{self.query.name} has only negated constraints.",
                 span=way.span,
-                hint="Say first what there is: host: Host.",
+                hint="Add a constraint that is not negated: host: Host.",
             )
         ready = tuple(self._no(c, sorts) if isinstance(c, m.No) else c for c in constraints)
         definitions = []
         for definition in way.definitions:
             if definition.name in sorts:
                 raise ScopeError(
-                    f"{definition.name!r} is something else already.", span=definition.span, hint="Choose another name."
+                    f"Name {definition.name!r} is already used.", span=definition.span, hint="Use another name."
                 )
             definitions.append(self._define(definition, sorts))
         where = None if way.where is None else self._condition(way.where, sorts)
         for name in self.query.parameters:
             if name not in sorts:
                 raise ScopeError(
-                    f"Nothing says what {name!r} is.",
+                    f"Parameter {name!r} is not bound.",
                     span=way.span,
-                    hint=f"Every parameter of {self.query.name} stands in each of its ways, or after 'let'.",
+                    hint=f"Bind every parameter of {self.query.name} in each alternative, or after 'let'.",
                 )
         return replace(way, constraints=ready, definitions=tuple(definitions), where=where), sorts
 
@@ -288,14 +288,16 @@ class _Ways:
         sorts = self.done.sorts[call.query]
         if len(sorts) != len(call.arguments):
             raise MeaningError(
-                f"{call.query} has {len(sorts)} parameters and is called with {len(call.arguments)}.",
+                f"{call.query} expects {len(sorts)} arguments, got {len(call.arguments)}.",
                 span=call.span,
-                hint=f"It is {call.query}({', '.join(sorts)}); write _ for what does not matter.",
+                hint=f"Use {call.query}({', '.join(sorts)}), with _ for arguments that do not matter.",
             )
         found = list(sorts.values())
         if (call.low, call.high) != (1, 1) and not all(isinstance(s, ANode) for s in found):
             raise MeaningError(
-                f"{call.query} does not lead from node to node.", span=call.span, hint="A closure walks along nodes."
+                f"Closure of {call.query}: expected only nodes as parameters.",
+                span=call.span,
+                hint="Use a query from node to node.",
             )
         if call.low == 0:
             return [ANode(), ANode()]
@@ -309,14 +311,14 @@ class _Ways:
             sorts[variable] = ANode(known.types | sort.types)
         elif isinstance(known, ANode) or isinstance(sort, ANode):
             raise TypeMismatchError(
-                f"{variable!r} cannot be a node and a value.", span=span, hint="Choose another name for one of them."
+                f"{variable!r} is used as a node and as a value.", span=span, hint="Rename one of them."
             )
         elif _differ(known.type, sort.type):
             # 1 and 1.0 are equal, so the type of the variable's value would depend on the order of evaluation.
             raise TypeMismatchError(
-                f"{variable!r} is {known.type} at one place and {sort.type} at another.",
+                f"{variable!r} has the type {known.type} in one place and {sort.type} in another.",
                 span=span,
-                hint=f"Choose another name for one of them, and ask where {variable} = other.",
+                hint=f"Rename one of them, and add where {variable} = other.",
             )
 
     def _no(self, no: m.No, sorts: dict[str, Sort]) -> m.No:
@@ -364,9 +366,9 @@ class _Ways:
                 return self._moving(part, sorts)
             if isinstance(part, ex.Call) and part.name in self.done.queries and part.name not in FUNCTIONS:
                 raise MeaningError(
-                    f"{part.name} is a query, and no function.",
+                    f"{part.name} is a query, not a function.",
                     span=part.span,
-                    hint=f"Its matches are asked for after 'find', and counted so: let n = count of {part.name}(…).",
+                    hint=f"Use it after 'find', or count its matches: let n = count of {part.name}(…).",
                 )
             return None
 
@@ -380,13 +382,14 @@ class _Ways:
                 pass
             case _:
                 raise MeaningError(
-                    f"{call.name} takes an attribute of a node, and how far back it looks.",
+                    f"{call.name} expects an attribute of a node and a window above zero.",
                     span=call.span,
-                    hint=f"Write {call.name}(hand.y, 5) for the last five values, {call.name}(hand.y, 2 seconds) for those of two seconds.",
+                    hint=f"Write {call.name}(hand.y, 5) for the last five values, "
+                    f"or {call.name}(hand.y, 2 seconds) for those of the last two seconds.",
                 )
         if length.kind == "integer" and length.value > MOST_VALUES:
             raise LimitError(
-                f"A window of more than {MOST_VALUES:,} values.", span=length.span, hint="Write a length of time."
+                f"The window has more than {MOST_VALUES:,} values.", span=length.span, hint="Use a duration."
             )
         name = f"{call.name}({attribute}, {print_expr(length)})"
         values = length.value if length.kind == "integer" else None
@@ -403,7 +406,7 @@ class _Ways:
             value = self._expression(order.value, sorts)
             type_ = infer(value, QueryNames(self.done, sorts))
             if not t.is_open(type_) and not t.is_orderable(type_):
-                raise TypeMismatchError("The top is of values that have an order.", span=order.value.span)
+                raise TypeMismatchError(f"'top' expects an orderable value, got {type_}.", span=order.value.span)
             by.append(replace(order, value=value))
         return replace(top, by=tuple(by))
 
@@ -434,8 +437,8 @@ class QueryNames:
         for variable, sort in self.sorts.items():
             if isinstance(sort, ANode) and any(name in self.done.kinds.carried[kind] for kind in sort.types):
                 message, hint = (
-                    f"{name!r} is no variable.",
-                    f"An attribute is written with its node: {variable}.{name}.",
+                    f"Unknown variable {name!r}.",
+                    f"Write the attribute with its node: {variable}.{name}.",
                 )
                 return UnknownNameError(message, span=ref.span, hint=hint)
         return unknown("variable", name, [s for s in self.sorts if not s.endswith("?")], ref.span)
@@ -449,9 +452,9 @@ class QueryNames:
             raise unknown(what, name, list(carried), ref.span)
         if isinstance(carried[name], t.Array | t.Map | t.Struct | t.Variant):
             raise TypeMismatchError(
-                f"Queries ask about single values, and {name} has several.",
+                f"Unsupported attribute {name} in a query: expected a single value, got {carried[name]}.",
                 span=ref.span,
-                hint="Carry what is asked about in an attribute of its own.",
+                hint="Store the value in a separate attribute.",
             )
         if window is None:
             return carried[name]
@@ -459,24 +462,24 @@ class QueryNames:
             return t.Integer()
         if not t.is_number(carried[name]) and window.function in ("moving_avg", "moving_sum"):
             raise TypeMismatchError(
-                f"{window.function} is of numbers, and {name} is none.",
+                f"{window.function} expects a number, and {name} is {carried[name]}.",
                 span=ref.span,
-                hint="moving_min, moving_max and moving_count take any value.",
+                hint="Use moving_min, moving_max or moving_count, which support any value.",
             )
         return t.Double() if window.function in ("moving_avg", "moving_sum") else carried[name]
 
     def param(self, param: ex.Param) -> t.Type:
         raise UnknownNameError(
-            f"A query takes no values from outside, as :{param.name} would be.",
+            f"Unexpected :{param.name}: a query does not support bound values.",
             span=param.span,
-            hint="Write the value itself, or keep it as an attribute of a node.",
+            hint="Write the value, or store it in an attribute of a node.",
         )
 
     def relation(self, expr: ex.InRelation) -> tuple[t.Type, ...] | None:
         raise UnknownNameError(
-            f"A query takes no tables from outside, as {expr.relation} would be.",
+            f"Unexpected relation {expr.relation}: a query does not support tables.",
             span=expr.span,
-            hint=f"A match of a query is asked for after 'find': {expr.relation}(a, b).",
+            hint=f"Use a query after 'find': {expr.relation}(a, b).",
         )
 
     def is_step(self, name: str) -> bool:

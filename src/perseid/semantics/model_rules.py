@@ -151,12 +151,12 @@ class Reacting:
             woken += 1
             if woken > (self.changes if time is None else MAX_MOMENTS):
                 fired = [life.rule for life in rounds[0].lives if life.state == "fired"]
-                raise self._limit(fired[0] if fired else "", f"wakes again after {woken:,} moments without a change")
+                raise self._limit(fired[0] if fired else "", f"still fires after {woken:,} timers without a change")
 
     def _guard(self, asked: list[RequestedChange], rounds: int, count: int) -> None:
         if asked and (rounds > self.rounds or count > self.changes):
-            much = f"{self.rounds:,} rounds" if rounds > self.rounds else f"{self.changes:,} changes"
-            raise self._limit(str(asked[0].rule), f"asks for still more after {much} of one moment")
+            much = f"{self.rounds:,} iterations" if rounds > self.rounds else f"{self.changes:,} changes"
+            raise self._limit(str(asked[0].rule), f"still requests changes after {much} at one time")
 
     def _limit(self, rule: str, what: str) -> LimitError:
         span = next((one.span for one in self.rules.rules if one.name == rule), None)
@@ -164,7 +164,8 @@ class Reacting:
             f"Rule {rule!r} {what}.",
             span=span,
             source=self.rules.source,
-            hint="Let it wait for what its own actions end, or allow more: ps.react(…, rounds=…, changes=…, until=…).",
+            hint="Add a condition that its own actions make false, or raise the limits: "
+            "ps.graph.react(…, max_iterations=…, max_changes=…, until=…).",
         )
 
     def _react(self, this: RuleIteration) -> list[RequestedChange]:

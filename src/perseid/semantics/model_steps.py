@@ -162,12 +162,12 @@ class _Found:
     def _happening(self, name: str, step: ast.Step) -> None:
         if self.beside is None:
             raise MeaningError(
-                f"There are no ordinary events beside this model, and a step asks for {name}.",
+                f"Step {name} matches ordinary events, but the model has none beside it.",
                 span=step.span,
-                hint=f"Give them: ps.model(…, beside=ps.events({{'{name}': rows}})). Of a query say what became of its match: found {name}.",
+                hint=f"Add ps.graph.model(…, events=ps.events({{'{name}': rows}})). To match a query, write found {name}.",
             )
         if self.beside.types is not None and name not in self.beside.types:
-            raise unknown("event", name, list(self.beside.types), step.span)
+            raise unknown("event type", name, list(self.beside.types), step.span)
         self.happenings[name] = None
 
     def query(self, name: str, step: ast.Step | None) -> None:
@@ -182,7 +182,7 @@ class _Found:
                 raise unknown("edge", asked.element, list(kinds.edges), step.span)
             if asked.feature is not None:
                 raise MeaningError(
-                    "An edge has no attributes.", span=step.span, hint=f"Write: change {asked.action} {asked.element}."
+                    "An edge has no attributes.", span=step.span, hint=f"Write change {asked.action} {asked.element}."
                 )
             return [_equals("kind", asked.element)]
         if asked.element not in kinds.nodes:
@@ -191,9 +191,9 @@ class _Found:
         if asked.feature is not None:
             if asked.action != "set":
                 raise MeaningError(
-                    "Nodes come and go whole.",
+                    f"'change {asked.action}' applies to a whole node, not to an attribute.",
                     span=step.span,
-                    hint=f"Write: change {asked.action} {asked.element}.",
+                    hint=f"Write change {asked.action} {asked.element}.",
                 )
             if asked.feature not in kinds.carried[asked.element]:
                 raise unknown(
@@ -220,16 +220,16 @@ def event_columns(queries: Queries, watched: EventStreamFilter, key: Sequence[st
         for name in queries.queries[query].parameters:
             if name in key:
                 raise UnsupportedError(
-                    f"{name!r} is a parameter of {query}, and the column that tells models apart.",
-                    hint="Call one of them something else.",
+                    f"{name!r} is both a parameter of {query} and the key column of the models.",
+                    hint="Rename one of them.",
                 )
     for query in watched.queries:
         for name, sort in queries.sorts[query].items():
             type_ = sort.type if isinstance(sort, AValue) else None
             if found.setdefault(name, type_) != type_:
                 raise UnsupportedError(
-                    f"{name!r} is of one type in a query and of another in {query}, and both are events of one stream.",
-                    hint="Call one of the parameters something else.",
+                    f"Parameter {name!r} has one type in {query} and another in a different query of the stream.",
+                    hint="Rename one of the parameters.",
                 )
     if watched.changes:
         values = _value_type(queries.kinds, watched.changes)
@@ -237,8 +237,8 @@ def event_columns(queries: Queries, watched: EventStreamFilter, key: Sequence[st
         for name, type_ in own.items():
             if name in found and found[name] != type_:
                 raise UnsupportedError(
-                    f"A parameter is called {name!r}, as a column of elementary changes is.",
-                    hint="Call it something else.",
+                    f"Parameter {name!r} has another type than the column {name!r} of elementary changes.",
+                    hint="Rename the parameter.",
                 )
             found[name] = type_
     for name, type_ in watched.columns:
@@ -247,8 +247,8 @@ def event_columns(queries: Queries, watched: EventStreamFilter, key: Sequence[st
         names_nodes = name in found and found[name] is None and isinstance(type_, t.String | t.Integer)
         if name in found and not names_nodes and found[name] != type_:
             raise UnsupportedError(
-                f"{name!r} is of one type in events beside the model and of another in events of the model.",
-                hint="Call one of them something else.",
+                f"Column {name!r} has one type in events beside the model and another in events of the model.",
+                hint="Rename one of them.",
             )
         found.setdefault(name, type_)
     return found
@@ -265,7 +265,7 @@ def _value_type(kinds: Kinds, changes: Iterable[ast.ModelChange]) -> t.Type:
                     types[type_] = None
     if len(types) > 1:
         raise UnsupportedError(
-            "Patterns ask for changes of attributes of several types, and old and new have one.",
-            hint="Name the attributes, change set Host.cpu, and ask about those of another type in patterns of their own.",
+            "The changed attributes have several types, but the columns old and new have one.",
+            hint="Name attributes of one type, as in change set Host.cpu, and run the others in a separate query.",
         )
     return next(iter(types), t.String())

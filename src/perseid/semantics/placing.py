@@ -62,9 +62,9 @@ class Placing(Structure):
             for number, branch in draft.branches:
                 if number in taken and taken[number][0] != branch:
                     raise ScopeError(
-                        f"{taken[number][1].name!r} and {draft.name!r} are in different branches: never both are matched.",
+                        f"{taken[number][1].name!r} and {draft.name!r} are in different branches: no match has both.",
                         span=conjunct.span,
-                        hint="Put a condition on each branch.",
+                        hint="Add a condition to each branch.",
                     )
                 taken[number] = (branch, draft)
 
@@ -80,9 +80,9 @@ class Placing(Structure):
         if not alone or refs.steps:
             ref = next(r for r in refs.plain if r.parts[0] in loose)
             raise ScopeError(
-                f"{ref.parts[0]!r} is bound by different steps, and which of them comes first is not known here.",
+                f"{ref.parts[0]!r} can be bound by several steps, or by none of them.",
                 span=ref.span,
-                hint="Put the condition in square brackets behind each step that binds it.",
+                hint="Put the condition in square brackets after each step that binds it.",
             )
         for draft in self.binders[loose[0]]:
             if not draft.negated:
@@ -95,8 +95,8 @@ class Placing(Structure):
             head = ref.parts[0]
             if head not in self.by_name and head not in self.unified and self._only_step(ref) is not last:
                 owner = self._only_step(ref).name or "a"
-                hint = f"Name the step and write {owner}.{head}."
-                raise ScopeError(f"Which step's {head!r} is meant?", span=ref.span, hint=hint)
+                hint = f"Name the step and use {owner}.{head}."
+                raise ScopeError(f"Column {head!r} needs a step name.", span=ref.span, hint=hint)
 
     def _steps_of(self, refs: References) -> list[Draft]:
         """Return the steps that the plain names of a conjunct of ``where`` refer to."""
@@ -118,9 +118,9 @@ class Placing(Structure):
     def _aggregated(self, refs: References) -> list[Draft]:
         if refs.nested is not None:
             raise MeaningError(
-                "An aggregate of an aggregate has no meaning.",
+                "An aggregate of an aggregate is not supported.",
                 span=refs.nested.span,
-                hint=f"Keep one of the two: {print_expr(refs.nested)}.",
+                hint=f"Use one of the two: {print_expr(refs.nested)}.",
             )
         for call, ref in refs.aggregated:
             if len(ref.parts) == 1 and ref.parts[0] not in self.by_name:
@@ -132,23 +132,23 @@ class Placing(Structure):
         name = ref.parts[0]
         names = [n for n, d in self.by_name.items() if d.loops and not d.negated] or list(self.by_name)
         return UnknownNameError(
-            f"{call.name}(…) runs over the events of a step, and no step is called {name!r}.",
+            f"{call.name}(…) aggregates the events of a step: unknown step {name!r}.",
             span=ref.span,
-            hint=f"Say whose: {call.name}({names[0]}.{name})."
+            hint=f"Use {call.name}({names[0]}.{name})."
             if names
-            else f"Name the step, Transfer+ t, and write {call.name}(t.{name}).",
+            else f"Name the step, as in Transfer+ t, and use {call.name}(t.{name}).",
         )
 
     def _steps_hint(self) -> str:
         if not self.by_name:
-            return "Name a step to ask for its columns: Login a."
-        return f"The steps are {', '.join(self.by_name)}."
+            return "Name a step to use its columns: Login a."
+        return f"Available: {', '.join(self.by_name)}."
 
     def _named(self, ref: ex.Ref) -> Draft:
         head = ref.parts[0]
         if head not in self.by_name:
             raise UnknownNameError(
-                f"No step is called {head!r}.",
+                f"Unknown step {head!r}.",
                 span=ref.span,
                 nearest=nearest(head, self.by_name),
                 hint=self._steps_hint(),
@@ -163,7 +163,7 @@ class Placing(Structure):
             return positive[0]
         if len(ref.parts) > 1:
             raise UnknownNameError(
-                f"No step is called {head!r}.",
+                f"Unknown step {head!r}.",
                 span=ref.span,
                 nearest=nearest(head, self.by_name),
                 hint=self._steps_hint(),
@@ -171,15 +171,15 @@ class Placing(Structure):
         names = [d.name for d in positive if d.name]
         near = nearest(head, [*self.by_name, *self.unified])
         choices = " or ".join(f"{name}.{head}" for name in names[:3])
-        hint = f"Write {choices}." if names else f"Name a step and ask for its column: Login a … a.{head}."
-        raise ScopeError(f"Which step's {head!r} is meant?", span=ref.span, nearest=near, hint=hint)
+        hint = f"Use {choices}." if names else f"Name a step and use its column: Login a … a.{head}."
+        raise ScopeError(f"Column {head!r} needs a step name.", span=ref.span, nearest=near, hint=hint)
 
     def _whole_event(self, ref: ex.Ref) -> ScopeError:
         name = ref.parts[0]
         return ScopeError(
-            f"{name!r} is a whole event, not a value.",
+            f"Expected a value, got the event {name!r}.",
             span=ref.span,
-            hint=f"Name one of its columns, as in {name}.amount; time({name}) is its time.",
+            hint=f"Use one of its columns, as in {name}.amount, or its time, time({name}).",
         )
 
     @staticmethod
@@ -200,9 +200,9 @@ class Placing(Structure):
         for name in self.unified:
             if name in self.by_name:
                 raise ScopeError(
-                    f"{name!r} is the name of a step and of a unified value.",
+                    f"{name!r} names both a step and a unified value.",
                     span=self.by_name[name].source.span,
-                    hint="Rename one of the two.",
+                    hint="Rename one of them.",
                 )
         for name, binders in self.binders.items():
             for draft in binders:
@@ -218,9 +218,9 @@ class Placing(Structure):
         in_lead = draft.id < self.lead_steps
         if (first != self._first_step() if in_lead else first > draft.id) or self._in_any_order(binder, draft):
             raise ScopeError(
-                f"{name!r} is not bound yet where this 'not' is watched.",
+                f"{name!r} is not bound yet when this 'not' is evaluated.",
                 span=draft.source.span,
-                hint="Bind it in a step before the 'not', or put the condition on the step behind it.",
+                hint="Bind it in a step before the 'not', or put the condition on the step after it.",
             )
 
     def _check_conditions(self) -> None:
@@ -230,9 +230,9 @@ class Placing(Structure):
             for conjunct in ex.conjuncts(draft.source.must):
                 if draft.negated:
                     raise MeaningError(
-                        "'must' tests an event that was chosen; under 'not' none is.",
+                        "'must' tests a selected event, and 'not' selects none.",
                         span=draft.source.span,
-                        hint=f"Say in square brackets which events must not come: [{print_expr(conjunct)}].",
+                        hint=f"Use square brackets for the events that must not occur: [{print_expr(conjunct)}].",
                     )
                 self._check_expr(conjunct, draft)
         for guards in (*self.loop_guards.values(), self.guards):
@@ -266,30 +266,30 @@ class Placing(Structure):
         name = ref.parts[0]
         if draft.negated and (at is None or at.absence != draft.absence):
             raise ScopeError(
-                f"{name!r} stands under 'not': where the pattern matches there is no such event.",
+                f"{name!r} is inside 'not': no match has this event.",
                 span=ref.span,
-                hint="Ask for a step that happens; conditions on this one go in square brackets behind it.",
+                hint="Use a step that is not negated; put conditions on this one in square brackets after it.",
             )
         if at is not None and at.negated and not draft.negated and self._in_any_order(draft, at):
             raise ScopeError(
-                f"{name!r} may come before or after what must not be, so it cannot be asked for there.",
+                f"{name!r} may match before or after the negated step, whose condition cannot use it.",
                 span=ref.span,
-                hint="Ask for steps before the conjunction, or write the steps in their order.",
+                hint="Use steps before the conjunction, or write the steps in order.",
             )
         if at is None or draft is at or self._in_any_order(draft, at):
             return
         if at.id < self.lead_steps:
             if draft.id > self._first_step():
                 raise ScopeError(
-                    f"{name!r} is bound later; a leading 'not' can ask for the first step only.",
+                    f"{name!r} is bound later; a leading 'not' can use only the first step.",
                     span=ref.span,
-                    hint="Leave the condition out, or ask for a column of the first step.",
+                    hint="Remove the condition, or use a column of the first step.",
                 )
             return
         if draft.id > at.id:
             where = at.name or "this step"
             raise ScopeError(
-                f"{name!r} comes after {where}, so it has no event yet.",
+                f"{name!r} matches after {where}, so it has no event yet.",
                 span=ref.span,
                 hint=f"Put the condition on {name}, or in 'where'.",
             )
@@ -297,9 +297,9 @@ class Placing(Structure):
             mine = dict(at.branches)
             if any(mine.get(number, branch) != branch for number, branch in draft.branches):
                 raise ScopeError(
-                    f"{name!r} is in another branch: where this step is matched it never is.",
+                    f"{name!r} is in another branch: no match has both steps.",
                     span=ref.span,
-                    hint="Ask for a step of the same branch, or for one before the |.",
+                    hint="Use a step of the same branch, or one before the |.",
                 )
 
     def _first_step(self) -> int:
@@ -312,22 +312,22 @@ class Placing(Structure):
         name, column = ref.parts[0], ".".join(ref.parts[1:])
         inside = f"{name}.{column}" if column else name
         raise MeaningError(
-            f"{name!r} is repeated: it can stand for several events.",
+            f"{name!r} is repeated and can match several events.",
             span=ref.span,
-            hint=f"Say which: last({inside}), first({inside}), or an aggregate such as sum({inside}), count({name}).",
+            hint=f"Use last({inside}), first({inside}), or an aggregate such as sum({inside}), count({name}).",
         )
 
     def _check_many(self, draft: Draft, call: ex.Call, at: Draft | None) -> None:
         if call.name == "prev" and draft is not at:
             raise MeaningError(
-                "prev(…) asks for the round before, so it belongs to the repeated step's own condition.",
+                "prev(…) refers to the previous iteration and is allowed only in the condition of the repeated step.",
                 span=call.span,
-                hint=f"Write it in the square brackets behind {draft.name}.",
+                hint=f"Write it in the square brackets after {draft.name}.",
             )
         cumulative = self.pattern.selection is ast.Selection.CUMULATIVE
         if not draft.loops and not draft.optional and not cumulative:
             raise MeaningError(
-                f"{call.name}(…) is over a repetition, and {draft.name!r} is a single event.",
+                f"{call.name}(…) expects a repeated step, and {draft.name!r} is a single event.",
                 span=call.span,
                 hint=f"Use the column itself, or repeat the step: {_kind_text(draft)}+ {draft.name}.",
             )

@@ -47,7 +47,7 @@ class _Resolver(Placing):
         self.lead_steps = len(self.drafts)
         body = self._convert(element, None, ElementContext())
         if len(self.drafts) > limits.MAX_STEPS:
-            raise LimitError(f"A pattern has at most {limits.MAX_STEPS} steps.", span=pattern.span)
+            raise LimitError(f"The pattern has more than {limits.MAX_STEPS} steps.", span=pattern.span)
         self._check_names()
         for conjunct in ex.conjuncts(pattern.where):
             self._place_conjunct(conjunct)
@@ -87,12 +87,12 @@ class _Resolver(Placing):
                     raise MeaningError(
                         "A computed column needs a name.",
                         span=output.span,
-                        hint=f"Write {print_expr(output.expr)} as total.",
+                        hint=f"Add a name: {print_expr(output.expr)} as total.",
                     )
                 name = output.expr.parts[-1]
             if name in dict(out):
                 raise MeaningError(
-                    f"Two returned columns are called {name!r}.", span=output.span, hint="Rename one with 'as'."
+                    f"Duplicate returned column {name!r}.", span=output.span, hint="Rename one with 'as'."
                 )
             refs = references(output.expr)
             steps = self._steps_of(refs)
@@ -105,7 +105,7 @@ class _Resolver(Placing):
             for by in suppress.by:
                 if by not in known:
                     raise UnknownNameError(
-                        f"'suppress by' asks for {by!r}, which is neither a returned nor a partition column.",
+                        f"Column {by!r} of 'suppress by' is neither a returned nor a partition column.",
                         span=suppress.span,
                         nearest=nearest(by, known),
                         hint=f"Available: {', '.join(known) or 'none'}.",
@@ -118,9 +118,9 @@ class _Resolver(Placing):
             if ref.parts[0] not in self.by_name and ref.parts[0] not in self.unified and draft.loops:
                 name = draft.name or "a"
                 raise MeaningError(
-                    "The step is repeated: a bare column can stand for several events.",
+                    "The step is repeated and can match several events.",
                     span=ref.span,
-                    hint=f"Say which: last({name}.{ref.parts[0]}), first({name}.{ref.parts[0]}), or an aggregate.",
+                    hint=f"Use last({name}.{ref.parts[0]}), first({name}.{ref.parts[0]}), or an aggregate.",
                 )
 
     def _skip(self) -> ast.Skip:
@@ -128,19 +128,19 @@ class _Resolver(Placing):
         if skip is None:
             return ast.Skip("past last") if selection is ast.Selection.SQL else ast.Skip("none")
         if selection is not None:
-            already = "already decides what a match uses up" if selection.is_context else "already says where to go on"
+            already = "defines event consumption" if selection.is_context else "defines where matching resumes"
             raise MeaningError(
-                f"'selection {selection.value}' {already}; 'after match skip' would contradict it.",
+                f"'selection {selection.value}' already {already}; 'after match skip' conflicts with it.",
                 span=skip.span or self.pattern.span,
-                hint="Keep one of the two.",
+                hint="Remove one of the two.",
             )
         if skip.step is not None:
             draft = self._named(ex.Ref((skip.step,), span=skip.span))
             if draft.negated:
                 raise ScopeError(
-                    f"{skip.step!r} stands under 'not': there is no such event.",
+                    f"{skip.step!r} is inside 'not': no match has this event.",
                     span=skip.span,
-                    hint="Skip to a step that happens.",
+                    hint="Skip to a step that is not negated.",
                 )
         return skip
 

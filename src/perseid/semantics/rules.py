@@ -59,16 +59,16 @@ def _arguments(asked: r.OnQuery | r.Repair, queries: Queries) -> dict[str, Sort]
     sorts = queries.sorts[asked.query]
     if len(sorts) != len(asked.arguments):
         raise MeaningError(
-            f"{asked.query} has {len(sorts)} parameters and is given {len(asked.arguments)}.",
+            f"{asked.query} expects {len(sorts)} arguments, got {len(asked.arguments)}.",
             span=asked.span,
-            hint=f"It is {asked.query}({', '.join(sorts)}); write _ for what does not matter.",
+            hint=f"Use {asked.query}({', '.join(sorts)}), with _ for arguments that do not matter.",
         )
     found: dict[str, Sort] = {}
     for name, sort in zip(asked.arguments, sorts.values(), strict=True):
         if name == m.ANYTHING:
             continue
         if name in found:
-            raise ScopeError(f"{name!r} stands here twice.", span=asked.span, hint="Give each parameter its own name.")
+            raise ScopeError(f"Duplicate name {name!r}.", span=asked.span, hint="Give each parameter a unique name.")
         found[name] = sort
     return found
 
@@ -171,9 +171,9 @@ class _Block:
             return
         if t.wider(wanted, given) is None or (isinstance(wanted, t.Integer) and not isinstance(given, t.Integer)):
             raise TypeMismatchError(
-                f"{action.variable}.{action.attribute} is {wanted}, and {print_expr(action.value)} is {given}.",
+                f"{action.variable}.{action.attribute}: expected {wanted}, got {given}: {print_expr(action.value)}.",
                 span=action.span,
-                hint=f"Write a value of the type {wanted}, or cast({print_expr(action.value)} as {wanted}).",
+                hint=f"Use a value of the type {wanted}, or cast({print_expr(action.value)} as {wanted}).",
             )
 
     def _named(self, action: r.NamedNode) -> None:
@@ -183,20 +183,18 @@ class _Block:
         if action.create and kinds.nodes[action.type].abstract:
             below = [kind for kind in kinds.below(action.type) if not kinds.nodes[kind].abstract]
             raise MeaningError(
-                f"{action.type} is abstract: a node is of a type below it.",
+                f"Node type {action.type} is abstract.",
                 span=action.span,
-                hint=f"There are: {', '.join(below)}." if below else "There is none.",
+                hint=f"Use a subtype: {', '.join(below) or 'none'}.",
             )
         given = self._type(action.name)
         if not t.is_open(given) and not isinstance(given, t.String | t.Integer):
             raise TypeMismatchError(
-                f"A node is named by a text or a whole number, and {print_expr(action.name)} is {given}.",
+                f"Node name: expected a string or an integer, got {given}: {print_expr(action.name)}.",
                 span=action.name.span,
             )
         if action.variable in self.readable or action.variable in self.changeable:
-            raise ScopeError(
-                f"{action.variable!r} is something else already.", span=action.span, hint="Choose another name."
-            )
+            raise ScopeError(f"Name {action.variable!r} is already used.", span=action.span, hint="Use another name.")
         node = ANode(kinds.above[action.type])
         self.changeable[action.variable] = node
         if action.create or self.elsewhere:
@@ -213,25 +211,28 @@ class _Block:
             if not _can_be(kinds, node, wanted):
                 lowest = min(node.types, key=lambda kind: -len(kinds.above[kind]))
                 raise TypeMismatchError(
-                    f"{variable!r} is a {lowest} and not a {wanted}, as {edge.name} wants.",
+                    f"Edge {edge.name}: expected a {wanted}, got {variable!r}, a {lowest}.",
                     span=action.span,
-                    hint=f"{edge.name} leads from {edge.source} to {edge.target}.",
+                    hint=f"Link a {edge.source} to a {edge.target}.",
                 )
 
     def _emit(self, action: r.Emit, emitted: dict[str, tuple[str, ...]]) -> None:
         if self.elsewhere:
             raise MeaningError(
-                "Rows are told by the rule's own model.", span=action.span, hint="Write emit after the first 'do'."
+                "'emit' is not allowed in an action on another model.",
+                span=action.span,
+                hint="Write emit after the first 'do'.",
             )
         names = tuple(column_name(column) for column in action.columns)
         doubled = next((name for name in names if names.count(name) > 1), None)
         if doubled is not None:
-            raise ScopeError(f"{action.name} has the column {doubled!r} twice.", span=action.span)
+            raise ScopeError(f"Duplicate column {doubled!r} in {action.name}.", span=action.span)
         if emitted.setdefault(action.name, names) != names:
             raise MeaningError(
-                f"{action.name} has the columns {', '.join(emitted[action.name])} in one rule and {', '.join(names)} here.",
+                f"{action.name}: expected the columns {', '.join(emitted[action.name])} of another rule, "
+                f"got {', '.join(names)}.",
                 span=action.span,
-                hint="Rows of one name have the same columns in the same order.",
+                hint="Use the same columns in the same order for all rows of one name.",
             )
         for column in action.columns:
             self._type(column.expr)
@@ -243,20 +244,20 @@ class _Block:
         if sort is None:
             raise unknown("variable", variable, list(dict.fromkeys([*self.changeable, *self.readable])), span)
         if isinstance(sort, AValue):
-            raise TypeMismatchError(f"{variable!r} is a value, and a node is changed.", span=span)
+            raise TypeMismatchError(f"Expected a node, got the value {variable!r}.", span=span)
         raise ScopeError(
-            f"{variable!r} is a node of the rule's own model.",
+            f"{variable!r} is a node of the rule's own model, not of the target model.",
             span=span,
-            hint=f"Name the one that is meant: let other: {min(sort.types, default='Type')} named {variable}.",
+            hint=f"Name a node of the target model: let other: {min(sort.types, default='Type')} named {variable}.",
         )
 
     def _type(self, expr: ex.Expr) -> t.Type:
         for part in ex.walk(expr):
             if isinstance(part, ex.Ref) and len(part.parts) > 1 and part.parts[0] in self.fresh:
                 raise MeaningError(
-                    f"{part.parts[0]!r} has no values that are known here.",
+                    f"The attributes of {part.parts[0]!r} cannot be read.",
                     span=part.span,
-                    hint="A node that is being made, or is of another model, is only named.",
+                    hint="Remove them: only the name of a new node, or of a node of another model, is known.",
                 )
         return infer(expr, QueryNames(self.queries, self.readable))
 
@@ -316,7 +317,7 @@ def column_name(column: ast.Output) -> str:
     if isinstance(column.expr, ex.Ref):
         return column.expr.parts[-1]
     raise MeaningError(
-        f"{print_expr(column.expr)} has no name.",
+        f"The computed column {print_expr(column.expr)} needs a name.",
         span=column.span,
-        hint=f"Give it one: {print_expr(column.expr)} as value.",
+        hint=f"Add a name: {print_expr(column.expr)} as value.",
     )

@@ -15,9 +15,9 @@ from perseid.semantics.contradictions import find_contradiction
 def check_shape(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
     if c.can_be_empty(core.body):
         raise MeaningError(
-            "This pattern can be matched by no event at all.",
+            "The pattern can match without any event.",
             span=pattern.match.span,
-            hint="Ask for at least one event: use + instead of *, or drop a '?'.",
+            hint="Require at least one event: use + instead of *, or remove a '?'.",
         )
     _check_negations(core, core.body)
     for lead in core.lead:
@@ -34,7 +34,7 @@ def check_shape(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
             raise MeaningError(
                 f"These conditions contradict each other: {clash.text}.",
                 span=clash.span or step.span,
-                hint="No event can satisfy both; 'or' may have been meant.",
+                hint="Remove one of them, or use 'or': no event satisfies both.",
             )
 
 
@@ -43,7 +43,7 @@ def _check_ranges(step: c.CoreStep) -> None:
         if isinstance(part, ex.Between) and find_contradiction([part]) is not None:
             low, high = print_expr(part.low), print_expr(part.high)
             raise MeaningError(
-                f"Nothing lies between {low} and {high}: the lower bound comes first.",
+                f"No value is between {low} and {high}: the lower bound must come first.",
                 span=part.span,
                 hint=f"Write {print_expr(part.value)} between {high} and {low}.",
             )
@@ -62,16 +62,16 @@ def _kind(core: c.CorePattern, element: c.Core) -> str:
 def _check_negated(core: c.CorePattern, body: c.Core) -> None:
     if c.can_be_empty(body):
         raise MeaningError(
-            "'not' of something that can be nothing would never hold.",
+            "'not' of an element that can match no event is never true.",
             span=_span(core, body),
-            hint="Write not B for 'no B', not B{3} for 'fewer than three'.",
+            hint="Write not B for 'no B', or not B{3} for 'fewer than three'.",
         )
     ends = [e for e in c.ends(body) if isinstance(e, c.Absent)]
     if ends:
         raise MeaningError(
-            "A 'not' at the end of a 'not' has nothing to end it.",
+            "A 'not' at the end of a 'not' has no deadline.",
             span=_span(core, ends[0].body),
-            hint="Feed it from a pattern of its own.",
+            hint="Match it in a separate pattern and use that pattern as a step.",
         )
 
 
@@ -91,20 +91,20 @@ def _check_window(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
     waiting = [e for e in open_end if id(e) not in zones]
     if waiting and not isinstance(core.within, ast.TimeWindow):
         raise MeaningError(
-            "'not' at the end of a pattern needs a moment at which it is decided.",
+            "'not' at the end of a pattern needs a deadline.",
             span=_span(core, waiting[0].body),
             hint=f"Write not {_kind(core, waiting[0].body)} for 30 seconds, "
-            "or give the pattern a window: within 10 minutes.",
+            "or add a time window to the pattern: within 10 minutes.",
         )
     for zone in c.each(core.body):
         if isinstance(zone, c.Zone) and isinstance(zone.within, ast.CountWindow):
             trailing = [e for e in c.ends(zone.body) if isinstance(e, c.Absent) and e.duration is None]
             if trailing:
                 raise MeaningError(
-                    "'not' at the end of a group with a window in events has no time at which it is decided.",
+                    "'not' at the end of a group with a count window has no deadline.",
                     span=_span(core, trailing[0].body),
                     hint=f"Write not {_kind(core, trailing[0].body)} for 30 seconds, "
-                    "or give the group a window in time: within 10 seconds.",
+                    "or use a time window for the group: within 10 seconds.",
                 )
     if core.within is None and core.context is None and not _bounded(core.body):
         raise _no_window(pattern)
@@ -114,9 +114,9 @@ def _check_window(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
         for element in c.ends(core.body):
             if _endless(element):
                 raise MeaningError(
-                    "A repetition that takes as much as it can, at the end of a pattern without a bound, never ends.",
+                    "A greedy repetition without a bound at the end of a pattern without a window never ends.",
                     span=_span(core, element),
-                    hint="Use +? to take as little as it can, or say 'until …', or give a window.",
+                    hint="Use the reluctant +?, add 'until …', or add a window.",
                 )
 
 
@@ -126,9 +126,9 @@ def _endless(element: c.Core) -> bool:
 
 def _no_window(pattern: ast.PatternDefinition) -> PatternError:
     return MeaningError(
-        "This pattern waits without end: it has no 'within'.",
+        "The pattern is unbounded: it has no 'within'.",
         span=pattern.match.span,
-        hint="Add a line such as: within 10 minutes. If you mean it, write: within forever.",
+        hint="Add a line such as: within 10 minutes. For a pattern without a bound, write: within forever.",
     )
 
 
@@ -164,21 +164,21 @@ def _check_durations(core: c.CorePattern, pattern: ast.PatternDefinition) -> Non
         return
     if core.holds_for is not None and core.holds_for > limit:
         raise MeaningError(
-            "'holds for' is longer than 'within': nothing both lasts so long and ends so soon.",
+            "'holds for' is longer than 'within': no match can satisfy both.",
             span=(core.within.span if isinstance(core.within, ast.TimeWindow) else None) or pattern.span,
             hint="Lengthen 'within', or shorten 'holds for'.",
         )
     for element in c.each(core.body):
         if isinstance(element, c.Absent) and element.duration is not None and element.duration > limit:
             raise MeaningError(
-                "This 'not … for …' lasts longer than the pattern's window, so it can never be fulfilled.",
+                "This 'not … for …' is longer than the window of the pattern, so it can never complete.",
                 span=_span(core, element.body),
                 hint="Lengthen 'within', or shorten 'for'.",
             )
     for link in _links(pattern.match):
         if isinstance(link.after, int) and link.after > limit:
             raise MeaningError(
-                "This '-> after …' waits longer than the pattern's window.",
+                "This '-> after …' is longer than the window of the pattern.",
                 span=link.span,
                 hint="Lengthen 'within', or shorten 'after'.",
             )
@@ -195,9 +195,9 @@ def _check_reachable(core: c.CorePattern) -> None:
     for element in c.ends(core.body):
         if isinstance(element, c.Loop) and element.reluctant and element.low == 0:
             raise MeaningError(
-                "At the end of a pattern, something that takes as little as it can takes nothing: this step is never reached.",
+                "A reluctant repetition that can be empty matches nothing at the end of a pattern.",
                 span=_span(core, element),
-                hint="Drop the '?' behind the quantifier, or ask for at least one.",
+                hint="Remove the '?' after the quantifier, or require at least one.",
             )
     for element in c.each(core.body):
         if isinstance(element, c.Alt):
@@ -213,7 +213,7 @@ def _check_branches(core: c.CorePattern, alternation: c.Alt) -> None:
         step = core.steps[branch.step]
         if step.kind in open_kinds or (ast.AnyEvent() in open_kinds):
             raise MeaningError(
-                "This branch is never reached: an earlier one takes every event that it could.",
+                "This branch is never reached: an earlier branch matches all of its events.",
                 span=step.span,
                 hint="Put the branch with the narrower condition first.",
             )
@@ -229,15 +229,15 @@ def _check_context(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
     counted = next((window for window in windows if isinstance(window, ast.CountWindow)), None)
     if counted is not None:
         raise MeaningError(
-            f"'selection {name}' follows partial matches through time; a window by count does not go with it.",
+            f"'selection {name}' does not support a count window.",
             span=counted.span or pattern.span,
-            hint="Give the window as a length of time.",
+            hint="Use a time window.",
         )
     if core.context is ast.Selection.CUMULATIVE:
         for element in c.each(core.body):
             if isinstance(element, (c.Loop, c.All, c.Alt, c.Zone)):
                 raise MeaningError(
-                    "'selection cumulative' already gathers every event of a step: it goes with plain sequences.",
+                    "'selection cumulative' already collects every event of a step: it supports only plain sequences.",
                     span=_span(core, element),
-                    hint="Leave repetition, |, & and inner windows out, or choose another selection.",
+                    hint="Remove repetition, |, & and inner windows, or use another selection.",
                 )

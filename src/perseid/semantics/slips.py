@@ -26,6 +26,6 @@ def slips(pattern: ast.PatternDefinition) -> Iterator[str]:
                     seen.add(head)
                     name = ".".join(ref.parts)
                     yield (
-                        f"Pattern {pattern.name}: no step is called {head!r}, so {name} is read as a field of the "
+                        f"Pattern {pattern.name}: no step is named {head!r}, so {name} is read as a field of the "
                         f"event's own column {head!r}. Did you mean {'.'.join((near, *ref.parts[1:]))}?"
                     )

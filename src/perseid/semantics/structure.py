@@ -90,21 +90,21 @@ class Structure:
         lead: list[ast.Absence] = []
         if isinstance(element, ast.Absence):
             raise MeaningError(
-                "A pattern of nothing but absence has no event to start from.",
+                "A pattern with only 'not' has no event to start from.",
                 span=element.span,
-                hint="Say after what: Login a -> not Logout for 10 minutes.",
+                hint="Add a step before it: Login a -> not Logout for 10 minutes.",
             )
         while isinstance(element, ast.Sequence) and isinstance(element.elements[0], ast.Absence):
             absence, rest, link = element.elements[0], element.elements[1:], element.links[0]
             if absence.duration is None:
                 raise MeaningError(
-                    "'not' before the first step needs to know how far back it looks.",
+                    "'not' before the first step needs a duration to look back.",
                     span=absence.span,
                     hint="Write not Login for 10 minutes -> Transfer t.",
                 )
             if link.contiguity is not ast.Contiguity.SKIP or link.after is not None or link.within is not None:
                 raise MeaningError(
-                    "After a leading 'not … for …' stands a plain ->.",
+                    "Expected a plain -> after a leading 'not … for …'.",
                     span=link.span or absence.span,
                     hint="Write not Login for 10 minutes -> Transfer t.",
                 )
@@ -112,9 +112,9 @@ class Structure:
             element = rest[0] if len(rest) == 1 else ast.Sequence(rest, element.links[1:], span=element.span)
         if isinstance(element, ast.Absence):
             raise MeaningError(
-                "A pattern of nothing but absence has no event to start from.",
+                "A pattern with only 'not' has no event to start from.",
                 span=element.span,
-                hint="Add a step that happens: not Login for 10 minutes -> Transfer t.",
+                hint="Add a step after it: not Login for 10 minutes -> Transfer t.",
             )
         return lead, element
 
@@ -124,10 +124,10 @@ class Structure:
             return link.contiguity
         if link.contiguity is not ast.Contiguity.SKIP:
             raise MeaningError(
-                f"'selection {selection.value}' already says how steps follow each other; "
-                f"{link.contiguity.value} says it differently.",
+                f"'selection {selection.value}' already defines how steps follow each other; "
+                f"{link.contiguity.value} conflicts with it.",
                 span=link.span,
-                hint="Write -> everywhere, or leave the selection out.",
+                hint="Use -> everywhere, or remove the selection.",
             )
         return _PRESET.get(selection, ast.Contiguity.SKIP)
 
@@ -174,9 +174,9 @@ class Structure:
         if step.name is not None:
             if step.name in self.by_name:
                 raise ScopeError(
-                    f"Two steps are called {step.name!r}.",
+                    f"Duplicate step name {step.name!r}.",
                     span=step.span,
-                    hint="Give each step a name of its own; leave out the names nothing asks for.",
+                    hint="Give each step a unique name; remove names that are not used.",
                 )
             self.by_name[step.name] = draft
         for unify in step.unify:
@@ -207,9 +207,9 @@ class Structure:
             within = None if link.within is None else micros(link.within)
             if after is not None and within is not None and after > within:
                 raise MeaningError(
-                    "No event fits here: 'after' is longer than 'within'.",
+                    "No event can match: 'after' is longer than 'within'.",
                     span=link.span,
-                    hint="Make 'within' the longer of the two: -> after 5 minutes within 10 minutes.",
+                    hint="Make 'within' longer than 'after': -> after 5 minutes within 10 minutes.",
                 )
             hops.append(c.Hop(contiguity, after, within))
         return c.Seq(tuple(items), tuple(hops))
@@ -221,26 +221,26 @@ class Structure:
             before = element.links[i - 1]
             if before.contiguity is not ast.Contiguity.SKIP or before.after is not None or before.within is not None:
                 raise MeaningError(
-                    "Before 'not' stands a plain ->: how the next step follows is said by the arrow behind it.",
+                    "Expected a plain -> before 'not': the arrow after it defines how the next step follows.",
                     span=before.span or part.span,
-                    hint="Write -> here.",
+                    hint="Use -> before 'not'.",
                 )
         if i + 1 < len(element.elements) and part.duration is None:
             after = self._contiguity(element.links[i])
             if after is ast.Contiguity.NEXT:
                 raise MeaningError(
-                    "Nothing can lie between two events that follow each other directly, so this 'not' says nothing.",
+                    "This 'not' has no effect: no event lies between two consecutive events.",
                     span=part.span,
-                    hint="Use -> behind it, or leave the 'not' out.",
+                    hint="Use -> after it, or remove the 'not'.",
                 )
 
     @staticmethod
     def _check_plain_link(link: ast.Link, span: ex.Span | None) -> None:
         if link.contiguity is not ast.Contiguity.SKIP or link.after is not None or link.within is not None:
             raise MeaningError(
-                "Before 'not' stands a plain ->: how the next step follows is said by the arrow behind it.",
+                "Expected a plain -> before 'not': the arrow after it defines how the next step follows.",
                 span=link.span or span,
-                hint="Write A -> not B -> C; bounds go on the arrow behind the 'not'.",
+                hint="Write A -> not B -> C; put bounds on the arrow after the 'not'.",
             )
 
     def _conjunction(self, element: ast.Conjunction, incoming: ast.Contiguity | None, place: ElementContext) -> c.Core:
@@ -253,18 +253,18 @@ class Structure:
             if isinstance(member, ast.Absence):
                 if member.duration is not None:
                     raise MeaningError(
-                        "A 'not' among steps in any order lasts until the others are there; it takes no 'for'.",
+                        "A 'not' in a conjunction lasts until the other members match; it does not support 'for'.",
                         span=member.span,
-                        hint="Leave 'for' out, or put it behind the others: … -> not Logout for 5 minutes.",
+                        hint="Remove 'for', or put the 'not' after the others: … -> not Logout for 5 minutes.",
                     )
                 barred.append(self._convert(member.element, None, replace(inner, absence=self._next(), started=False)))
             else:
                 members.append(self._convert(member, incoming, inner))
         if not members:
             raise MeaningError(
-                "All members of this are absences: one of them has to be a step that happens.",
+                "All members of the conjunction are negated; at least one must not be.",
                 span=element.span,
-                hint="For 'neither of them' write not (Logout | Transfer).",
+                hint="Add a step, or write not (Logout | Transfer) for 'neither of them'.",
             )
         hop = c.Hop(incoming or self._contiguity(ast.Link()))
         if barred and not place.started:
@@ -276,9 +276,9 @@ class Structure:
         contiguity = element.contiguity
         if contiguity is not None and self.pattern.selection is not None:
             raise MeaningError(
-                f"'selection {self.pattern.selection.value}' already says how rounds follow each other.",
+                f"'selection {self.pattern.selection.value}' already defines how iterations follow each other.",
                 span=element.span,
-                hint="Leave 'consecutive', 'relaxed' or 'combinations' out, or the selection.",
+                hint="Remove 'consecutive', 'relaxed' or 'combinations', or remove the selection.",
             )
         if contiguity is None:
             contiguity = incoming or self._contiguity(ast.Link())
@@ -300,15 +300,15 @@ class Structure:
     def _absence(self, element: ast.Absence, place: ElementContext) -> c.Core:
         if place.absence is not None and element.duration is not None:
             raise MeaningError(
-                "A 'not … for …' inside a 'not' would have to wait for the future of something that must not be.",
+                "'not … for …' is not supported inside a 'not': its deadline lies after an event that must not occur.",
                 span=element.span,
-                hint="Feed it from a pattern of its own.",
+                hint="Match it in a separate pattern and use that pattern as a step.",
             )
         if not place.started:
             raise self._nothing_before(element.span)
         if not place.group_started:
             raise MeaningError(
-                "This 'not' stands before the first event of its group, where the group's window has not begun.",
+                "This 'not' is before the first event of its group, when the window of the group has not started.",
                 span=element.span,
                 hint="Put it before the group: A -> not B -> (C -> D within 5 seconds).",
             )
@@ -318,30 +318,30 @@ class Structure:
     @staticmethod
     def _nothing_before(span: ex.Span | None) -> MeaningError:
         return MeaningError(
-            "'not' looks for what comes after an event, and nothing certainly comes before it here.",
+            "'not' needs an event before it, and no step before this one is required.",
             span=span,
-            hint="Begin with a step that has to come, or write not X for 10 minutes -> before all of it.",
+            hint="Add a required step before it, or write not X for 10 minutes -> at the start of the pattern.",
         )
 
     def _stays(self, element: ast.Stays, place: ElementContext) -> c.Core:
         step = element.step
         if step.condition is None:
             raise MeaningError(
-                "'stays' needs a condition that can stay true.",
+                "'stays' needs a condition.",
                 span=element.span,
                 hint="Write Reading r [temp > 80] stays 5 minutes.",
             )
         if place.absence is not None:
             raise MeaningError(
-                "'stays' inside a 'not' would have to wait for the future of something that must not be.",
+                "'stays' is not supported inside a 'not': its deadline lies after an event that must not occur.",
                 span=element.span,
-                hint="Feed it from a pattern of its own.",
+                hint="Match it in a separate pattern and use that pattern as a step.",
             )
         if references(step.condition).aggregated:
             raise MeaningError(
-                "The condition of 'stays' is asked of one event at a time; an aggregate has no meaning in it.",
+                "The condition of 'stays' is evaluated on one event at a time and does not support aggregates.",
                 span=element.span,
-                hint="Compare the event's own columns.",
+                hint="Use columns of the event.",
             )
         take = c.Take(self._draft(step, place).id)
         own = step.name

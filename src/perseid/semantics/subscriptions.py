@@ -88,8 +88,8 @@ def _alternatives(predicate: Predicate) -> list[tuple[Compared, ...]]:
 def _require_few_nodes(count: int, predicate: Predicate) -> None:
     if count > MAX_ALTERNATIVES:
         raise LimitError(
-            f"The predicate has {count:,} alternatives, and at most {MAX_ALTERNATIVES} are taken.",
-            hint=f"Make several subscriptions of it: {print_predicate(predicate)[:80]}",
+            f"The predicate has {count:,} alternatives; the limit is {MAX_ALTERNATIVES}.",
+            hint=f"Split it into several subscriptions: {print_predicate(predicate)[:80]}",
         )
 
 
@@ -107,7 +107,7 @@ def _normal(source: Pairing, comparisons: Iterable[Compared]) -> Related:
         if side == other:
             raise UnsupportedError(
                 f"{print_predicate(one)} compares two nodes of one document.",
-                hint="A comparison relates a node of the left block to one of the right block, or to a constant.",
+                hint="Compare a node of the left block with one of the right block, or with a constant.",
             )
         op = one.op
         if side == RIGHT:
@@ -116,8 +116,8 @@ def _normal(source: Pairing, comparisons: Iterable[Compared]) -> Related:
             pairs.append((node, there))
         elif op == "!=":
             raise UnsupportedError(
-                "Nodes of two documents that differ cannot be asked for: nearly all do.",
-                hint="Ask for what they have in common, with =; <, <=, > and >= may stand beside it.",
+                "!= between nodes of two documents is not supported: nearly all pairs differ.",
+                hint="Use = for the values in common; add <, <=, > and >= if needed.",
             )
         else:
             ordered.append((node, op, there))
@@ -125,8 +125,8 @@ def _normal(source: Pairing, comparisons: Iterable[Compared]) -> Related:
         conditions += [NodeCondition(side, node, op, value) for node, op, value in tree.lifted]
     if not pairs:
         raise UnsupportedError(
-            "A subscription asks for at least one pair of nodes that are equal; without one, every document would be "
-            "compared with every other.",
+            "A subscription needs at least one equality between nodes of the two documents; without one, every "
+            "document is compared with every other.",
             hint="Add an equality: {a = c AND b < d, 1 day}.",
         )
     blocks = (trees[LEFT].block(), trees[RIGHT].block())
@@ -177,8 +177,8 @@ class _Tree:
         node = self.places[operand.variable]
         if node is None:
             raise UnsupportedError(
-                f"{operand.variable!r} is found in a run of siblings, which may hold any number of it.",
-                hint="Name a node that stands in a path or in brackets: //item->i[/title->t].",
+                f"{operand.variable!r} is in a run of siblings, which can contain any number of such nodes.",
+                hint="Name a node in a path or in brackets: //item->i[/title->t].",
             )
         if operand.path is None:
             return node

@@ -91,9 +91,9 @@ def known_prefixes(pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> Ma
     for part, _ in tp.walk(pattern):
         if isinstance(part, tp.TreeNode) and part.test.prefix is not None and part.test.prefix not in known:
             raise UnknownNameError(
-                f"Nothing says which namespace {part.test.prefix!r} in {tp.print_name(part.test)} stands for."
+                f"Unknown namespace prefix {part.test.prefix!r} in {tp.print_name(part.test)}."
                 + did_you_mean(part.test.prefix, namespaces),
-                hint=f"Name it: ps.documents(…, namespaces={{{part.test.prefix!r}: 'the URI of the namespace'}}).",
+                hint=f"Use ps.documents(…, namespaces={{{part.test.prefix!r}: 'the URI of the namespace'}}).",
             )
     return known
 

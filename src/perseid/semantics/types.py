@@ -193,7 +193,7 @@ class _TypeReader:
         while at < end:
             found = _TOKEN.match(text, at)
             if found is None:
-                raise self.wrong(f"{text[at : at + 20].strip()!r} cannot stand in a type")
+                raise self.wrong(f"unexpected {text[at : at + 20].strip()!r}")
             self.tokens.append(found[1])
             at = found.end()
         self.at = 0
@@ -201,11 +201,11 @@ class _TypeReader:
     def wrong(self, what: str, near: str | None = None) -> TypeMismatchError:
         shown = self.text if len(self.text) <= 60 else self.text[:57] + "..."
         return TypeMismatchError(
-            f"{shown!r} is not a type: {what}",
+            f"Invalid type {shown!r}: {what}.",
             span=self.span,
             nearest=near,
-            hint="types are boolean, bigint, double, decimal(p,s), string, timestamp, date, duration, "
-            "binary, array<t>, map<k,v>, struct<name:t,...> and variant",
+            hint="Available: boolean, bigint, double, decimal(p,s), string, timestamp, date, duration, "
+            "binary, array<t>, map<k,v>, struct<name:t,...>, variant.",
         )
 
     def peek(self) -> str:
@@ -218,26 +218,26 @@ class _TypeReader:
 
     def expect(self, mark: str) -> None:
         if self.take() != mark:
-            raise self.wrong(f"a {mark!r} is missing")
+            raise self.wrong(f"expected {mark!r}")
 
     def number(self) -> int:
         token = self.take()
         if not token.isdigit() or len(token) > 3:
-            raise self.wrong("a number of digits is missing")
+            raise self.wrong("expected a number of digits")
         return int(token)
 
     def read(self, depth: int = 0) -> Type:
         if depth > MAX_NESTING:
-            raise self.wrong(f"it is nested more than {MAX_NESTING} deep")
+            raise self.wrong(f"nested more than {MAX_NESTING} levels deep")
         word = self.take()
         match word.lower():
             case "":
-                raise self.wrong("a name of a type is missing")
+                raise self.wrong("expected the name of a type")
             case "decimal" if self.peek() == "(":
                 return self.decimal()
             case "list":
                 if self.take().lower() != "of":
-                    raise self.wrong("write 'list of string'")
+                    raise self.wrong("expected 'of', as in 'list of string'")
                 return Array(self.read(depth + 1))
             case "array":
                 self.expect("<")
@@ -255,7 +255,7 @@ class _TypeReader:
                 return self.struct(depth)
             case name if name in SPELLINGS:
                 return SPELLINGS[name]
-        raise self.wrong(f"there is no {word!r}", nearest(word, TYPE_WORDS))
+        raise self.wrong(f"unknown type {word!r}", nearest(word, TYPE_WORDS))
 
     def decimal(self) -> Decimal:
         self.expect("(")
@@ -265,7 +265,7 @@ class _TypeReader:
             scale = self.number()
         self.expect(")")
         if not (1 <= precision <= MAX_PRECISION and scale <= precision):
-            raise self.wrong(f"a decimal has 1 to {MAX_PRECISION} digits, and no more than those after the point")
+            raise self.wrong(f"expected a precision from 1 to {MAX_PRECISION} and a scale up to the precision")
         return Decimal(precision, scale)
 
     def struct(self, depth: int) -> Struct:
@@ -275,7 +275,7 @@ class _TypeReader:
             name = self.take()
             self.expect(":")
             if name in found:
-                raise self.wrong(f"the field {name!r} stands twice")
+                raise self.wrong(f"duplicate field {name!r}")
             found[name] = self.read(depth + 1)
             if self.peek() != ",":
                 break
@@ -289,7 +289,7 @@ def parse_type(text: str, span: Place | None = None) -> Type:
     reader = _TypeReader(text, span)
     result = reader.read()
     if reader.peek():
-        raise reader.wrong(f"{reader.peek()!r} stands after its end")
+        raise reader.wrong(f"unexpected {reader.peek()!r} after its end")
     return result
 
 
@@ -427,7 +427,8 @@ def schema(declared: Mapping[str, str | Type | Mapping[str, str | Type]]) -> Eve
     common: dict[str, Type] = {}
     if not isinstance(declared, Mapping):
         raise TypeMismatchError(
-            f"A schema is a dict, not a {type(declared).__name__}.", hint="Write schema({'Login': {'user': 'string'}})."
+            f"Schema: expected a dict, got a {type(declared).__name__}.",
+            hint="Use schema({'Login': {'user': 'string'}}).",
         )
     for name, content in declared.items():
         if isinstance(content, Mapping):
@@ -437,7 +438,7 @@ def schema(declared: Mapping[str, str | Type | Mapping[str, str | Type]]) -> Eve
     if by_type and common:
         raise TypeMismatchError(
             f"The schema mixes an event type ({next(iter(by_type))!r}) and a column ({next(iter(common))!r}).",
-            hint="Give each event type its columns, or one set of columns for all types.",
+            hint="Declare columns for each event type, or one set of columns for all types.",
         )
     return EventSchema(by_type, common or None)
 
@@ -447,8 +448,8 @@ def _declared(type_: str | Type) -> Type:
         return parse_type(type_)
     if not type(type_).__module__ == __name__:
         raise TypeMismatchError(
-            f"A column's type is written as text, not as {type_!r}.",
-            hint="Write 'integer', 'string', 'decimal(18,2)', …",
+            f"Type of a column: expected a string, got {type_!r}.",
+            hint="Use 'integer', 'string', 'decimal(18,2)', …",
         )
     return type_
 

@@ -139,10 +139,10 @@ def member_type(base: t.Type, name: str, span: Place | None = None) -> t.Type:
             known = dict(base.fields)
             if name not in known:
                 raise UnknownNameError(
-                    f"There is no field {name!r} here.",
+                    f"Unknown field {name!r}.",
                     span=span,
                     nearest=nearest(name, known),
-                    hint=f"The fields are {', '.join(known)}.",
+                    hint=f"Available: {', '.join(known)}.",
                 )
             return known[name]
         case t.Map(key=t.String(), value=value):
@@ -153,12 +153,12 @@ def member_type(base: t.Type, name: str, span: Place | None = None) -> t.Type:
             raise TypeMismatchError(
                 f"An array has no field {name!r}.",
                 span=span,
-                hint=f"Choose an element first, as in items[0].{name}.",
+                hint=f"Select an element first, as in items[0].{name}.",
             )
     raise TypeMismatchError(
         f"{_sentence(described(base))} has no field {name!r}.",
         span=span,
-        hint="Only structs, string maps and variants have fields.",
+        hint="Use a struct, a string map or a variant: only these have fields.",
     )
 
 
@@ -168,20 +168,20 @@ def _item(expr: Item, env: TypeEnv) -> t.Type:
         case t.Array():
             if not isinstance(key, t.Integer) and not t.is_open(key):
                 raise TypeMismatchError(
-                    f"An array's element is chosen by an integer, not {described(key)}.",
+                    f"Array index: expected an integer, got {described(key)}.",
                     span=expr.key.span or expr.span,
-                    hint="Elements count from 0, as in items[0].",
+                    hint="Use an index that counts from 0, as in items[0].",
                 )
             return base.element
         case t.Map():
-            _comparable(base.key, key, expr.key.span or expr.span, "A map's key")
+            _comparable(base.key, key, expr.key.span or expr.span, "A map lookup")
             return base.value
         case t.Unknown() | t.Variant() | t.Null():
             return t.Unknown()
     raise TypeMismatchError(
         f"{_sentence(described(base))} has no elements.",
         span=expr.span,
-        hint="Square brackets choose from arrays and maps; a field of a struct is written with a dot.",
+        hint="Use square brackets for arrays and maps, and a dot for the field of a struct.",
     )
 
 
@@ -192,14 +192,14 @@ def _unary(expr: Unary, env: TypeEnv) -> t.Type:
         return t.Boolean()
     if not (t.is_number(inner) or isinstance(inner, t.Duration) or t.is_open(inner)):
         raise TypeMismatchError(
-            f"{_sentence(described(inner))} has no negative.",
+            f"Minus expects a number or a duration, got {described(inner)}.",
             span=expr.span,
-            hint="A minus goes with numbers and durations; the opposite of a condition is 'not'.",
+            hint="Use 'not' for the opposite of a condition.",
         )
     return inner
 
 
-_NUMBER_HINT = "A number stands without quotes; a string becomes one with cast(x as double)."
+_NUMBER_HINT = "Write a number without quotes, or convert: cast(x as double), cast(y as string)."
 
 
 def described(type_: t.Type) -> str:
@@ -226,9 +226,9 @@ def _mismatch_hint(left: t.Type, right: t.Type) -> str:
         if any(isinstance(k, t.Boolean) for k in kinds):
             return "Write true or false without quotes, or cast(x as boolean)."
     if any(isinstance(k, t.Duration) for k in kinds) and any(t.is_number(k) for k in kinds):
-        return "Give the number a unit, as in 5 minutes."
+        return "Add a unit to the number, as in 5 minutes."
     if any(isinstance(k, t.Boolean) for k in kinds):
-        return "A condition stands by itself: write 'x' for 'x = 1', or cast(x as bigint)."
+        return "Write x or 'not x' without a comparison, or cast(x as bigint)."
     return f"Convert one of them, as in cast(x as {left})."
 
 
@@ -265,10 +265,10 @@ def _binary(expr: Binary, env: TypeEnv) -> t.Type:
             found = _comparable(left, right, expr.span, f"{expr.op!r}")
             if isinstance(found, t.Double) and not isinstance(left, t.Null) and not isinstance(right, t.Null):
                 raise TypeMismatchError(
-                    f"{expr.op!r} on doubles is decided by rounding errors.",
+                    f"{expr.op!r} on doubles depends on rounding errors.",
                     span=expr.span,
                     hint=f"Write abs({print_expr(expr.left)} - {print_expr(expr.right)}) < 1e-9, "
-                    "or ask for a range with between, or cast both to a decimal.",
+                    "use between for a range, or cast both to a decimal.",
                 )
             return t.Boolean()
         case "<" | "<=" | ">" | ">=":
@@ -283,17 +283,17 @@ def _arithmetic(expr: Binary, left: t.Type, right: t.Type) -> t.Type:
     if found is not None:
         return found
     if op == "+" and isinstance(left, t.String) and isinstance(right, t.String):
-        hint = "Strings are joined with ||."
+        hint = "Use || to join strings."
     elif t.is_moment(left) and t.is_moment(right):
-        hint = "Two times can be subtracted: b - a is a duration."
+        hint = "Use b - a for the duration between two times."
     elif any(t.is_moment(k) for k in (left, right)) and any(t.is_number(k) for k in (left, right)):
-        hint = "Give the number a unit, as in 5 minutes."
+        hint = "Add a unit to the number, as in 5 minutes."
     elif any(isinstance(k, t.String) for k in (left, right)):
         hint = "Convert the string first: cast(x as double), or cast(x as decimal(18,2))."
     else:
-        hint = "Arithmetic goes with numbers, with times and durations, and with durations and numbers."
+        hint = "Use two numbers, a time and a duration, or a duration and a number."
     raise TypeMismatchError(
-        f"{op!r} does not go with {described(left)} and {described(right)}.", span=expr.span, hint=hint
+        f"{op!r} does not support {described(left)} and {described(right)}.", span=expr.span, hint=hint
     )
 
 
@@ -321,7 +321,7 @@ def _in_relation(expr: InRelation, env: TypeEnv) -> None:
         return
     if len(columns) != len(found):
         raise TypeMismatchError(
-            f"{expr.relation} has {_count(len(columns), 'column')} and is asked for {len(found)}.",
+            f"Relation {expr.relation}: expected {_count(len(columns), 'value')}, got {len(found)}.",
             span=expr.span,
             hint=f"Write ({', '.join('abcdefgh'[: len(columns)])}) in {expr.relation}.",
         )
@@ -350,9 +350,9 @@ def _together(found: list[tuple[Expr, t.Type]], what: str, span: Place | None) -
         wider = t.wider(result, type_)
         if wider is None:
             raise TypeMismatchError(
-                f"{what} are {described(result)} and {described(type_)}.",
+                f"{what} have incompatible types: {described(result)} and {described(type_)}.",
                 span=expr.span or span,
-                hint=f"Make them alike, as in cast(x as {result}).",
+                hint=f"Convert them to one type, as in cast(x as {result}).",
             )
         result = wider
     return result
@@ -362,15 +362,15 @@ def _cast(expr: Cast, env: TypeEnv) -> t.Type:
     source, target = infer(expr.value, env), _target(expr)
     if isinstance(target, t.Array | t.Map | t.Struct | t.Variant | t.BinaryType):
         raise TypeMismatchError(
-            f"Nothing can be cast to {target}.",
+            f"Unsupported cast to {target}.",
             span=expr.span,
             hint="Cast to boolean, bigint, double, decimal(p,s), string, timestamp, date or duration.",
         )
     if not t.is_open(source) and not _castable(source, target):
         raise TypeMismatchError(
-            f"{_sentence(described(source))} cannot become {described(target)}.",
+            f"Cannot cast {described(source)} to {described(target)}.",
             span=expr.span,
-            hint="Casts go between numbers, to and from strings, between times, and from numbers to times.",
+            hint="Cast between numbers, to and from strings, between times, or from numbers to times.",
         )
     return target
 
@@ -380,10 +380,10 @@ def _target(expr: Cast) -> t.Type:
         return t.parse_type(expr.type, expr.span)
     except TypeMismatchError as error:
         raise TypeMismatchError(
-            f"There is no type {expr.type!r} to cast to.",
+            f"Invalid type {expr.type!r} of a cast.",
             span=expr.span,
             nearest=error.nearest,
-            hint="The types are boolean, bigint, double, decimal(p,s), string, timestamp, date and duration.",
+            hint="Available: boolean, bigint, double, decimal(p,s), string, timestamp, date, duration.",
         ) from None
 
 
@@ -429,18 +429,18 @@ def _call(expr: Call, env: TypeEnv) -> t.Type:
     function = FUNCTIONS.get(expr.name)
     if function is None:
         near = _ELSEWHERE.get(expr.name) or nearest(expr.name, FUNCTIONS)
-        hint = None if near else f"The functions are {', '.join(sorted(FUNCTIONS))}."
+        hint = None if near else f"Available: {', '.join(sorted(FUNCTIONS))}."
         if expr.name.startswith(("regex", "rlike", "match")):
-            near, hint = None, "Texts are compared with like, contains, startswith, endswith and split_part."
+            near, hint = None, "Use like, contains, startswith, endswith or split_part for strings."
         elif expr.name in ("now", "current_timestamp", "current_date", "sysdate", "getdate"):
-            near, hint = None, "A pattern knows the times of its events only: time(a) is that of step a."
-        raise UnknownNameError(f"There is no function {expr.name!r}.", span=expr.span, nearest=near, hint=hint)
+            near, hint = None, "Use the times of events: time(a) is the time of step a."
+        raise UnknownNameError(f"Unknown function {expr.name!r}.", span=expr.span, nearest=near, hint=hint)
     _check_arity(function, expr)
     if expr.distinct and not function.distinct:
         raise TypeMismatchError(
-            f"{expr.name}(…) takes no 'distinct'.",
+            f"{expr.name}(…) does not support 'distinct'.",
             span=expr.span,
-            hint="Leave it out; count(distinct x), sum(distinct x) and collect(distinct x) take it.",
+            hint="Remove it, or use count(distinct x), sum(distinct x) or collect(distinct x).",
         )
     if function.aggregate:
         _check_aggregate(expr)
@@ -457,7 +457,7 @@ def _call(expr: Call, env: TypeEnv) -> t.Type:
         so_far = t.widest(found) or t.Unknown()
         if kind == "like first" and t.wider(so_far, type_) is None:
             raise TypeMismatchError(
-                f"{expr.name}(…) cannot choose between {described(so_far)} and {described(type_)}.",
+                f"{expr.name}(…) has incompatible types: {described(so_far)} and {described(type_)}.",
                 span=arg.span or expr.span,
                 hint=_mismatch_hint(so_far, type_),
             )
@@ -474,9 +474,9 @@ def _check_arity(function: Function, expr: Call) -> None:
     if low <= given and (high is None or given <= high):
         return
     wanted = f"at least {low}" if high is None else str(low) if low == high else f"{low} to {high}"
-    example = f"For example: {function.examples[0]}." if function.examples else None
+    example = f"See the example: {function.examples[0]}." if function.examples else None
     noun = "argument" if wanted == "1" else "arguments"
-    raise TypeMismatchError(f"{expr.name}(…) takes {wanted} {noun}, not {given}.", span=expr.span, hint=example)
+    raise TypeMismatchError(f"{expr.name}(…) expects {wanted} {noun}, got {given}.", span=expr.span, hint=example)
 
 
 def _check_aggregate(expr: Call) -> None:
@@ -484,23 +484,22 @@ def _check_aggregate(expr: Call) -> None:
     for inner in inside:
         if isinstance(inner, Call) and inner.name in AGGREGATES - NAVIGATION:
             raise TypeMismatchError(
-                f"{inner.name}(…) stands inside {expr.name}(…).",
+                f"Unexpected {inner.name}(…) inside {expr.name}(…).",
                 span=inner.span or expr.span,
-                hint="An aggregate runs over the events of one repetition; only first, last and prev may "
-                "stand inside it.",
+                hint="Use only first, last and prev inside an aggregate, which runs over the events of one repetition.",
             )
     if not any(isinstance(inner, Ref) for inner in inside):
         raise TypeMismatchError(
-            f"{expr.name}(…) has no events to run over.",
+            f"{expr.name}(…) has no events to aggregate.",
             span=expr.span,
-            hint=f"Name a column of a repeated step inside, as in {FUNCTIONS[expr.name].examples[0]}.",
+            hint=f"Use a column of a repeated step inside, as in {FUNCTIONS[expr.name].examples[0]}.",
         )
 
 
 def _need_step(arg: Expr, expr: Call, is_step: bool) -> None:
     if not is_step:
         raise TypeMismatchError(
-            f"{expr.name}(…) takes the name of a step.",
+            f"{expr.name}(…) expects the name of a step.",
             span=arg.span or expr.span,
             hint=f"Write {FUNCTIONS[expr.name].examples[0]}.",
         )
@@ -509,8 +508,8 @@ def _need_step(arg: Expr, expr: Call, is_step: bool) -> None:
 def _need_boolean(type_: t.Type, expr: Expr, where: str) -> None:
     if not (isinstance(type_, t.Boolean) or t.is_open(type_)):
         other = "> 0" if t.is_number(type_) else "= 'yes'"
-        hint = f"Compare it with something, as in {print_expr(expr)} {other}."
-        raise TypeMismatchError(f"{where} needs true or false, not {described(type_)}.", span=expr.span, hint=hint)
+        hint = f"Compare it with a value, as in {print_expr(expr)} {other}."
+        raise TypeMismatchError(f"{where} expects a boolean, got {described(type_)}.", span=expr.span, hint=hint)
 
 
 def _need_string(type_: t.Type, expr: Expr, where: str) -> None:
@@ -518,18 +517,18 @@ def _need_string(type_: t.Type, expr: Expr, where: str) -> None:
 
 
 _WANTED: dict[Kind, tuple[str, str]] = {
-    "number": ("a number", "cast(x as double) makes one of a string."),
-    "amount": ("a number or a duration", "cast(x as double) makes a number of a string."),
-    "integer": ("an integer", "cast(x as bigint) makes one."),
-    "constant integer": ("an integer written as a number", "Write it out, as in round(x, 2)."),
-    "string": ("a string", "cast(x as string) makes one."),
-    "text": ("something that prints", "Choose an element or a field of it."),
-    "moment": ("a timestamp or a date", "cast(x as timestamp) makes one of an ISO 8601 string."),
+    "number": ("a number", "Use cast(x as double) to convert a string."),
+    "amount": ("a number or a duration", "Use cast(x as double) to convert a string."),
+    "integer": ("an integer", "Use cast(x as bigint) to convert it."),
+    "constant integer": ("an integer literal", "Write the number, as in round(x, 2)."),
+    "string": ("a string", "Use cast(x as string) to convert it."),
+    "text": ("a value with a text form", "Select an element or a field of it."),
+    "moment": ("a timestamp or a date", "Use cast(x as timestamp) to convert an ISO 8601 string."),
     "unit": ("a unit of time", "Write one in quotes: " + ", ".join(f"'{unit}'" for unit in UNITS) + "."),
-    "array": ("an array", "Square brackets choose from maps, a dot from structs."),
-    "collection": ("an array or a map", "The size of a string is length(x)."),
-    "orderable": ("something that can be ordered", "Choose a field or a value of it."),
-    "boolean": ("true or false", "Compare it with something."),
+    "array": ("an array", "Use square brackets for maps and a dot for structs."),
+    "collection": ("an array or a map", "Use length(x) for the size of a string."),
+    "orderable": ("an orderable value", "Select a field or a value of it."),
+    "boolean": ("a boolean", "Compare it with a value."),
 }
 
 
@@ -539,8 +538,8 @@ def _need(kind: Kind, type_: t.Type, expr: Expr, where: str) -> None:
     if kind == "boolean":
         _need_boolean(type_, expr, where)
     wanted, hint = _WANTED[kind]
-    given = described(type_) if not _fits(kind, type_) else "this"
-    raise TypeMismatchError(f"{where} needs {wanted}, not {given}.", span=expr.span, hint=hint)
+    given = described(type_) if not _fits(kind, type_) else print_expr(expr)
+    raise TypeMismatchError(f"{where} expects {wanted}, got {given}.", span=expr.span, hint=hint)
 
 
 def _fits(kind: Kind, type_: t.Type) -> bool:

@@ -36,8 +36,8 @@ def result_of(select: Construction | None, nodes: Mapping[str, Sequence[Found]])
         size += len(part)
         if size > LONGEST:
             raise UnsupportedError(
-                f"What SELECT makes of a pair has more than {LONGEST >> 20} million characters.",
-                hint="Name smaller nodes, or such as do not lie in one another.",
+                f"The result of SELECT for one pair has more than {LONGEST >> 20} million characters.",
+                hint="Select smaller nodes, or nodes that are not nested.",
             )
         parts.append(part)
     return "".join(parts)

@@ -27,7 +27,7 @@ USUAL = {"kind": "match", "op": "+", "revision": "0"}
 class Console(Sink):
     """A table in the terminal of the driver."""
 
-    guarantee: ClassVar[str] = "Shown at least once: a batch that comes again is shown again."
+    guarantee: ClassVar[str] = "At least once: a retried batch is shown again."
 
     rows: int = Field(default=20, ge=1, le=1000)
     """The number of rows shown per batch; the number of further rows is printed."""

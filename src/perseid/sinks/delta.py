@@ -43,8 +43,8 @@ class Delta(Sink):
     """A Delta table, by path or by name; it is created if it does not exist, and new columns are added."""
 
     guarantee: ClassVar[str] = (
-        "Exactly once: the table's log holds the number of the last batch of each job, and one that comes again is passed over; "
-        "folded, a change counts where its revision is above that of its row."
+        "Exactly once: the table's log has the number of the last batch of each job, and a retried batch is skipped; "
+        "with changes: fold, a change applies if its revision is higher than that of its row."
     )
 
     path: str | None = None
@@ -63,7 +63,7 @@ class Delta(Sink):
     @model_validator(mode="after")
     def _one_place(self) -> Delta:
         if (self.path is None) == (self.table is None):
-            raise ValueError("say path or table, one of them")
+            raise ValueError("expected exactly one of path and table")
         return self
 
     @property
@@ -78,8 +78,8 @@ class Delta(Sink):
         lacking = [name for name in (*NAMED_BY, OP, REVISION) if name not in schema.fieldNames()]
         if self.changes == "fold" and lacking:
             raise SettingsError(
-                f"{self.describe()}: what stands can be kept of matches alone, and these answers have no column {lacking[0]!r}.",
-                hint="Keep all of them: changes: append.",
+                f"{self.describe()}: changes: fold is for matches only; column {lacking[0]!r} not found in the output.",
+                hint="Use changes: append.",
             )
         with failing(self.describe(), None):
             if self.path is None:
@@ -99,8 +99,9 @@ class Delta(Sink):
             said = str(error)
             if any(sign in said for sign in _UNKNOWN):
                 raise SettingsError(
-                    f"This Spark session does not know Delta: {words(error)[:200]}",
-                    hint="Give it the jar of Delta for its version, spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
+                    f"This Spark session does not support Delta: {words(error)[:200]}",
+                    hint="Add the Delta jar for this version of Spark, and set "
+                    "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
                     "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog.",
                 ) from None
             if any(sign in said for sign in _ABSENT):
@@ -126,7 +127,7 @@ class Delta(Sink):
                 raise self._not_restored(why, first, commits)
             if self.changes == "append":
                 self._switch(session, job, MERGE)
-        return f"batches from {first} on are written again; rows that are there already are not inserted"
+        return f"batches from {first} on are written again; existing rows are not inserted again"
 
     def _switch(self, session: SparkSession, job: str, mode: str) -> None:
         if self._mode != mode:
@@ -140,19 +141,20 @@ class Delta(Sink):
         if name is None or not rows.where(f"{quoted(name)} is null").isEmpty():
             return "rows without match_id or id"
         if REVISION in columns and not rows.where(f"{REVISION} > 0").isEmpty():
-            return "changes with revisions, which are numbered anew"
+            return "changes with revisions, which are renumbered"
         return None
 
     def _not_restored(self, why: str, first: int, commits: Sequence[DeltaCommit]) -> RestoredCheckpointError:
         before = min(commit.version for commit in commits if commit.is_live and commit.batch >= first) - 1
         remedy = f"RESTORE TABLE {self._name} TO VERSION AS OF {before}" if before >= 0 else f"DROP TABLE {self._name}"
         return RestoredCheckpointError(
-            f"{self.describe()}: The table has batches from {first} on that the checkpoint does not have: it was restored from an older "
-            f"copy. The table holds {why}, so they cannot be written again beside those that are there.",
+            f"{self.describe()}: The table has batches from {first} on that the checkpoint does not have, because the "
+            f"checkpoint was restored from an older copy. The table has {why}, so these batches cannot be written "
+            "again without duplicates.",
             sink=self.describe(),
             batch=None,
-            hint=f"Restore the table as well, then start the job again: {remedy}; this also undoes later commits of others. "
-            "Or give the job a new checkpoint and another table.",
+            hint=f"Restore the table as well, then start the job again: {remedy}; this also undoes later commits of "
+            "other writers. Or use a new checkpoint and another table.",
         )
 
     def write(self, batch: Batch) -> None:
@@ -180,8 +182,8 @@ class Delta(Sink):
         named = next((name for name in NAMES if name in rows.columns), None)
         if named is None:
             raise SettingsError(
-                "After a restore of the checkpoint rows are merged by match_id or id, and these rows have neither.",
-                hint="Give the job a new checkpoint and another table.",
+                "After a restore of the checkpoint, rows are merged by match_id or id; these rows have neither.",
+                hint="Use a new checkpoint and another table.",
             )
         self._widen(rows)
         keys = [name for name in (PATTERN, KIND, named, REVISION) if name in rows.columns]

@@ -30,6 +30,8 @@ class SinkError(PerseidError):
     retry.
     """
 
+    code = "sink"
+
     def __init__(
         self,
         message: str,
@@ -49,6 +51,8 @@ class SinkError(PerseidError):
 
 class RestoredCheckpointError(SinkError):
     """The checkpoint was restored from an older copy and the sink cannot accept its batches; the hint is the remedy."""
+
+    code = "restored-checkpoint"
 
 
 @contextmanager
@@ -80,7 +84,5 @@ def without_literal_secrets(options: dict[str, str | Secret]) -> dict[str, str |
     """Return the options; raise if one with the name of a secret is no reference to a secret."""
     for name, value in options.items():
         if not isinstance(value, Secret) and _SECRETIVE.search(name):
-            raise ValueError(
-                f"{name!r} holds a secret, which does not stand in the file; write {{env: NAME}} or {{file: PATH}}"
-            )
+            raise ValueError(f"{name!r} is a secret and must not be in the file; use {{env: NAME}} or {{file: PATH}}")
     return options

@@ -30,8 +30,8 @@ class Kafka(Sink):
     """
 
     guarantee: ClassVar[str] = (
-        "At least once: a batch that comes again is sent again, with the same keys. A consumer that keeps the last revision of each "
-        "(pattern, kind, match_id) has every answer once."
+        "At least once: a retried batch is sent again with the same keys. A consumer that retains the last revision of "
+        "each (pattern, kind, match_id) has every match once."
     )
 
     servers: str = Field(min_length=1)
@@ -46,7 +46,7 @@ class Kafka(Sink):
     def _checked(cls, options: dict[str, str | Secret]) -> dict[str, str | Secret]:
         for name in options:
             if name.lower() in _OURS:
-                raise ValueError(f"{name!r} is said by servers and topic")
+                raise ValueError(f"unsupported option {name!r}; use servers and topic (the sink sets the headers)")
         return without_literal_secrets(options)
 
     def describe(self) -> str:
@@ -61,8 +61,8 @@ class Kafka(Sink):
         except Exception as error:
             if "Failed to find" in str(error) or "DATA_SOURCE_NOT_FOUND" in str(error):
                 raise SettingsError(
-                    f"{self.describe()}: this Spark session has no connector to Kafka.",
-                    hint="Give it org.apache.spark:spark-sql-kafka-0-10 of its own version: spark.jars or spark.jars.packages.",
+                    f"{self.describe()}: this Spark session has no Kafka connector.",
+                    hint="Add org.apache.spark:spark-sql-kafka-0-10_2.13:SPARK_VERSION to spark.jars.packages.",
                 ) from None
             with failing(self.describe(), None, secrets):
                 raise

@@ -37,8 +37,8 @@ class Parquet(Sink):
     """
 
     guarantee: ClassVar[str] = (
-        "Exactly once on a file system that renames folders (local, HDFS): a batch is there whole or not at all, "
-        "and one that comes again replaces itself."
+        "Exactly once on a file system that renames folders atomically (local, HDFS): a batch is visible completely or "
+        "not at all, and a retried batch replaces itself."
     )
 
     path: str
@@ -52,11 +52,11 @@ class Parquet(Sink):
         scheme = urlsplit(path).scheme if "://" in path or path.startswith("file:") else ""
         if scheme not in ("", "file", *RENAMING):
             raise ValueError(
-                f"{scheme!r} has no rename of folders that happens at once, so a reader could see half a batch; "
-                "use the sink delta there, or a local path or hdfs://"
+                f"unsupported file system {scheme!r}: it cannot rename folders atomically, so a reader could get a "
+                "partial batch; use the sink delta, a local path or hdfs://"
             )
         if scheme and "%" in path:
-            raise ValueError("an address with '%' is read differently by different programs; use a path without it")
+            raise ValueError("unsupported '%' in an address: programs decode it differently; use a path without '%'")
         if not path.strip():
             raise ValueError("the path is empty")
         return path
@@ -66,7 +66,7 @@ class Parquet(Sink):
 
     def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
         """Repair leftovers of a crash of this job: move folders without a successor back, and remove the rest."""
-        free_of(schema, ("job", "batch"), "the folders of a batch are read as columns of that name")
+        free_of(schema, ("job", "batch"), "the folders of a batch are read as columns with this name")
         with failing(self.describe(), None):
             _Folder(self.path).restore(quote(job, safe=""))
 
@@ -77,7 +77,7 @@ class Parquet(Sink):
             if first is None:
                 return None
             aside = folder.set_aside(name, first)
-        return f"its batches from {first} on were moved to {aside}; their matches are found and written again"
+        return f"batches from {first} on were moved to {aside}; their matches are detected and written again"
 
     def write(self, batch: Batch) -> None:
         with failing(self.describe(), batch):
@@ -120,7 +120,9 @@ class _Folder:
             self._prefix = "file://"
         self._root = self._root.rstrip("/")
         if not self._root:
-            raise SettingsError("The root of a file system is no folder for a sink.")
+            raise SettingsError(
+                f"Unsupported path {path!r}: the sink needs a folder below the root of the file system."
+            )
 
     def address(self, name: str) -> str:
         """The address for Spark."""

@@ -28,8 +28,8 @@ class Postgres(PostgresServer, Sink):
     """
 
     guarantee: ClassVar[str] = (
-        "Exactly once: a batch and its line in the ledger are written in one transaction, and a row is known by "
-        "(pattern, kind, match_id, revision), so that neither what comes again nor what comes out of order changes anything."
+        "Exactly once: a batch and its entry in the ledger table are written in one transaction, and a row is "
+        "identified by (pattern, kind, match_id, revision), so retries and reordered writes do not change the result."
     )
 
     table: str
@@ -40,10 +40,10 @@ class Postgres(PostgresServer, Sink):
     def _named(cls, table: str) -> str:
         parts = table.split(".")
         if len(parts) > 2 or not all(part.strip() and part.isprintable() for part in parts):
-            raise ValueError("a table is called name or schema.name")
+            raise ValueError("expected a table as name or schema.name")
         if any(len(part.encode()) > LONGEST_NAME - len("_standing") for part in parts):
             raise ValueError(
-                f"a table's name has at most {LONGEST_NAME - len('_standing')} bytes, since others are made of it"
+                f"expected a name of at most {LONGEST_NAME - len('_standing')} bytes; names of further tables extend it"
             )
         return table
 
@@ -66,7 +66,7 @@ class Postgres(PostgresServer, Sink):
             if first is None:
                 return None
             tables.rewind(database, job, first)
-        return f"batches from {first} on are written again; rows that are there already are updated"
+        return f"batches from {first} on are written again; existing rows are updated"
 
     def write(self, batch: Batch) -> None:
         import psycopg

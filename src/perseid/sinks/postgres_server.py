@@ -37,18 +37,18 @@ class PostgresServer(Settings):
         if url is None:
             return None
         if not url.startswith(("postgresql://", "postgres://")):
-            raise ValueError("the url has to begin with postgresql://")
+            raise ValueError("expected a url that begins with postgresql://")
         parts = _parts(url)
         if any(name in parts for name in ("password", "sslpassword")):
-            raise ValueError("a password does not stand in the url; write password: {env: NAME} or {file: PATH}")
+            raise ValueError("a password must not be in the url; use password: {env: NAME} or {file: PATH}")
         return url
 
     @model_validator(mode="after")
     def _one_address(self) -> PostgresServer:
         if (self.url is None) == (self.host is None):
-            raise ValueError("say url or host, one of them")
+            raise ValueError("expected exactly one of url and host")
         if self.url is not None and (self.port or self.database or self.user):
-            raise ValueError("port, database and user stand in the url, or beside host")
+            raise ValueError("port, database and user need host; with url, put them in the url")
         return self
 
     def place(self) -> str:
@@ -77,7 +77,7 @@ def _parts(url: str) -> dict[str, str | int | None]:
     try:
         return dict(conninfo_to_dict(url))
     except ProgrammingError:  # its message may contain secrets
-        raise ValueError("the url is no address of a PostgreSQL server") from None
+        raise ValueError("the url is not an address of a PostgreSQL server") from None
 
 
 def secrets_of(reached: Reached) -> list[str]:

@@ -39,6 +39,8 @@ _ONE_AT_A_TIME = 0x7065727365696400 & 0x7FFFFFFFFFFFFFFF
 class LostStagingError(PerseidError):
     """The server restarted while a batch was copied, and has emptied its staging table; the batch is copied anew."""
 
+    code = "lost-staging"
+
     transient = True
 
 
@@ -105,8 +107,9 @@ class SinkTables:
             errors.WrongObjectType,
         ) as error:
             raise SettingsError(
-                f"There is a table of that name, and it is none that this sink can write: {error.diag.message_primary}",
-                hint="Name another table, which is then created; or give this one the columns and the primary key that the guide lists.",
+                f"The sink cannot write to the existing table: {error.diag.message_primary}",
+                hint="Use another table name, and the sink creates the table; or add the columns and the primary key "
+                "that docs/guides/sinks.md lists.",
             ) from None
         with database.transaction():
             database.execute(
@@ -129,8 +132,8 @@ class SinkTables:
                 database.execute(statement)
         except errors.InsufficientPrivilege as error:
             raise SettingsError(
-                f"The ledger has no column 'digest', and it cannot be added: {error.diag.message_primary}",
-                hint=f"As the owner of the table: {statement.as_string(database)};",
+                f"Column 'digest' not found in the ledger table and cannot be added: {error.diag.message_primary}",
+                hint=f"Run as the owner of the table: {statement.as_string(database)};",
             ) from None
 
     def commits(self, database: Connection[TupleRow], job: str, since: int) -> dict[int, str | None]:
@@ -182,7 +185,7 @@ class SinkTables:
                 there = database.execute(self._said(_COUNT), copied).fetchone()
                 if there is None or there[0] != sum(done.values()):
                     # The staging table is unlogged: a server that crashed has emptied it.
-                    raise LostStagingError("of what was copied not all is there any more")
+                    raise LostStagingError("the staging table no longer has all copied rows")
                 database.execute(self._said(_MERGE), (batch.job, batch.number, *copied))
             database.execute(
                 self._said("delete from {staging} where job = %s and batch <= %s"), (batch.job, batch.number)

@@ -73,5 +73,5 @@ def free_of(schema: StructType, reserved: Collection[str], why: str) -> None:
     for name in schema.fieldNames():
         if name.lower() in reserved:
             raise SettingsError(
-                f"The answers have a column {name!r}, and {why}.", hint=f"Return it under another name: … as {name}_2."
+                f"The output has a column {name!r}; {why}.", hint=f"Return it under another name: … as {name}_2."
             )

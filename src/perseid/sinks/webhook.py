@@ -70,8 +70,8 @@ class Webhook(Sink):
     """
 
     guarantee: ClassVar[str] = (
-        "At least once: what was not answered with 2xx is sent again, with the same Idempotency-Key. "
-        "A receiver that keeps those keys has every answer once."
+        "At least once: a request without a 2xx response is sent again with the same Idempotency-Key. "
+        "A receiver that deduplicates by this key has every match once."
     )
 
     url: str | Secret
@@ -88,7 +88,7 @@ class Webhook(Sink):
     @model_validator(mode="before")
     @classmethod
     def _reject_tries(cls, given: object) -> object:
-        reject_removed_word(given, "tries", "retry_for: 10 minutes, the time that a post is retried for")
+        reject_removed_word(given, "tries", "retry_for: 10 minutes, the time for which a request is retried")
         return given
 
     @field_validator("url")
@@ -102,7 +102,7 @@ class Webhook(Sink):
     @classmethod
     def _bounded(cls, timeout: str) -> str:
         if not 0 < seconds_of(timeout) <= LONGEST_TIMEOUT:
-            raise ValueError("a try may take from a moment up to ten minutes")
+            raise ValueError("expected a timeout above 0 seconds and up to 10 minutes")
         return timeout
 
     @field_validator("headers")
@@ -112,9 +112,9 @@ class Webhook(Sink):
             if name.lower() in _OURS:
                 raise ValueError(f"the header {name!r} is set by the sink")
             if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
-                raise ValueError(f"{name!r} is no name of a header")
+                raise ValueError(f"invalid header name {name!r}")
             if isinstance(value, str) and not _sendable(value):
-                raise ValueError(f"the header {name!r} has characters that no header may have")
+                raise ValueError(f"invalid characters in the header {name!r}")
         return without_literal_secrets(headers)
 
     def describe(self) -> str:
@@ -136,7 +136,7 @@ class Webhook(Sink):
         headers = revealed(self.headers)
         for name, value in headers.items():
             if not _sendable(value):
-                raise SettingsError(f"{self.describe()}: the header {name!r} has characters that no header may have.")
+                raise SettingsError(f"{self.describe()}: invalid characters in the header {name!r}.")
         secrets = [headers[name] for name, value in self.headers.items() if isinstance(value, Secret)]
         if isinstance(self.url, Secret):
             parts = urlsplit(url)
@@ -174,13 +174,13 @@ class Webhook(Sink):
             passed = time.monotonic() - begun
             left = seconds_of(self.retry_for) - passed
             if not outcome.transient or left <= 0:
-                raise self._failed(f"after {_counted(number)} in {passed:.1f} s the answer was: {said}", batch)
+                raise self._failed(f"the request failed after {_counted(number)} in {passed:.1f} s: {said}", batch)
             wait = min(left, outcome.wait_s(number))
             log.warning(
-                "%s: batch %d: attempt %d: %s; next in %.1f s", self.describe(), batch.number, number, said, wait
+                "%s: batch %d: attempt %d failed: %s; next in %.1f s", self.describe(), batch.number, number, said, wait
             )
             if batch.stopping.wait(wait):
-                text = f"the job was stopped after {_counted(number)}, and the last answer was: {said}"
+                text = f"the job was stopped after {_counted(number)}; the last failure was: {said}"
                 raise self._failed(text, batch, interrupted=True)
 
     def _failed(self, said: str, batch: Batch, interrupted: bool = False) -> SinkError:
@@ -337,13 +337,13 @@ def _checked_address(url: str) -> None:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        raise ValueError("the url is no address") from None
+        raise ValueError("invalid url") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("the url has to begin with http:// or https:// and name a host")
+        raise ValueError("expected a url with http:// or https:// and a host")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("a url with a user or a password is not taken; give the header Authorization as a secret")
+        raise ValueError("unsupported user or password in the url; use the header Authorization as a secret")
     if not url.isascii() or not url.isprintable() or " " in url:
-        raise ValueError("the url has characters that no address may have")
+        raise ValueError("invalid characters in the url")
 
 
 def _sendable(value: str) -> bool:

@@ -50,15 +50,15 @@ class FileSource(Source):
     def _checked(self) -> FileSource:
         for name in self.options:
             if name.lower() in OWN:
-                raise ValueError(f"the option {name} is said with the word {OWN[name.lower()]}")
+                raise ValueError(f"unsupported option {name}; use the setting {OWN[name.lower()]}")
         if self.format in LINES and self.columns is None:
-            raise ValueError(f"files in the format {self.format} need a schema")
+            raise ValueError(f"the format {self.format} needs a schema; add schema: 'ts TIMESTAMP, user STRING'")
         if self.format == "delta" and self.columns is not None:
             raise ValueError(
-                "a table of Delta has its own schema; leave it out, and say what is required with required"
+                "a Delta table has its own schema; remove schema, and list columns that must have a value in required"
             )
         if self.header and self.format != "csv":
-            raise ValueError("header is for CSV")
+            raise ValueError("header needs format: csv")
         return self
 
     def describe(self) -> str:
@@ -75,8 +75,8 @@ class FileSource(Source):
                 reader = reader.schema(columns)
             elif streaming:
                 raise SettingsError(
-                    f"A stream of {self.describe()} needs a schema: nobody has seen its files yet.",
-                    hint="Write schema: 'ts TIMESTAMP, user STRING'.",
+                    f"A stream of {self.describe()} needs a schema, because its files may not exist yet.",
+                    hint="Add schema: 'ts TIMESTAMP, user STRING'.",
                 )
         frame = self._loaded(reader.format("text" if self.format in LINES else self.format), options)
         if self.format not in LINES:
@@ -95,10 +95,11 @@ class FileSource(Source):
             name = error.getCondition() or ""
             if name in ("DATA_SOURCE_NOT_FOUND", "_LEGACY_ERROR_TEMP_1136"):
                 raise SettingsError(
-                    f"Spark has no source for {self.format} here.", hint="It needs the jars of that format."
+                    f"Spark has no data source for {self.format}.",
+                    hint="Add the jars of this format to the Spark session.",
                 ) from None
             if name == "PATH_NOT_FOUND":
-                raise SettingsError(f"There are no {self.describe()}.") from None
+                raise SettingsError(f"Path not found: {self.describe()}.") from None
             raise
 
     def _tables(self, frame: DataFrame, columns: st.StructType | None) -> DataFrame:

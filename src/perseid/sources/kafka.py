@@ -33,7 +33,7 @@ OWN = {
 """Options of Spark that have a setting here."""
 MAX_SCHEMA = 1 << 20
 """Maximum bytes of a file with an Avro schema."""
-NO_KEY_TEXT = "Its key is no UTF-8 text."
+NO_KEY_TEXT = "The key is not UTF-8 text."
 
 
 class TopicPattern(Settings):
@@ -87,16 +87,16 @@ class KafkaSource(Source):
     def _checked(self) -> KafkaSource:
         for name in self.options:
             if name.lower() in OWN:
-                raise ValueError(f"the option {name} is said with the word {OWN[name.lower()]}")
+                raise ValueError(f"unsupported option {name}; use the setting {OWN[name.lower()]}")
         if isinstance(self.topic, list) and not self.topic:
             raise ValueError("the list of topics is empty")
         if self.format in ("text", "bytes"):
             if self.columns is not None:
-                raise ValueError(f"the format {self.format} has one column, value, and takes no schema")
+                raise ValueError(f"the format {self.format} has one column, value; remove schema")
         elif self.columns is None:
             raise ValueError(f"the format {self.format} needs a schema")
         elif isinstance(self.columns, SchemaFile) and self.format != "avro":
-            raise ValueError("a schema in a file is for Avro; write the columns: schema: 'ts TIMESTAMP, user STRING'")
+            raise ValueError("a schema in a file needs format: avro; use schema: 'ts TIMESTAMP, user STRING'")
         try:
             check_names(list(self.keep.values()), "keep")
         except SettingsError as error:
@@ -122,8 +122,8 @@ class KafkaSource(Source):
             if "kafka" not in str(error).lower() or "find" not in str(error).lower():
                 raise
             raise SettingsError(
-                "Spark has no Kafka source here.",
-                hint="Start it with org.apache.spark:spark-sql-kafka-0-10_2.13 of its own version among its jars.",
+                "Spark has no data source for kafka.",
+                hint="Add org.apache.spark:spark-sql-kafka-0-10_2.13:SPARK_VERSION to spark.jars.packages.",
             ) from None
         kafka = {"key": "cast(key as string)", "key_bytes": "key"}
         unreadable = "key is not null and not is_valid_utf8(cast(key as string))"
@@ -153,7 +153,8 @@ class KafkaSource(Source):
             made["startingOffsets"] = json.dumps(self.start)
         elif self.start == "latest" and not streaming:
             raise SettingsError(
-                "start: latest is for streams: of what there is now, nothing is later.", hint="Write start: earliest."
+                "start: latest is for streams only: a batch read from there has no records.",
+                hint="Use start: earliest.",
             )
         else:
             made["startingOffsets"] = self.start
@@ -178,9 +179,9 @@ def _read_schema(place: SchemaFile | None) -> str:
             body = file.read(MAX_SCHEMA + 1)
         text = body.decode()
     except OSError as error:
-        raise SettingsError(f"The schema's file {place.file} cannot be read: {error.strerror}.") from None
+        raise SettingsError(f"Schema file {place.file} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise SettingsError(f"The schema's file {place.file} is not UTF-8 text.") from None
+        raise SettingsError(f"Schema file {place.file} is not UTF-8 text.") from None
     if len(body) > MAX_SCHEMA:
-        raise SettingsError(f"The schema's file {place.file} has more than {MAX_SCHEMA} bytes.")
+        raise SettingsError(f"Schema file {place.file} is larger than the limit of {MAX_SCHEMA} bytes.")
     return text

@@ -40,14 +40,14 @@ _LAST = {
     "timestamp_ntz": "timestamp_ntz'9999-12-31 23:59:59.999999'",
 }
 
-NO_PAYLOAD = "It has no payload."
-EMPTY = "Its payload is empty."
-NO_TEXT = "Its payload is no UTF-8 text."
-NO_JSON = "Its payload is no JSON object."
-AFTER_END = "Something stands after the end of its JSON object."
-NO_AVRO = "Its payload is no record of the Avro schema, or has nothing in any field."
-NO_CLOSING_QUOTE = "A quote in it is not closed."
-INSIDE = "A field in it does not have the type that the schema says."
+NO_PAYLOAD = "No payload."
+EMPTY = "The payload is empty."
+NO_TEXT = "The payload is not UTF-8 text."
+NO_JSON = "The payload is not a JSON object."
+AFTER_END = "Unexpected text after the end of the JSON object."
+NO_AVRO = "The payload is not a record of the Avro schema, or all its fields are null."
+NO_CLOSING_QUOTE = "Unclosed quote."
+INSIDE = "A field does not have the type of the schema."
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def columns_of(session: SparkSession, ddl: str, what: str) -> st.StructType:
     except PySparkException as error:
         said = str(error).partition("\n")[0]
         raise SettingsError(
-            f"The schema of {what} cannot be read: {said}", hint="Write columns as in SQL: 'ts TIMESTAMP, user STRING'."
+            f"The schema of {what} cannot be parsed: {said}", hint="Use columns as in SQL: 'ts TIMESTAMP, user STRING'."
         ) from None
     check_names(made.names, what)
     return made
@@ -83,10 +83,12 @@ def check_names(names: Sequence[str], what: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            raise SettingsError(f"{what} would have two columns {name!r}.", hint="Spark does not tell a from A.")
+            raise SettingsError(
+                f"{what} has two columns named {name!r}.", hint="Rename one; Spark ignores case in names."
+            )
         if name.lower().startswith(OURS):
             raise SettingsError(
-                f"{what} has a column {name!r}, and names that begin with {OURS} are ours.", hint="Rename it."
+                f"{what} has a column {name!r}; names that begin with {OURS} are reserved.", hint="Rename it."
             )
         seen.add(name.lower())
 
@@ -96,8 +98,8 @@ def required_of(columns: st.StructType, named: Sequence[str]) -> tuple[str, ...]
     unknown = next((name for name in named if name not in columns.names), None)
     if unknown is not None:
         raise SettingsError(
-            f"required names {unknown!r}, and the source has no such column.",
-            hint=f"There is: {', '.join(columns.names)}.",
+            f"Column {unknown!r} in required not found in the source.",
+            hint=f"Available: {', '.join(columns.names)}.",
         )
     strict = [field.name for field in columns.fields if not field.nullable]
     return tuple(dict.fromkeys([*strict, *named]))
@@ -158,7 +160,7 @@ def unfit(columns: st.StructType, required: Sequence[str], fields: Mapping[str, 
                 literal(f"{column.name} is outside the years 1 to 9999."),
             )
     for name in required:
-        yield f"{fields[name]} is null", literal(f"It has no {name}, which is required.")
+        yield f"{fields[name]} is null", literal(f"Required column {name} has no value.")
 
 
 def first_of(tests: Sequence[Test]) -> str:
@@ -179,7 +181,7 @@ def _one_line(text: str) -> str:
 
 def _shown() -> str:
     """The payload as text: truncated if it is long, in base64 if it is not UTF-8."""
-    cut = f"concat(' … (cut; ', octet_length({_VALUE}), ' bytes in all)')"
+    cut = f"concat(' … (truncated; ', octet_length({_VALUE}), ' bytes in total)')"
     some = LONGEST_PAYLOAD * 3 // 4
     text = f"if(char_length({_TEXT}) > {LONGEST_PAYLOAD}, concat(substring({_TEXT}, 1, {LONGEST_PAYLOAD}), {cut}), {_TEXT})"
     base = f"concat('{BASE64}', {_one_line(f'base64(substring(cast({_VALUE} as binary), 1, {some}))')}, if(octet_length({_VALUE}) > {some}, {cut}, ''))"
@@ -237,7 +239,7 @@ def _mistyped(columns: st.StructType, there: Mapping[str, str], fields: Mapping[
     """A sentence, as SQL, about the fields with a value that is not of their type."""
     said = [
         f"if({there[column.name]} is not null and {fields[column.name]} is null, "
-        f"{literal(f'{column.name} is no {column.dataType.simpleString().upper()}')}, null)"
+        f"{literal(f'{column.name} is not of type {column.dataType.simpleString().upper()}')}, null)"
         for column in columns.fields
     ]
     named = f"concat_ws(', ', {', '.join(said)})"
@@ -247,7 +249,7 @@ def _mistyped(columns: st.StructType, there: Mapping[str, str], fields: Mapping[
 def _csv(taken: DataFrame, reading: PayloadFormat) -> _Parsed:
     nested = next((c.name for c in reading.columns.fields if _is_nested(c.dataType)), None)
     if nested is not None:
-        raise SettingsError(f"The column {nested!r} has fields or items, which CSV has no words for.")
+        raise SettingsError(f"Unsupported column {nested!r}: CSV has no arrays, maps or structs.")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "sep": reading.separator, "escape": '"'}
     ddl = ", ".join(f"{quoted(c.name)} {type_text(c.dataType)}" for c in reading.columns.fields)
     parsed = taken.select("*", f.from_csv(f.col(_TEXT), f"{ddl}, {_CORRUPT} string", options).alias(_READ))
@@ -256,7 +258,7 @@ def _csv(taken: DataFrame, reading: PayloadFormat) -> _Parsed:
     given = f"map('sep', {literal(reading.separator)}, 'escape', '\"')"
     found = f"from_csv({_TEXT}, {_sql_string(texts)}, {given})"
     there = {name: f"found.{quoted(name)}" for name in reading.columns.names}
-    count = f"It does not have the {len(fields)} fields of the schema."
+    count = f"Expected the {len(fields)} fields of the schema."
     why = f"transform(array({found}), found -> {_mistyped(reading.columns, there, fields, count)})[0]"
     quotes = f"""length({_TEXT}) - length(replace({_TEXT}, '"', ''))"""
     tests = [
@@ -278,11 +280,11 @@ def _avro(taken: DataFrame, reading: PayloadFormat) -> _Parsed:
     except Exception as error:  # errors of the JVM about a schema have no type of their own here
         lines = [line.removeprefix(": ") for line in str(error).splitlines()]
         raise SettingsError(
-            f"Spark cannot read Avro by this schema: {lines[min(1, len(lines) - 1)] if lines else ''}",
-            hint="The schema is JSON text of a record; Spark needs org.apache.spark:spark-avro_2.13 among its jars.",
+            f"Spark cannot read Avro with this schema: {lines[min(1, len(lines) - 1)] if lines else ''}",
+            hint="Use a record schema as JSON, and add org.apache.spark:spark-avro_2.13:SPARK_VERSION to spark.jars.packages.",
         ) from None
     if not isinstance(kind, st.StructType) or not kind.names:
-        raise SettingsError("The Avro schema is of no record with fields.", hint='Write {"type": "record", …}.')
+        raise SettingsError("The Avro schema is not a record with fields.", hint='Use {"type": "record", …}.')
     check_names(kind.names, "The Avro schema")
     fields = {name: f"{_READ}.{quoted(name)}" for name in kind.names}
     nothing = " and ".join(f"{text} is null" for text in fields.values())

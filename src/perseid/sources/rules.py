@@ -36,7 +36,10 @@ class StopRule(Settings):
         read, bad = sum(read for read, _ in counted), sum(bad for _, bad in counted)
         if read < self.of or bad <= self.share * read:
             return None
-        return f"Of the last {read} records {bad} were malformed, {bad / read:.1%}; the job was told to stop above {self.share:.1%}."
+        return (
+            f"{bad} of the last {read} records were malformed ({bad / read:.1%}); limits.bad stops the job above "
+            f"{self.share:.1%}."
+        )
 
 
 class LateRule(StopRule):
@@ -53,7 +56,7 @@ class LateRule(StopRule):
         if reached < self.of or late <= self.share * reached:
             return None
         return (
-            f"Of the last {reached} records that reached the patterns {late} were late, {late / reached:.1%}; limits.late "
-            f"stops the job above {self.share:.1%}. If the watermark is ahead of the clock, follow 'A watermark in the future' "
-            "in docs/guides/operations.md; else write a longer lateness."
+            f"{late} of the last {reached} records that reached the patterns were late ({late / reached:.1%}); "
+            f"limits.late stops the job above {self.share:.1%}. If the watermark is ahead of the clock, "
+            "follow 'A watermark in the future' in docs/guides/operations.md; otherwise increase lateness."
         )

@@ -70,11 +70,11 @@ def _require_no_watermark(frame: DataFrame, max_ahead: int | None, lateness: int
     if marked is not None:
         what = "max_ahead" if max_ahead is not None else "lateness"
         raise EventDataError(
-            f"The streaming DataFrame has a watermark on {marked!r} already, below which {what} cannot apply.",
-            hint="Leave out withWatermark and give its delay here: lateness='10 minutes'.",
+            f"The streaming DataFrame already has a watermark on {marked!r}; {what} requires a DataFrame without one.",
+            hint="Remove withWatermark and pass its delay: lateness='10 minutes'.",
         )
     if lateness is None:
         raise EventDataError(
-            "max_ahead applies below the watermark, so the watermark is set with it.",
-            hint="Give the delay of the watermark as well: lateness='10 minutes'.",
+            "max_ahead requires lateness: it applies below the watermark, which lateness sets.",
+            hint="Add the watermark delay: lateness='10 minutes'.",
         )

@@ -26,9 +26,9 @@ def fold(changes: DataFrame) -> DataFrame:
     last = last_changes(changes)
     if changes.isStreaming:
         raise UnsupportedError(
-            "A changelog that goes on has no last change.",
-            hint="Keep a table of what stands: changes.writeStream.foreachBatch(ps.fold_into(table)); "
-            "or fold what was written of it: ps.fold(spark.read.parquet(…)).",
+            "fold does not support a streaming changelog, which has no last change.",
+            hint="Use changes.writeStream.foreachBatch(ps.disorder.merge_into(table)) to maintain a table of current matches, "
+            "or fold the written changes: ps.disorder.current_matches(spark.read.parquet(…)).",
         )
     return last.where(f"{OP} = '+'")
 
@@ -39,14 +39,14 @@ def last_changes(changes: DataFrame) -> DataFrame:
 
     if not is_spark(changes):
         raise EventDataError(
-            f"fold takes a Spark DataFrame of changes, and this is {type_name(changes)}.",
-            hint="Of what is in hand make one first: spark.createDataFrame(…).",
+            f"fold expects a Spark DataFrame of changes, got {type_name(changes)}.",
+            hint="Convert local rows first: spark.createDataFrame(…).",
         )
     lacking = [name for name in (*NAMED_BY, OP, REVISION) if name not in changes.columns]
     if lacking:
         raise EventDataError(
-            f"This is no changelog of matches: it has no column {lacking[0]!r}.",
-            hint="Give the DataFrame of matches as detect gave it, or as it was written.",
+            f"Not a changelog of matches: column {lacking[0]!r} not found in the DataFrame.",
+            hint="Pass the DataFrame that match returned, or one read from its written rows.",
         )
     whole = f.struct(*(f.col(quoted(name)) for name in changes.columns))
     last = f.max_by(whole, f.col(REVISION)).alias("last")
@@ -67,8 +67,8 @@ class FoldInto:
     def __post_init__(self) -> None:
         if self.using is not None and self.using.lower() in WITHOUT_MERGE:
             raise UnsupportedError(
-                f"Tables in the format {self.using!r} do not take MERGE, and what was told may have to be taken back.",
-                hint="Fold into a table that does: ps.fold_into(…, using='delta').",
+                f"Tables in the format {self.using!r} do not support MERGE, which retractions require.",
+                hint="Use a format that supports MERGE: ps.disorder.merge_into(…, using='delta').",
             )
 
     def __call__(self, batch: DataFrame, _number: int) -> None:
@@ -89,14 +89,15 @@ class FoldInto:
             return
         if there is None:
             raise EventDataError(
-                f"There is no table {self.table} to fold changes into.",
-                hint=f"Create it with the columns of the changes, or have it created: ps.fold_into({self.table!r}, using='delta').",
+                f"Table {self.table} not found: cannot fold changes into it.",
+                hint="Create it with the columns of the changes, or set a format to create it: "
+                f"ps.disorder.merge_into({self.table!r}, using='delta').",
             )
         known = {name.lower() for name in there}
         lacking = [name for name in last.columns if name.lower() not in known]
         if lacking:
             raise EventDataError(
-                f"The table {self.table} has no column {lacking[0]!r}, and the changes have.",
+                f"Column {lacking[0]!r} of the changes not found in table {self.table}.",
                 hint=f"Add it: ALTER TABLE {self.table} ADD COLUMNS ({quoted(lacking[0])} {last.schema[lacking[0]].dataType.simpleString()}).",
             )
 
@@ -129,6 +130,6 @@ class FoldInto:
             if error.getCondition() not in NO_MERGE:
                 raise
             raise UnsupportedError(
-                f"The table {self.table} does not take MERGE, and what was told may have to be taken back from it.",
-                hint="Fold into a table that does, such as Delta's, in a session that knows their catalog and extension.",
+                f"Table {self.table} does not support MERGE, which retractions require.",
+                hint="Use a table that supports MERGE, such as Delta, in a session with its catalog and extension.",
             ) from None

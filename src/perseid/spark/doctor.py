@@ -96,11 +96,11 @@ class Report:
         for group in _alike(self.workers):
             lines += [
                 "",
-                f"{len(group)} workers, alike" if len(group) > 1 else "1 worker",
+                f"{len(group)} identical workers" if len(group) > 1 else "1 worker",
                 *_described(group[0], group),
             ]
         for finding in self.findings:
-            lines += ["", f"{'WRONG' if finding.serious else 'note'}: {finding.what}"]
+            lines += ["", f"{'ERROR' if finding.serious else 'note'}: {finding.what}"]
             lines += [f"  {where}" for where in finding.where]
             lines.append(f"  = {finding.do}")
         if self.ok:
@@ -235,7 +235,7 @@ def _tried(trial: bytes) -> float:
     rows = EventBatch(two, two.astype(np.int32), ("A", "B"), {}, {route.id: {} for route in plan.plan.routes}, two)
     found = engine.run_step(plan, rows, None, Watermark(ended=True)).rows.num_rows
     if found != 1:
-        raise RuntimeError(f"a trial found {found} matches, and there is one")
+        raise RuntimeError(f"expected 1 match in the trial, got {found}")
     return time.perf_counter() - began
 
 
@@ -261,7 +261,7 @@ def findings(
     if failure is not None:
         yield _failed(failure)
     elif not workers:
-        yield Finding("No Python worker answered.", "Look at the executors' logs.")
+        yield Finding("No Python worker responded.", "Check the executor logs.")
     found: dict[Finding, list[str]] = {}
     for worker in workers:
         for finding in _of_worker(driver, worker):
@@ -274,51 +274,52 @@ def _of_worker(driver: PythonProcess, worker: PythonProcess) -> Iterator[Finding
     mine, theirs = driver.versions, worker.versions
     if "perseid" in worker.errors:
         yield Finding(
-            f"perseid does not run with {worker.executable}: {worker.errors['perseid']}",
-            "Install what is missing there; perseid needs lark, numba, numpy and pyarrow.",
+            f"perseid does not run on {worker.executable}: {worker.errors['perseid']}",
+            "Install the missing packages for this Python; perseid needs lark, numba, numpy and pyarrow.",
         )
     elif theirs["perseid"] is None:
         yield Finding(
-            f"{worker.executable} has no perseid.",
-            "Install perseid there, or send it along with spark.archives or spark.submit.pyFiles; if that is the wrong "
-            f"Python, set PYSPARK_PYTHON. {GUIDE} shows each way.",
+            f"perseid is not installed for {worker.executable}.",
+            "Install perseid for this Python, or send it with spark.archives or spark.submit.pyFiles. If this is the "
+            f"wrong Python, set PYSPARK_PYTHON. {GUIDE} describes each way.",
         )
     elif theirs["perseid"] != mine["perseid"]:
         yield Finding(
-            f"The driver runs perseid {mine['perseid']}, and {worker.executable} has perseid {theirs['perseid']}.",
-            "Install the same version everywhere: detection refuses to mix them.",
+            f"The driver runs perseid {mine['perseid']}, {worker.executable} has perseid {theirs['perseid']}.",
+            "Install the same version everywhere: detection rejects different versions.",
         )
     elif worker.plain and not driver.plain:
-        yield Finding("PERSEID_NUMBA=0 makes kernels run as plain Python, which is slow.", "Unset it.", serious=False)
+        what = "PERSEID_NUMBA=0 makes kernels run as plain Python, which is slow."
+        yield Finding(what, "Unset PERSEID_NUMBA.", serious=False)
     elif not worker.compiled and not worker.plain:
         why = worker.errors.get("numba", "numba is not installed")
-        yield Finding(f"Kernels run as plain Python, which is slow: {why}.", "Install numba there.")
+        yield Finding(f"Kernels run as plain Python, which is slow: {why}.", "Install numba for this Python.")
     elif worker.compiled and not worker.writable:
         yield Finding(
-            f"Nothing can be kept in {worker.cache}: every new Python worker compiles its kernels anew.",
-            "Let PERSEID_CACHE name a folder there that the executors' user owns and can write "
+            f"Kernel cache {worker.cache} is not writable: every new Python worker compiles its kernels again.",
+            "Set PERSEID_CACHE to a folder on the executors that their user owns and can write "
             "(spark.executorEnv.PERSEID_CACHE=…).",
             serious=False,
         )
     for name in ("numba", "numpy", "pyarrow", "pyspark"):
         if mine[name] is not None and theirs[name] not in (None, mine[name]):
             yield Finding(
-                f"The driver has {name} {mine[name]}, and {worker.executable} has {theirs[name]}.",
-                "Both may work; the same one everywhere is what was tested.",
+                f"The driver has {name} {mine[name]}, {worker.executable} has {theirs[name]}.",
+                "Install the same version everywhere: different versions may work, but are not tested.",
                 serious=False,
             )
 
 
 _CAUSES = (
-    ("PYTHON_VERSION_MISMATCH", "Driver and executors need the same Python, to the minor version: set PYSPARK_PYTHON."),
-    ("Cannot run program", "Let PYSPARK_PYTHON (or spark.pyspark.python) name a Python that executors have."),
+    ("PYTHON_VERSION_MISMATCH", "Set PYSPARK_PYTHON: driver and executors need the same minor version of Python."),
+    ("Cannot run program", "Set PYSPARK_PYTHON (or spark.pyspark.python) to a Python that the executors have."),
     (
         "No module named 'pyarrow'",
-        "Install pyarrow for the executors' Python, or let PYSPARK_PYTHON name one that has it.",
+        "Install pyarrow for the executors' Python, or set PYSPARK_PYTHON to one that has it.",
     ),
     (
         "PACKAGE_NOT_INSTALLED",
-        "Install that package for the executors' Python, or let PYSPARK_PYTHON name one that has it.",
+        "Install that package for the executors' Python, or set PYSPARK_PYTHON to one that has it.",
     ),
 )
 
@@ -333,7 +334,7 @@ def _failed(failure: Exception) -> Finding:
             return Finding(f"The job failed: {line[:_LONGEST]}", do)
     line = next(iter(told[-1:] or text.strip().splitlines()[:1]), type(failure).__name__)
     return Finding(
-        f"The job failed: {line[:_LONGEST]}", f"Look at the executors' logs; {GUIDE} shows settings that work."
+        f"The job failed: {line[:_LONGEST]}", f"Check the executor logs; {GUIDE} describes working settings."
     )
 
 
@@ -355,7 +356,7 @@ def _described(place: PythonProcess, group: Sequence[PythonProcess]) -> Iterator
     if place.source is not None:
         yield f"  perseid from {place.source}"
     if place.compiled:
-        kept = f"kept in {place.cache}" if place.writable else f"not kept: {place.cache} cannot be written"
+        kept = f"cached in {place.cache}" if place.writable else f"not cached: {place.cache} is not writable"
         yield f"  kernels compiled, {kept}"
     elif place.compiled is not None:
         yield "  kernels as plain Python"

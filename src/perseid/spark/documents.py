@@ -58,9 +58,9 @@ def _prepare(stage: PrepareStage, one: PrepareInput, frame: DataFrame) -> DataFr
     if is_bounded:
         if one.time is None:
             raise UnsupportedError(
-                "max_ahead is for documents that patterns or subscriptions relate by their times; tree patterns alone "
-                "return what is in each document.",
-                hint="Leave out max_ahead=.",
+                "max_ahead is only supported for documents that patterns or subscriptions relate by time; "
+                "tree patterns alone match within each document.",
+                hint="Remove max_ahead=.",
             )
         payload = None if one.body is None else PAYLOAD
         own += [] if payload is None or payload in kept else [st.StructField(payload, st.StringType())]

@@ -15,7 +15,7 @@ _OWN = ("match_id", "pattern", "position")
 def explode_evidence(matches: DataFrame) -> DataFrame:
     """One row for each event that contributed to a match: ``match_id``, ``pattern``, ``position``, the event's columns.
 
-    ``matches`` is the output of ``detect`` for patterns that return ``evidence``; positions count from 0, in the order
+    ``matches`` is the output of ``match`` for patterns that return ``evidence``; positions count from 0, in the order
     of the match. An event column named like one of these three is renamed to ``event_match_id`` and so on.
     """
     from pyspark.sql import functions as f
@@ -24,7 +24,7 @@ def explode_evidence(matches: DataFrame) -> DataFrame:
     kind = matches.schema["evidence"].dataType if "evidence" in matches.columns else None
     inner = kind.elementType if isinstance(kind, st.ArrayType) else None
     if not isinstance(inner, st.StructType):
-        raise EventDataError("These matches have no evidence.", hint="Let the pattern return it: return …, evidence.")
+        raise EventDataError("The matches have no evidence.", hint="Add it to the pattern: return …, evidence.")
     taken = {name.lower() for name in _OWN}
     columns = []
     for name in inner.names:

@@ -46,7 +46,7 @@ def explain_query(plan: Plan, query: Query, data: SparkTables, disorder: str | N
         *(("input", _input(one)) for one in projection.frames),
         *_types(plan, projection),
         *(("engine", text) for text in describe_engines(plan)),
-        *fed(plan, "in the same query, where the key is"),
+        *fed(plan, "in the same query, on the shard of the key"),
         *_evaluated(plan, data.evaluator, projection),
         *_dropped(plan, projection),
         *(("partitions", text) for text in routes(plan)),
@@ -75,26 +75,25 @@ def _stream(plan: Plan, query: Query, frames: Sequence[InputFrame], disorder: st
     known = [delay for delay in delays if delay is not None]
     slowest: int = max(known, default=0)
     late = f"{print_duration(slowest * 1000)} behind the newest event" if slowest else "the newest event"
-    speaks = {
-        WATERMARK: f"what the watermark ({late}) has made final, one batch after it has"
+    emits = {
+        WATERMARK: f"matches finalized by the watermark ({late}), one batch later"
         if known
         else "nothing: no watermark",
-        ARRIVAL: "at once what the newest event of its key has made final; absences when the watermark passes",
+        ARRIVAL: "matches finalized by the newest event of the key, immediately; absences once the watermark passes",
     }
-    rows: list[Row] = [("order", f"{query.plan.order}: tells {speaks[query.plan.order]}")]
+    rows: list[Row] = [("order", f"{query.plan.order}: emits {emits[query.plan.order]}")]
     if disorder is not None:
         rows = [("disorder", disorder)]
     if state.idle is not None:
-        rows.append(
-            ("silence", f"after {print_duration(state.idle)} without a new watermark, time goes on by the clock")
-        )
-    rows.append(("state", f"{state.shards} shards, at most {state.max_state:,} bytes each; raw events"))
-    rows += [("kept", f"{pattern.name}: {_kept(pattern)}") for pattern in plan.patterns]
+        idle = print_duration(state.idle)
+        rows.append(("idle timeout", f"after {idle} without a new watermark, processing time advances event time"))
+    rows.append(("state", f"{state.shards} shards, at most {state.max_state:,} bytes each; contains raw events"))
+    rows += [("retained", f"{pattern.name}: {_kept(pattern)}") for pattern in plan.patterns]
     rows.append(("max_ahead", describe_max_ahead(state.max_ahead)))
     rows.append(
         (
-            "left out",
-            "rows at or before the watermark (late) and without a time (bad): counted, and rows with rejected=True",
+            "rejected",
+            "rows at or before the watermark (late) or without a time (bad): counted, and output with rejected=True",
         )
     )
     return rows
@@ -103,20 +102,20 @@ def _stream(plan: Plan, query: Query, frames: Sequence[InputFrame], disorder: st
 def _kept(pattern: PatternPlan) -> str:
     kept = pattern.retention
     if kept.kind == "empty":
-        return "nothing beyond the watermark"
+        return "no events once the watermark has passed them"
     if pattern.pattern.context is not None:
-        return "events since no partial match was open"
+        return "events since the last time without an open partial match"
     if kept.micros is not None:
-        return f"events of open attempts, up to {print_duration(kept.micros)} behind the watermark"
+        return f"events of open partial matches, up to {print_duration(kept.micros)} behind the watermark"
     if kept.events is not None:
-        return f"events of open attempts, up to {kept.events} a key"
-    return f"events of open attempts, without a bound; {kept.cap:,} attempts a key"
+        return f"events of open partial matches, up to {kept.events} per key"
+    return f"events of open partial matches, unbounded; at most {kept.cap:,} partial matches per key"
 
 
 def _input(one: InputFrame) -> str:
     kind = f"all of type {one.event_type}" if one.event_type is not None else f"type from {one.type}"
     ids = ", ".join(one.id) or "all columns"
-    ranks = f", equal times by {', '.join(one.order_by)}" if one.order_by else ""
+    ranks = f", equal times ordered by {', '.join(one.order_by)}" if one.order_by else ""
     time = f"{one.time} ({_describe_time(one.columns[one.time])})"
     own = [name for name, _, _ in one.own if not is_internal(name)]
     return f"{len(own)} columns; time from {time}, {kind}, identity from {ids}{ranks}"
@@ -125,7 +124,7 @@ def _input(one: InputFrame) -> str:
 def _describe_time(kind: st.DataType) -> str:
     """The type of a time column, and the conversion to a time if it is no timestamp and no date."""
     if isinstance(kind, st.StringType):
-        return f"{kind.simpleString()}, read as ISO 8601; other texts are bad rows"
+        return f"{kind.simpleString()}, parsed as ISO 8601; rows with other text are bad"
     if isinstance(kind, st.NumericType):
         return f"{kind.simpleString()}, seconds since 1970"
     return kind.simpleString()
@@ -136,11 +135,12 @@ def _types(plan: Plan, projection: Projection) -> list[Row]:
     named = named_types(plan)
     if not named:
         return []
-    rows: list[Row] = [("event types", f"{', '.join(named)}: rows of each are counted as 'events of …'")]
+    rows: list[Row] = [("event types", f"{', '.join(named)}: rows of each type are counted as 'events of …'")]
     given = [one.event_type for one in projection.frames if one.event_type is not None]
     for name in named if len(given) == len(projection.frames) else ():
         if name not in given:
-            rows.append(("no input", f"is of type {name}.{did_you_mean(name, given)} Inputs: {', '.join(given)}"))
+            similar = did_you_mean(name, given)
+            rows.append(("missing input", f"no input of type {name}.{similar} Available: {', '.join(given)}"))
     return rows
 
 
@@ -154,7 +154,7 @@ def _evaluated(plan: Plan, evaluator: SqlEvaluator, projection: Projection) -> l
     rows = [*_catalyst(evaluator, projection), *_executors(plan, projection)]
     if rows:
         return rows
-    return [("in Catalyst", "no condition: all of them need earlier events" if plan.predicates else "no condition")]
+    return [("in Catalyst", "no condition: all conditions need earlier events" if plan.predicates else "no condition")]
 
 
 def _catalyst(evaluator: SqlEvaluator, projection: Projection) -> list[Row]:
@@ -168,7 +168,7 @@ def _catalyst(evaluator: SqlEvaluator, projection: Projection) -> list[Row]:
             if one.event_type is None or predicate.event_type in (None, one.event_type)
         )
         rows += [("in Catalyst", f"{text}  as  {sql}") for sql in shown]
-    rows += [("computed there", text) for text in projection.job.made]
+    rows += [("computed", text) for text in projection.job.made]
     return rows
 
 
@@ -179,18 +179,18 @@ def _executors(plan: Plan, projection: Projection) -> list[Row]:
     for predicate in plan.predicates:
         if not predicate.event_local or predicate.id in in_catalyst:
             continue
-        why = "Spark SQL has no exact words for it"
+        why = "no exact equivalent in Spark SQL"
         if any(isinstance(e, ex.InRelation) for e in ex.walk(predicate.expr)):
-            why = "it asks a relation, whose rows travel with the plan"
+            why = "reads a relation, sent to executors with the plan"
         elif len(in_catalyst) >= MAX_HITS:
-            why = f"{MAX_HITS} conditions travel as bits, and these are more"
+            why = f"at most {MAX_HITS} conditions are evaluated in Catalyst"
         rows.append(("on executors", f"{print_expr(predicate.expr)}  ({why})"))
     return rows
 
 
 def _earlier(plan: Plan) -> list[Row]:
     later = [x for x in plan.predicates if not x.event_local]
-    return [("with earlier events", f"{print_expr(x.expr)}  (the engine asks it, after the shuffle)") for x in later]
+    return [("with earlier events", f"{print_expr(x.expr)}  (in the engine, after the shuffle)") for x in later]
 
 
 def _dropped(plan: Plan, projection: Projection) -> list[Row]:
@@ -199,35 +199,35 @@ def _dropped(plan: Plan, projection: Projection) -> list[Row]:
     for one, needed in zip(projection.frames, projection.needed, strict=True):
         where = f"of {one.event_type}: " if one.event_type is not None else ""
         if needed is not None:
-            rows.append(("dropped before", f"{where}rows for which this is not true: {_short(needed, one)}"))
+            rows.append(("filtered out", f"{where}rows that do not satisfy {_short(needed, one)}"))
         elif plan.event_types is None:
-            rows.append(("dropped before", f"{where}rows without a time only; {all_needed(plan)}"))
+            rows.append(("filtered out", f"{where}only rows without a time; {all_needed(plan)}"))
         else:
-            rows.append(("dropped before", f"{where}rows without a time only; every row may be wanted"))
+            rows.append(("filtered out", f"{where}only rows without a time; any row may be needed"))
     return rows
 
 
 def _shuffle(projection: Projection) -> str:
     names = {here: name for keys in projection.job.keys.values() for name, here in keys}
-    shown = ["the way of partitioning" if key == ROUTE else names.get(key, key) for key in projection.route]
+    shown = ["partitioning number" if key == ROUTE else names.get(key, key) for key in projection.route]
     return ", ".join(shown) if shown else "nothing: all rows go to one task"
 
 
 def _crossing(projection: Projection) -> str:
     """The columns that are transferred from the JVM to Python."""
     job = projection.job
-    parts = ["time, kind and identity"]
+    parts = ["time, type and identity"]
     if job.predicates:
         parts.append(f"{len(job.predicates)} condition{'' if len(job.predicates) == 1 else 's'} as bits")
     keys = dict.fromkeys(name for pairs in job.keys.values() for name, _ in pairs)
     if keys:
         parts.append(f"keys {', '.join(keys)}")
     if job.ranks:
-        parts.append(f"{len(job.ranks)} of order_by")
+        parts.append(f"{len(job.ranks)} order_by column{'' if len(job.ranks) == 1 else 's'}")
     if job.made:
-        parts.append(f"{len(job.made)} computed")
+        parts.append(f"{len(job.made)} computed column{'' if len(job.made) == 1 else 's'}")
     columns = [name for name in job.columns if not is_internal(name)]
-    parts.append(f"columns {', '.join(columns)}" if columns else "no column of the data")
+    parts.append(f"columns {', '.join(columns)}" if columns else "no data columns")
     return "; ".join(parts)
 
 
@@ -243,8 +243,8 @@ def collect_rows(tables: Sequence[DeclaredTable], key: Key, most: int) -> dict[s
     for one in inputs:
         if getattr(one.frame, "isStreaming", False):
             raise UnsupportedError(
-                "why_not looks at finite data; this DataFrame is a stream.",
-                hint="Read the same rows as a batch: spark.read in the place of spark.readStream.",
+                "why_not expects a batch DataFrame, got a streaming DataFrame.",
+                hint="Read the same rows as a batch, with spark.read instead of spark.readStream.",
             )
     found = _gathered(inputs, key, most + 1)
     if not _count(found) and key:
@@ -263,8 +263,8 @@ def untimed(tables: Sequence[DeclaredTable]) -> list[str]:
         if without:
             shown = "null" if example is None else repr(str(example)[:_LONGEST])
             sentences.append(
-                f"{without} of {rows} rows{f' of {one.event_type}' if one.event_type else ''} are left out: "
-                f"{one.time!r} is no time there, as {shown}; texts are read as ISO 8601, others parse first."
+                f"{without} of {rows} rows{f' of {one.event_type}' if one.event_type else ''} are dropped: "
+                f"{one.time!r} has no readable time, such as {shown}. Strings are parsed as ISO 8601; parse others first."
             )
     return sentences
 

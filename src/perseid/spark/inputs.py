@@ -144,7 +144,7 @@ def shared_type(name: str, inputs: Sequence[InputFrame]) -> tuple[t.Type, st.Dat
             shared = None if both is None else _spark_of(both)
             if both is None or shared is None:
                 raise EventDataError(
-                    f"The column {name!r} is {spark.simpleString()} in one input "
+                    f"Column {name!r} is {spark.simpleString()} in one input "
                     f"and {data_type.simpleString()} in another.",
                     hint="Rename or cast one of them.",
                 )
@@ -281,8 +281,8 @@ def time_text(one: InputFrame) -> str:
             found = f"unix_micros({read})"
         case _:
             raise TypeMismatchError(
-                f"The time column {one.time!r} is {kind.simpleString()}, which is no time.",
-                hint="A time is a timestamp, a date, an ISO 8601 text, or a number of seconds since 1970.",
+                f"Time column {one.time!r} is {kind.simpleString()}, expected a time.",
+                hint="Use a timestamp, a date, an ISO 8601 string, or a number of seconds since 1970.",
             )
     if isinstance(kind, st.StringType):
         return found  # times parsed from text are in these years

@@ -34,7 +34,7 @@ class Inspection:
 
     def __str__(self) -> str:
         if not self.reports:
-            return "Nothing is kept: no window is open, and no event waits for the watermark."
+            return "No state: no window is open, and no event is buffered for the watermark."
         shards, live = self.reports[0].shards, len(self.reports)
         events, waiting = sum(r.events for r in self.reports), sum(r.buffered for r in self.reports)
         size = sum(r.bytes for r in self.reports)
@@ -42,19 +42,19 @@ class Inspection:
         horizons = [r.horizon for r in self.reports if r.horizon is not None]
         oldest = [r.oldest for r in self.reports if r.oldest is not None]
         lines = [
-            f"{live} of {shards} shards keep {_some(events, 'event')} of {_some(keys, 'key')} in {size:,} bytes.",
-            f"Searched up to {_moment(max(horizons))}. Shards that keep nothing may have gone on."
+            f"{live} of {shards} shards have state: {_some(events, 'event')} of {_some(keys, 'key')}, {size:,} bytes.",
+            f"Searched up to {_moment(max(horizons))}. Shards without state may be further ahead."
             if horizons
-            else "Nothing was searched: there was no watermark yet.",
-            f"{_some(waiting, 'event')} {'waits' if waiting == 1 else 'wait'} for the watermark; the oldest kept is from {_moment(min(oldest))}."
+            else "Not searched yet: no watermark so far.",
+            f"{_some(waiting, 'event')} buffered for the watermark; the oldest in state is from {_moment(min(oldest))}."
             if oldest
-            else "No event is kept, only what was told lately and suppresses others.",
+            else "No event is buffered; the state has other data, such as recent matches that suppress others.",
         ]
         opens: Counter[str] = Counter()
         for report in self.reports:
             opens.update(report.open)
-        lines += [f"  {name}: {_some(count, 'attempt')} open" for name, count in sorted(opens.items())]
-        lines.append("Most is kept of:")
+        lines += [f"  {name}: {_some(count, 'open partial match', 'es')}" for name, count in sorted(opens.items())]
+        lines.append("Keys with the most events:")
         lines += [f"  {key}: {_some(count, 'event')}" for key, count in self.busiest]
         return "\n".join(lines)
 
@@ -63,7 +63,7 @@ def inspect(session: SparkSession, checkpoint: str) -> Inspection:
     """Read the states in a checkpoint; needs no running query and does not affect one."""
     found = states(session, checkpoint)
     if found is None:
-        raise _unreadable(checkpoint, "no batch of it has ended")
+        raise _unreadable(checkpoint, "no batch has completed")
     return Inspection(tuple(map(report_of, found)))
 
 
@@ -92,14 +92,14 @@ def first_words(error: BaseException) -> str:
 
 
 def _unreadable(checkpoint: str, why: str) -> StateError:
-    hint = "It is the folder that the query was given as checkpointLocation, after its first batch."
+    hint = "Use the folder that is the checkpointLocation of the query, after its first batch."
     if _DAMAGED in why:
-        hint = "A file of its state is damaged or gone: restore the folder from a copy, or begin anew with another one."
+        hint = "Restore the folder from a copy, or start with another one: a file of its state is damaged or missing."
     return StateError(f"{checkpoint} cannot be read as the checkpoint of a stream of matches: {why}", hint=hint)
 
 
-def _some(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+def _some(count: int, what: str, plural: str = "s") -> str:
+    return f"{count:,} {what}{'' if count == 1 else plural}"
 
 
 def _moment(micros: int) -> str:

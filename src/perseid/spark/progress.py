@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 WHY_AHEAD_OF_CLOCK = (
-    "rows with times in the future were accepted, and rows up to it are late. Bound them with max_ahead; the guide of "
-    "operations says how to recover a stream whose checkpoint has such a watermark."
+    "rows with times in the future were accepted, and rows up to the watermark are late. Set max_ahead to reject them; "
+    "the operations guide describes how to recover a stream with such a watermark in its checkpoint."
 )
 
 
@@ -62,11 +62,11 @@ class Progress:
     """Uncertain streams: readings that no value of the model explains; they carry no information."""
     sampled: int
     """Uncertain streams: steps that were sampled because the automaton of a pattern has too many states."""
-    promises: int
-    """Punctuations that shards received; for all keys, each shard receives the newest of its kind in a task's rows."""
+    control_rows: int
+    """Punctuations and subscription changes, by shard; of punctuations for all keys, only the newest in a task's rows."""
     live_keys: int
     """Keys with state, as of the last call of each shard; the events and bytes likewise."""
-    kept_events: int
+    retained_events: int
     state_bytes: int
 
     def __str__(self) -> str:
@@ -80,12 +80,10 @@ class Progress:
     def _silence(self) -> str:
         """The reason for no output so far, as far as the counters show it."""
         if self.watermark is None:
-            return "no output: there is no watermark yet; the first one comes after the first batch that has a time"
+            return "no output: no watermark yet; the first batch with a time sets it"
         if not self.events:
-            return (
-                "no output: no row was taken; look at filtered, late and bad, and at the types that the pattern names"
-            )
-        return "no output: nothing is decided up to the watermark; pattern.why_not(…) on the same rows says how far they got"
+            return "no output: no row was accepted; check filtered, late and bad, and the event types in the pattern"
+        return "no output: no match is final up to the watermark; use pattern.why_not(…) on the same rows to see why"
 
 
 def _shown(value: object) -> str:
@@ -106,14 +104,14 @@ def progress(query: StreamingQuery, pattern: str | None = None) -> Progress:
         names = [name for name in names if pattern in name.removeprefix(OBSERVED).strip().split(", ")]
     if not names:
         raise EventDataError(
-            "The query has no progress of ours yet."
+            "The query has no Perseid metrics yet."
             if pattern is None
-            else f"No detection here has a pattern {pattern!r}.",
-            hint="It comes with the first batch; a query of other rows than matches has none.",
+            else f"The query has no metrics of a pattern {pattern!r}.",
+            hint="Wait for the first batch. Only queries with matches as output have metrics.",
         )
     if len(names) > 1:
         raise EventDataError(
-            f"The query holds {len(names)} detections.", hint=f"Name a pattern of one: {', '.join(map(repr, names))}."
+            f"The query has {len(names)} detections.", hint=f"Pass a pattern of one: {', '.join(map(repr, names))}."
         )
     counted = [counters(_observed(one)[names[0]]) for one in recent]
     sums = {name: sum(int(one[name] or 0) for one in counted) for name in COUNTERS if name not in (*GAUGES, "shards")}
@@ -126,12 +124,12 @@ def progress(query: StreamingQuery, pattern: str | None = None) -> Progress:
     rows = [_rows(one) for one in recent]
     read = None if None in rows else sum(n for n in rows if n is not None)
     by_type, required, idle = read_types(counted)
-    if updates[0]["batchId"] != 0 or sums["matches"] or sums["timed_out"] or sums["kept_events"]:
+    if updates[0]["batchId"] != 0 or sums["matches"] or sums["timed_out"] or sums["retained_events"]:
         # Rows of an absent type may have arrived in earlier batches, or may still complete partial matches in state.
         required = {name: [] for name in required}
     # Spark counts ticks of the clock and punctuation rows as input rows, too.
     taken = sums["events"] + sums["late"] + sums["bad"] + sums["ahead"]
-    read_rows = taken if idle or sums["promises"] else read or 0
+    read_rows = taken if idle or sums["control_rows"] else read or 0
     warn_of_input(required, by_type, sums["bad"], read_rows, sums["ahead"])
     watermark, at = _last_watermark(recent)
     if watermark is not None and at is not None and (ahead := seconds_ahead(watermark, at)) > 0:

@@ -357,8 +357,8 @@ def read_relations(relations: Mapping[str, object]) -> dict[str, list[tuple[obje
     for name, rows in relations.items():
         if hasattr(rows, "sparkSession"):
             raise BindingError(
-                f"The relation {name!r} is a DataFrame; rows travel with the plan.",
-                hint=f"Collect it where it is small: relations={{{name!r}: frame.toPandas()}}.",
+                f"Relation {name!r} is a DataFrame, expected local rows: they are sent with the plan.",
+                hint=f"Collect it if it is small: relations={{{name!r}: frame.toPandas()}}.",
             )
         out[name] = read_relation(name, rows)
     return out

@@ -74,5 +74,6 @@ def require_no_rejected(rejected: bool, streams: str, rows: str) -> None:
     """Raise an error if rejected rows are requested as rows of the output."""
     if rejected:
         raise UnsupportedError(
-            f"rejected=True is for streams of {streams}.", hint=f"Late and bad {rows} are counted: ps.progress(query)."
+            f"rejected=True is only supported on streams of {streams}.",
+            hint=f"Use ps.progress(query) to count late and bad {rows}.",
         )

@@ -75,8 +75,8 @@ def run_stream(projection: Projection, checkpoint: str | None) -> DataFrame:
     refuse_old()
     if job.engine.passes is not Passes.FORWARD:
         raise UnsupportedError(
-            f"The engine {job.engine.name!r} also goes against time, so it needs all the data there will be.",
-            hint="Ask it of a finished DataFrame.",
+            f"Engine {job.engine.name!r} also reads its input backward in time, so it does not support streams.",
+            hint="Use a batch DataFrame.",
         )
     refuse_untimed(projection.frames)
     rows = _shaped(projection)
@@ -340,7 +340,7 @@ def refuse_old() -> None:
     if old.startswith("4.0.") and int(arrow.split(".")[0]) >= 26:
         # Its workers compute batch boundaries in floats.
         raise UnsupportedError(
-            f"Streams on Spark {old} need pyarrow below 26, and here is {arrow}.",
+            f"Streams on Spark {old} require pyarrow below 26, got {arrow}.",
             hint="Install pyarrow<26, on the executors too, or Spark 4.1 or later.",
         )
 
@@ -362,19 +362,19 @@ def refuse_untimed(inputs: Sequence[InputFrame]) -> None:
         line = f'df.withWatermark("{one.time}", "10 minutes")'
         if isinstance(field.dataType, st.TimestampNTZType):
             raise EventDataError(
-                f"The time column {one.time!r}{where} is TIMESTAMP_NTZ, which cannot carry a watermark in Spark.",
+                f"Time column {one.time!r}{where} is TIMESTAMP_NTZ, which does not support watermarks in Spark.",
                 hint=f'Cast it first: df.withColumn("{one.time}", df["{one.time}"].cast("timestamp")), then {line}.',
             )
         if not isinstance(field.dataType, st.TimestampType):
             raise EventDataError(
-                f"The time column {one.time!r}{where} is {field.dataType.simpleString()}; "
-                "on a stream it has to be a TIMESTAMP with a watermark.",
-                hint=f"Make it one (timestamp_seconds, to_timestamp, cast), then {line}.",
+                f"Time column {one.time!r}{where} is {field.dataType.simpleString()}; "
+                "a stream requires a TIMESTAMP with a watermark.",
+                hint=f"Convert it (timestamp_seconds, to_timestamp, cast), then {line}.",
             )
         if delay_of(one) is None:
             raise EventDataError(
-                f"The streaming DataFrame{where} has no watermark on {one.time!r}, so nobody knows how late rows may be.",
-                hint=f"Add it to what you give to ps.events: {line}.",
+                f"The streaming DataFrame{where} has no watermark on {one.time!r}; a watermark is required.",
+                hint=f"Add one to the input of ps.events: {line}.",
             )
 
 
@@ -383,7 +383,7 @@ def _warn(session: SparkSession, shards: int) -> None:
     partitions = int(cast(str, session.conf.get("spark.sql.shuffle.partitions")))
     if partitions > max(shards, MANY_PARTITIONS):
         warn(
-            f"spark.sql.shuffle.partitions is {partitions}, and there are {shards} shards: most partitions stay empty and "
-            "every trigger waits for all of them. Set it before the first start, the checkpoint keeps it: "
+            f"spark.sql.shuffle.partitions is {partitions} for {shards} shards: most partitions are empty, and every "
+            "trigger waits for all of them. Set it before the first start; the checkpoint stores it: "
             f'spark.conf.set("spark.sql.shuffle.partitions", {shards})'
         )

@@ -50,13 +50,13 @@ ALIKE = ("pattern", "kind", "op", "revision", "horizon")
 """Columns that mostly have one value in all matches of a call, which is then transferred once."""
 WHY_LATE = {
     LateReason.BEHIND_WATERMARK: "Its time is at or before the watermark.",
-    LateReason.OUT_OF_ORDER: "It is older than what came of its key before, which order='arrival' rules out.",
-    LateReason.AFTER_PUNCTUATION: "It was promised that none like it would come any more.",
-    LateReason.BEHIND_FRONTIER: "It is later than an adaptive stream waits for, though not behind the watermark.",
+    LateReason.OUT_OF_ORDER: "It is older than an earlier row of its key, which order='arrival' does not allow.",
+    LateReason.AFTER_PUNCTUATION: "An earlier punctuation excludes it.",
+    LateReason.BEHIND_FRONTIER: "It arrived after the adaptive delay, but before the watermark passed its time.",
 }
-BEHIND_CLOCK = "The source was silent, and time went on by the clock, past its own."
+BEHIND_CLOCK = "The source was idle, and processing time advanced event time past its time."
 NO_TIME = "It has no time."
-UNCLEAR_PROMISE = "Its promise is neither 'key' nor 'all'."
+UNCLEAR_PROMISE = "Its punctuation is neither 'key' nor 'all'."
 
 
 @dataclass(frozen=True)
@@ -245,9 +245,9 @@ class StreamJob(Sent):
         unread = done.counters.get("bad", 0)  # rows that the engine could not read
         counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": bad.num_rows + unread}
         counters["ahead"] = ahead.num_rows
-        counters |= {"late": late.num_rows, "events": received - late.num_rows - unread - counters["promises"]}
+        counters |= {"late": late.num_rows, "events": received - late.num_rows - unread - counters["control_rows"]}
         if share:  # rows of all query partitions are counted, and rejected, in the first
-            counters |= dict.fromkeys(("events", "late", "bad", "ahead", "promises"), 0)
+            counters |= dict.fromkeys(("events", "late", "bad", "ahead", "control_rows"), 0)
         left_out = (("late", late), ("bad", bad), ("ahead", ahead)) if self.rejected and not share else ()
         by_type = [0] * len(self.job.types) if share else self.job.by_type(rows, table)
         return done, counters, by_type, [self._rejected(some, kind) for kind, some in left_out if some.num_rows]

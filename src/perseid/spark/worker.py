@@ -54,8 +54,8 @@ def open_sent(version: str, body: bytes) -> Sent:
     """Unpickle an object on an executor; raise for one that another version planned, without reading it."""
     if version != __version__:
         raise VersionMismatchError(
-            f"The driver runs perseid {version}, this executor {__version__}.",
-            hint="Install the same version everywhere; `perseid doctor` shows who has which.",
+            f"The driver runs perseid {version}, this executor runs {__version__}.",
+            hint="Install the same version everywhere; `perseid doctor` shows the version of each worker.",
         )
     kind, parts = pickle.loads(body)  # noqa: S301  It comes from the driver, as every function that Spark runs.
     return kind(**parts)  # type: ignore[no-any-return]

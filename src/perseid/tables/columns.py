@@ -128,8 +128,8 @@ def time_column(table: Table, name: str) -> Ints:
             require(table, name, "time")
         if name in table.outside and table.outside[name][0] == bad:
             raise EventDataError(
-                f"Row {bad + 1} has a time outside the years 1 to 9999: {name} is {table.outside[name][1]}.",
-                hint="Was it read in the right unit? Milliseconds taken for seconds are a thousand times too many.",
+                f"Row {bad + 1}, column {name!r}: the time {table.outside[name][1]} is outside the years 1 to 9999.",
+                hint="Check the unit: milliseconds that are read as seconds are 1000 times too large.",
             )
         row_reader.read_time(_value(column, bad), bad + 1, name)
         raise AssertionError("a bad time was readable")
@@ -189,7 +189,7 @@ def _scanned(dataset: ds.Dataset, needed: Collection[str] | None) -> pa.Table:
     try:
         return dataset.to_table(columns=chosen)
     except (pa.ArrowException, OSError) as error:
-        raise EventDataError(f"Events cannot be read from the files: {str(error).splitlines()[0]}") from error
+        raise EventDataError(f"Cannot read events from the files: {str(error).splitlines()[0]}") from error
 
 
 def _from_arrow(data: pa.Table | pa.RecordBatch, needed: Collection[str] | None, names: Iterable[str]) -> Table:

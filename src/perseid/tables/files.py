@@ -29,10 +29,10 @@ def csv_table(text: str) -> Table:
     try:
         header, *rows = [row for row in csv.reader(text.splitlines(keepends=True), strict=True) if row] or [[]]
     except csv.Error as error:
-        raise EventDataError(f"The file is not CSV: {error}.") from None
+        raise EventDataError(f"Invalid CSV: {error}.") from None
     for number, row in enumerate(rows, 1):
         if len(row) != len(header):
-            raise EventDataError(f"Row {number} has {len(row)} cells, and the header has {len(header)}.")
+            raise EventDataError(f"Row {number}: expected {len(header)} cells as in the header, got {len(row)}.")
     columns = [_column([row[place] for row in rows]) for place in range(len(header))]
     return header, list(zip(*columns, strict=True))
 
@@ -52,18 +52,18 @@ def text_of(path: Path) -> str:
     except OSError as error:
         raise EventDataError(f"The file cannot be read: {error.strerror}.") from None
     if data.startswith(b"\x1f\x8b"):
-        way = "Put gunzip before it in the pipe." if str(path) == "-" else f"Unpack it first: gunzip -k {path}"
-        raise EventDataError("This looks like gzip, not text.", hint=way)
+        way = "Add gunzip to the pipe." if str(path) == "-" else f"Decompress it first: gunzip -k {path}"
+        raise EventDataError("Expected text, got gzip.", hint=way)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in data[:4]:
         raise EventDataError(
-            "This looks like UTF-16, and UTF-8 is read.",
-            hint=f"Turn it into UTF-8: iconv -f UTF-16 -t UTF-8 {path}",
+            "Expected UTF-8, got an encoding that looks like UTF-16.",
+            hint=f"Convert it to UTF-8: iconv -f UTF-16 -t UTF-8 {path}",
         )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise EventDataError(f"This is not UTF-8 text: line {line} has a byte that does not belong.") from None
+        raise EventDataError(f"Invalid UTF-8: line {line} has an unexpected byte.") from None
 
 
 def read_objects(path: Path) -> Iterator[dict[str, object]]:
@@ -82,11 +82,11 @@ def objects_in(text: str, path: Path) -> Iterator[dict[str, object]]:
             if first:
                 _name_other_forms(text, line, path)
             where = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-            raise EventDataError(f"Line {number} is not JSON: {where}.") from None
+            raise EventDataError(f"Line {number}: invalid JSON: {where}.") from None
         if not isinstance(row, dict):
             if first:
                 _name_other_forms(text, line, path)
-            raise EventDataError(f"Line {number} is not a JSON object.")
+            raise EventDataError(f"Line {number}: expected a JSON object.")
         first = False
         yield row
 
@@ -95,8 +95,8 @@ def _name_other_forms(text: str, line: str, path: Path) -> None:
     """If the first line is not an object, raise with the detected format and a conversion."""
     if line.lstrip().startswith("["):
         raise EventDataError(
-            "This is a JSON array; what is read is one JSON object a line.",
-            hint=f"Make lines of it: jq -c '.[]' {path}",
+            "Expected one JSON object per line, got a JSON array.",
+            hint=f"Convert it to JSON lines: jq -c '.[]' {path}",
         )
     if line.lstrip().startswith("{"):
         try:
@@ -106,13 +106,14 @@ def _name_other_forms(text: str, line: str, path: Path) -> None:
         if "\n" not in text.lstrip()[:end]:
             return
         raise EventDataError(
-            "This is JSON over several lines; what is read is one JSON object a line.",
-            hint=f"Make lines of it: jq -c . {path}",
+            "Expected one JSON object per line, got one over several lines.",
+            hint=f"Convert it to JSON lines: jq -c . {path}",
         )
     if re.search(r"[^,;\t][,;\t]", line):
         raise EventDataError(
-            "This looks like CSV; what is read is one JSON object a line.",
-            hint=f"Make lines of it: mlr --icsv --ojsonl cat {path} (or in Python: ps.events(pandas.read_csv(…))).",
+            "Expected one JSON object per line, got text that looks like CSV.",
+            hint=f"Convert it to JSON lines: mlr --icsv --ojsonl cat {path} "
+            "(or in Python: ps.events(pandas.read_csv(…))).",
         )
 
 
@@ -129,7 +130,7 @@ def read_table(path: Path) -> Table:
         try:
             table = pq.read_table(path)
         except (OSError, ValueError) as error:
-            said = (error.strerror if isinstance(error, OSError) else None) or "it is no Parquet file"
+            said = (error.strerror if isinstance(error, OSError) else None) or "not a Parquet file"
             raise EventDataError(f"The file cannot be read: {said}.") from None
         return table.column_names, [tuple(row.values()) for row in table.to_pylist()]
     text = text_of(path)

@@ -43,7 +43,7 @@ def open_parquet(paths: Paths, coded: Sequence[str] = ()) -> ds.FileSystemDatase
 
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
-        raise EventDataError("There is no file to read events from.", hint="Give the path of a Parquet file or folder.")
+        raise EventDataError("The list of input files is empty.", hint="Add the path of a Parquet file or folder.")
     parts = [_open(path, coded) for path in given]
     # Files of one stream may differ: a column is null in files that lack it.
     schemas = [part.schema for part in parts]
@@ -55,7 +55,8 @@ def open_parquet(paths: Paths, coded: Sequence[str] = ()) -> ds.FileSystemDatase
         schema = pa.unify_schemas([schema.remove_metadata() for schema in schemas], promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise EventDataError(
-            f"The Parquet files do not go together: {_reason(error)}.", hint="Give files with the same columns."
+            f"The Parquet files have incompatible schemas: {_reason(error)}.",
+            hint="Use files with the same column types.",
         ) from error
     # Arrow cannot take rows out of views yet.
     plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
@@ -89,9 +90,9 @@ def partitioned(
         return
     if not keys:
         raise EventDataError(
-            f"The events take about {_written(size)} in memory, the limit is {_written(memory_limit)}, "
-            "and there is no key to split them by.",
-            hint="Write 'partition by' in the pattern, raise the memory limit, or run the pattern on Spark.",
+            f"The events need about {_written(size)} of memory, the limit is {_written(memory_limit)}, "
+            "and without a key they cannot be split.",
+            hint="Add 'partition by' to the pattern, raise the memory limit, or run the pattern on Spark.",
         )
     yield from _split(open_parquet(paths), columns, keys, size, memory_limit)
 
@@ -121,19 +122,19 @@ def _open(path: str | os.PathLike[str], coded: Sequence[str]) -> ds.Dataset:
             return ds.dataset(name, format=form, partitioning="hive")
     found = Path(name)
     if not found.exists():
-        raise EventDataError(f"There is no file or folder {name!r}.", hint="Give the path of a Parquet file or folder.")
+        raise EventDataError(f"File or folder {name!r} not found.", hint="Use the path of a Parquet file or folder.")
     if found.is_dir():
         files = [inner for inner in sorted(found.rglob("*")) if inner.is_file() and not _hidden(inner, found)]
         files = [inner for inner in files if inner.suffix in _ENDINGS] or files
         if not files:
-            raise EventDataError(f"The folder {name!r} has no Parquet file in it.")
+            raise EventDataError(f"No Parquet file found in the folder {name!r}.")
         base = found
     else:
         files, base = [found], found.parent
     for file in files:
         with _readable(str(file)), file.open("rb") as opened:
             if opened.read(4) != b"PAR1":
-                raise pa.ArrowInvalid("it does not start as one")
+                raise pa.ArrowInvalid("the Parquet header is missing")
     with _readable(name):
         return ds.dataset([str(file) for file in files], format=form, partitioning="hive", partition_base_dir=str(base))
 
@@ -151,7 +152,7 @@ def _readable(what: str) -> Iterator[None]:
         shown = what if what.startswith("The ") else repr(what)
         raise EventDataError(
             f"{shown} cannot be read as Parquet: {_reason(error)}.",
-            hint="Give Parquet files; other formats can be read with pandas or pyarrow and given as a table.",
+            hint="Use Parquet files; read other formats with pandas or pyarrow, and pass the table.",
         ) from error
 
 

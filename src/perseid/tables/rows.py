@@ -23,8 +23,8 @@ def require_spark(data: object) -> None:
     """Raise unless the data is a Spark DataFrame."""
     if not is_spark(data):
         raise EventDataError(
-            f"detect works on Spark DataFrames, and this is {type_name(data)}.",
-            hint="For lists, pandas, Arrow and Parquet use match(…): no cluster is needed.",
+            f"The inputs mix Spark DataFrames and local rows: got {type_name(data)}.",
+            hint="Use spark.createDataFrame(rows), or local rows for all inputs.",
         )
 
 
@@ -32,7 +32,7 @@ def require_here(what: str, data: object) -> None:
     """Raise if the data is a Spark DataFrame, for operations that run in this process."""
     if is_spark(data):
         raise EventDataError(
-            f"{what} works on data of this process, and this is a Spark DataFrame.", hint="Use detect(…)."
+            f"{what}: expected local rows, got a Spark DataFrame.", hint="Use df.limit(10_000).toArrow()."
         )
 
 
@@ -42,8 +42,8 @@ def read_relation(name: str, rows: object) -> list[tuple[object, ...]]:
         return [tuple(row.values()) for row in rows_of(rows)]
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
         raise BindingError(
-            f"The relation {name!r} is {_a(rows)}, not a table.",
-            hint="Give rows: [('ann', 220), …], or single values: ['AT', 'DE'].",
+            f"Relation {name!r}: expected a table, got {_a(rows)}.",
+            hint="Use rows: [('ann', 220), …], or single values: ['AT', 'DE'].",
         )
     out: list[tuple[object, ...]] = []
     for row in rows:
@@ -54,7 +54,7 @@ def read_relation(name: str, rows: object) -> list[tuple[object, ...]]:
         else:
             out.append((row,))
     if len({len(row) for row in out}) > 1:
-        raise BindingError(f"The relation {name!r} has rows of different lengths.")
+        raise BindingError(f"Relation {name!r} has rows of different lengths.")
     return out
 
 
@@ -73,13 +73,14 @@ def rows_of(data: object) -> Iterator[Mapping[str, object]]:
         for number, row in enumerate(data, 1):
             if not isinstance(row, Mapping):
                 raise EventDataError(
-                    f"Row {number} is {_a(row)}, not a dict.", hint="Give one dict an event: {'ts': …, 'type': …}."
+                    f"Row {number}: expected a dict, got {_a(row)}.",
+                    hint="Use one dict per event: {'ts': …, 'type': …}.",
                 )
             yield row
     else:
         raise EventDataError(
-            f"Events cannot be read from {_a(data)}.",
-            hint="Give a list of dicts, a pandas frame or an Arrow table.",
+            f"Cannot read events from {_a(data)}.",
+            hint="Use a list of dicts, a pandas frame or an Arrow table.",
         )
 
 
@@ -100,7 +101,7 @@ def column_missing_in(
     say = f"ps.events(rows, {role}=…), or --{role.replace('_', '-')} on the command line"
     error = missing_column(f"Row {number}", name, f"{role} column", there, say)
     if name in index:
-        error.hint = "It is the index: df.reset_index()."
+        error.hint = "Use df.reset_index(): the column is in the index."
     return error
 
 
@@ -126,8 +127,8 @@ def read_time(value: object, number: int, column: str) -> int:
             if read is not None:
                 return (read - v.EPOCH) // dt.timedelta(microseconds=1)
     raise EventDataError(
-        f"Row {number} has no readable time: {column} is {value!r}.",
-        hint="A time is a datetime, an ISO 8601 text, or a number of seconds since 1970.",
+        f"Row {number}, column {column!r}: expected a time, got {value!r}.",
+        hint="Use a datetime, an ISO 8601 string, or a number of seconds since 1970.",
     )
 
 
@@ -135,8 +136,8 @@ def _seconds(value: Decimal, number: int, column: str) -> int:
     micros = value * _MICROS
     if not v.EARLIEST <= micros <= v.LATEST:
         raise EventDataError(
-            f"Row {number} has a time outside the years 1 to 9999: {column} is {value}.",
-            hint="A number is seconds since 1970; divide milliseconds by 1000.",
+            f"Row {number}, column {column!r}: the time {value} is outside the years 1 to 9999.",
+            hint="Use seconds since 1970; divide milliseconds by 1000.",
         )
     return int(micros)
 

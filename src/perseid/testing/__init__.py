@@ -17,4 +17,4 @@ def assert_matches(pattern: Pattern, events: object, number: int, key: object = 
         return
     # Failed partial matches explain too few matches, but not too many.
     why = f"\n{pattern.why_not(events, key=key)}" if len(found) < number else ""
-    raise AssertionError(f"{number} expected, and found:\n{found}{why}")
+    raise AssertionError(f"expected {number}, found:\n{found}{why}")

@@ -104,9 +104,9 @@ def _case(title: str, body: str, source: str, rules: Mapping[str, PatternDefinit
     if not pattern.startswith("pattern "):
         pattern = "pattern p\n" + pattern
     if not sections["why"]:
-        raise ValueError("a case says why")
+        raise ValueError("no 'why' section")
     if not sections["gives"]:
-        raise ValueError("a case says what it gives, or 'none'")
+        raise ValueError("no 'gives' section; for no match, write 'none'")
     expected = [] if sections["gives"] == ["none"] else sections["gives"]
     written = [part.strip() for line in sections["events"] for part in line.split(";") if part.strip()]
     events = tuple(_event(part, i) for i, part in enumerate(written))
@@ -116,8 +116,8 @@ def _case(title: str, body: str, source: str, rules: Mapping[str, PatternDefinit
 def _needed(name: str, rules: Mapping[str, PatternDefinition]) -> list[PatternDefinition]:
     """The rule, and the rules that produce matches for it, in their original order."""
     if name not in rules:
-        there = f"there are {', '.join(rules)}" if rules else "no rules were handed over: read_cases(path, rules=…)"
-        raise ValueError(f"no rule is called {name!r}; {there}")
+        there = f"available: {', '.join(rules)}" if rules else "use read_cases(path, rules=…)"
+        raise ValueError(f"unknown rule {name!r}; {there}")
     wanted = [name]
     for one in wanted:
         kinds = [step.kind for step in steps(rules[one].match)]
@@ -184,7 +184,7 @@ def _parsed(case: PatternCase) -> PatternFile:
     if not _MATCH.search(case.text):
         where = f"{case.source}, " if case.source else ""
         raise ValueError(
-            f"{where}case {case.title!r} has no match clause: every case has a pattern above its events, or says 'of' which rule"
+            f"{where}case {case.title!r} has no match clause: add a pattern above its events, or 'of NAME'"
         )
     return parse_file(case.text)
 
@@ -203,7 +203,7 @@ def picture(case: PatternCase, matcher: Matcher) -> str:
         strictly_later=case.strictly_later,
         relations=case.relations,
     )
-    ends = [m.end for m in detection.matches if m.end not in {e.time for e in case.events}]
+    ends = [m.end_us for m in detection.matches if m.end_us not in {e.time for e in case.events}]
     times = [_short(t) for t in sorted({*(e.time for e in case.events), *ends})]
     columns: list[tuple[str, Event | None]] = []
     for event in sorted(case.events, key=lambda e: e.time):
@@ -221,7 +221,7 @@ def picture(case: PatternCase, matcher: Matcher) -> str:
         } if len(patterns) == 1 else {}  # fmt: skip
         cells = []
         for time, shown in columns:
-            here = names.get((shown.time, shown.id), "") if shown else ("|" if time == _short(match.end) else "")
+            here = names.get((shown.time, shown.id), "") if shown else ("|" if time == _short(match.end_us) else "")
             cells.append(here.ljust(width))
         lines.append(("match   " if match.kind == "match" else "timeout ") + "".join(cells))
     if not detection.matches:
@@ -242,7 +242,7 @@ def _written(match: Match, like: str, many: bool) -> str:
     if "key=" in like:
         parts.append("key=" + ",".join(_text(v) for v in match.key.values()))
     if "end=" in like or match.kind != "match":
-        parts.append(f"end={_short(match.end)}")
+        parts.append(f"end={_short(match.end_us)}")
     text = " ".join(parts)
     if match.values and ("|" in like or not like):
         text += " | " + " ".join(f"{k}={_text(v)}" for k, v in match.values.items())

@@ -32,14 +32,14 @@ class Reached:
     def unreached(self) -> list[str]:
         """A sentence for each step and condition that no case reached."""
         if not self.cases:
-            return ["no case asks it"]
-        said = [f"no event was taken as {label}" for step, label in self.steps.items() if step not in self.taken]
+            return ["no case uses it"]
+        said = [f"no event matched {label}" for step, label in self.steps.items() if step not in self.taken]
         for place, text in self.conditions.items():
             seen = self.answers.get(place, set())
             if not seen:
-                said.append(f"{text} was never asked")
+                said.append(f"{text} was never evaluated")
             elif len(seen) == 1:
-                said.append(f"{text} was {'true' if True in seen else 'not true'} every time")
+                said.append(f"{text} was {'always' if True in seen else 'never'} true")
         return said
 
 

@@ -13,7 +13,7 @@ from perseid.semantics.events import Event
 
 Reason = Literal[
     "matched", "condition", "must", "absence", "window", "count", "strict order", "until", "at the end",
-    "no event", "too early", "skipped", "used", "replaced", "not followed",
+    "no event", "too early", "skipped", "used", "replaced", "not traced",
 ]  # fmt: skip
 Cause = Literal["must", "window", "count", "strict", "until", "absence", "end", "refused", "unused", "replaced"]
 

@@ -31,7 +31,7 @@ class Census:
 def data_notes(plan: Plan, own: PatternPlan, census: Census, followed: Counter[str]) -> Iterator[str]:
     """Yield notes on the events of one pattern; ``followed`` counts, by type, the events of the traced partitions."""
     if not census.events:
-        yield "there are no events."
+        yield "the input has no events."
         return
     fed = {pattern.name for pattern in plan.patterns}
     yield from _missing_types(own.pattern, census, followed, fed)
@@ -51,7 +51,7 @@ def _missing_types(pattern: c.CorePattern, census: Census, followed: Counter[str
         elif followed and name in needed:
             paths = [path.parts for path in pattern.partition]
             lost = sum(e.type == name and any(attribute(e, p) is None for p in paths) for e in census.events)
-            yield f"no {name} has this key, and {number} have others{f' ({lost} of them null)' if lost else ''}."
+            yield f"no {name} has this key; {number} have other keys{f' ({lost} of them null)' if lost else ''}."
 
 
 def _missing_columns(own: PatternPlan, census: Census, fed: set[str]) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _missing_keys(pattern: c.CorePattern, census: Census) -> Iterator[str]:
         for kind, number in empty.items():
             all_of_them = census.types[kind]
             which = f"no {kind} has" if number == all_of_them else f"{number} of {all_of_them} {kind} have no"
-            yield f"{which} {'.'.join(path.parts)}: all events without one are a partition of their own."
+            yield f"{which} {'.'.join(path.parts)}: events with a null key form a separate partition."
 
 
 def unknown_key(wanted: Mapping[str, object], keys: Iterable[Mapping[str, object]]) -> str:
@@ -90,8 +90,8 @@ def unknown_key(wanted: Mapping[str, object], keys: Iterable[Mapping[str, object
         return f"{told}; did you mean {near}?"
     same = next((text for text in there if text.replace("'", "") == given.replace("'", "")), None)
     if same:
-        return f"{told}; there is {same}, of another kind of value."
-    return told + (f"; there are {', '.join(there[:3])}{', …' if len(there) > 3 else ''}." if there else ".")
+        return f"{told}; available with another type: {same}."
+    return told + (f"; available: {', '.join(there[:3])}{', …' if len(there) > 3 else ''}." if there else ".")
 
 
 def positive_steps(pattern: c.CorePattern) -> list[c.CoreStep]:

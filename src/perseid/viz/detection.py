@@ -31,27 +31,27 @@ def explain_here(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> s
     sequence_plan = make_plan(plan, types, strictly_later=stream.strictly_later)
     dropped = "none: " + all_needed(plan)
     if plan.event_types is not None:
-        dropped = f"events of other types than {', '.join(plan.event_types)}"
+        dropped = f"events of types other than {', '.join(plan.event_types)}"
     rows: list[Row] = [
         *(("engine", text) for text in describe_engines(plan)),
-        *fed(plan, "events are made of them one by one"),
+        *fed(plan, "each match becomes an event"),
         ("order", _order(stream)),
         *(("partitions", text) for text in routes(plan)),
-        ("dropped first", dropped),
+        ("dropped early", dropped),
         ("columns read", columns(plan, types)),
         *explain_kernels(sequence_plan, types),
         *(("caps", text) for text in caps(plan)),
         ("budget", describe_budget(stream.budget)),
     ]
-    return "\n".join(section("run here, in this process", rows)).rstrip() + "\n"
+    return "\n".join(section("local run, in this process", rows)).rstrip() + "\n"
 
 
 def _order(stream: Declared) -> str:
     """Describe the order of events."""
     ranks, ids = stream.columns("order_by"), stream.columns("id")
     parts = ["time", *ranks, f"identity ({', '.join(ids) or 'all columns'})"]
-    later = "; later steps strictly later" if stream.strictly_later else ""
-    once = "; equal events are one" if stream.dedupe else ""
+    later = "; a later step needs a later time" if stream.strictly_later else ""
+    once = "; duplicate events are removed" if stream.dedupe else ""
     return ", then ".join(parts) + later + once
 
 
@@ -63,7 +63,7 @@ def describe_engines(plan: Plan) -> list[str]:
 
 def fed(plan: Plan, how: str) -> list[Row]:
     """Return a row for each pattern that takes matches of other patterns."""
-    return [("fed", f"{p.name} by matches of {', '.join(p.feeds_on)}; {how}") for p in plan.patterns if p.feeds_on]
+    return [("inputs", f"{p.name}: matches of {', '.join(p.feeds_on)}; {how}") for p in plan.patterns if p.feeds_on]
 
 
 def _shared(said: Sequence[tuple[str, str]], patterns: int) -> list[str]:
@@ -79,7 +79,7 @@ def routes(plan: Plan) -> list[str]:
     out = []
     for route in plan.routes:
         names = ", ".join(p.name for p in plan.patterns if p.route == route.id)
-        by = "by " + ", ".join(route.columns) if route.columns else "none: all events are one sequence"
+        by = "by " + ", ".join(route.columns) if route.columns else "none: events form one partition"
         out.append(by if len(plan.routes) == 1 else f"{by} ({names})")
     return out
 
@@ -88,7 +88,7 @@ def columns(plan: Plan, types: Mapping[str, t.Type]) -> str:
     """List the columns that conditions and outputs read, with their types."""
     if plan.all_columns:
         return "all, for evidence"
-    told = [f"{c.name} ({types[c.name]})" if c.name in types else f"{c.name} (not there: null)" for c in plan.columns]
+    told = [f"{c.name} ({types[c.name]})" if c.name in types else f"{c.name} (missing: null)" for c in plan.columns]
     return ", ".join(told) or "none"
 
 
@@ -98,12 +98,12 @@ def caps(plan: Plan) -> list[str]:
     open_ended = [p for p in plan.patterns if p.retention.cap is not None]
     if open_ended:
         out.append(
-            f"{_named(open_ended, plan)}at most {OPEN_CAP:,} open attempts a key, the oldest beyond that given up"
+            f"{_named(open_ended, plan)}at most {OPEN_CAP:,} open runs per key; beyond that, the oldest are dropped"
         )
     manifold = [p for p in plan.patterns if p.facts.growth != "one per start"]
     if manifold:
-        out.append(f"{_named(manifold, plan)}at most {MATCH_CAP:,} matches of one start, the rest given up")
-    return out or ["none needed"]
+        out.append(f"{_named(manifold, plan)}at most {MATCH_CAP:,} matches per start; the rest are dropped")
+    return out or ["none"]
 
 
 def _named(chosen: Sequence[PatternPlan], plan: Plan) -> str:
@@ -112,4 +112,4 @@ def _named(chosen: Sequence[PatternPlan], plan: Plan) -> str:
 
 def all_needed(plan: Plan) -> str:
     """Return the reason why no event may be dropped before matching."""
-    return next((p.facts.droppable_why for p in plan.patterns if not p.facts.droppable), "a step takes every event")
+    return next((p.facts.droppable_why for p in plan.patterns if not p.facts.droppable), "a step matches every event")

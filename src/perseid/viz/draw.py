@@ -1,4 +1,4 @@
-"""Drawings of a pattern: Mermaid and DOT for documents and editors, text for terminals."""
+"""Drawings of a pattern: text for terminals, Mermaid and DOT for documents and editors, SVG for notebooks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Literal
 from perseid.errors import PerseidError
 from perseid.semantics import core as c
 from perseid.viz.graph import MATCH, START, DrawnGraph, graph_of
+from perseid.viz.svg_drawing import draw_svg
 from perseid.viz.text_drawing import draw_text
 
 Format = Literal["text", "mermaid", "dot", "svg"]
-"""Patterns support the first three forms; the beliefs of an uncertain stream support ``text`` and ``svg``."""
+"""Drawings of uncertain streams support ``text`` and ``svg``."""
 
 
 def draw(pattern: c.CorePattern, form: Format = "text") -> str:
-    """Draw the automaton of a pattern as text, Mermaid or DOT."""
+    """Draw the automaton of a pattern as text, Mermaid, DOT or SVG."""
     match form:
         case "text":
             return draw_text(pattern)
@@ -22,7 +23,9 @@ def draw(pattern: c.CorePattern, form: Format = "text") -> str:
             return _mermaid(pattern.name, graph_of(pattern))
         case "dot":
             return _dot(pattern.name, graph_of(pattern))
-    raise PerseidError(f"There is no drawing as {form!r}.", hint="Choose text, mermaid or dot.")
+        case "svg":
+            return draw_svg(pattern.name, graph_of(pattern))
+    raise PerseidError(f"Unsupported drawing format {form!r}.", hint="Use text, mermaid, dot or svg.")
 
 
 def _state(number: int) -> str:

@@ -8,21 +8,21 @@ from perseid.lang.printer import print_duration, print_expr, print_kind, print_w
 from perseid.semantics import core as c
 
 _THEN = {
-    Contiguity.NEXT: "the very next event",
-    Contiguity.SKIP: "the first later event that fits",
-    Contiguity.ANY: "every later event that fits",
+    Contiguity.NEXT: "the immediately following event",
+    Contiguity.SKIP: "the first later event that matches",
+    Contiguity.ANY: "every later event that matches",
 }
 _KNOWN = {
-    "event": "with its last event",
-    "deadline": "when the deadline of the absence at its end has passed",
-    "window": "when a window closes on what was preferred to it or could still come before it",
+    "event": "at its last event",
+    "deadline": "when the absence at its end times out",
+    "window": "when a window closes and no preferred or earlier match is possible",
 }
 _SKIP = {
-    "none": "every event that fits the first step starts an attempt",
-    "to next": "every start counts, with one match each",
-    "past last": "after a match the next attempt starts behind its last event",
-    "to first": "after a match the next attempt starts at the first event of",
-    "to last": "after a match the next attempt starts at the last event of",
+    "none": "every event that matches the first step starts a run",
+    "to next": "each start has at most one match",
+    "past last": "after a match, the next run starts after its last event",
+    "to first": "after a match, the next run starts at the first event of",
+    "to last": "after a match, the next run starts at the last event of",
 }
 
 _NOTHING = Metadata()
@@ -33,16 +33,17 @@ def explain(plan: Plan, name: str, metadata: Metadata = _NOTHING) -> str:
     own = next(pattern for pattern in plan.patterns if pattern.name == name)
     pattern, facts = own.pattern, own.facts
     out = [f"pattern {name}", ""]
-    out += _section("for people", _for_people(metadata))
+    out += _section("metadata", _for_people(metadata))
     out += _section("steps", _steps(own))
     out += _section("conditions", _conditions(plan, own))
     out += _section(
-        "time and place",
+        "time and partitioning",
         [
-            ("partition", ", ".join(".".join(x.parts) for x in pattern.partition) or "none: all events are one sequence"),
+            ("partition", ", ".join(".".join(x.parts) for x in pattern.partition) or "none: events form one partition"),
             ("window", _window(pattern)),
-            ("equal times", "a later step is strictly later" if pattern.strictly_later else "order decides, unless the stream says strictly later"),
-            ("known", "a match is known " + ", or ".join(_KNOWN[k] for k in facts.known) + _advice(pattern)),
+            ("equal times", "a later step needs a later time" if pattern.strictly_later
+             else "event order decides, unless the stream sets strictly_later"),
+            ("decided", "a match is decided " + ", or ".join(_KNOWN[k] for k in facts.known) + _advice(pattern)),
         ],
     )  # fmt: skip
     out += _section(
@@ -51,7 +52,7 @@ def explain(plan: Plan, name: str, metadata: Metadata = _NOTHING) -> str:
             ("start", _starts(pattern)),
             ("number", f"{facts.growth}: {facts.growth_why}"),
             ("timed out", "reported" if pattern.report_timeouts else "not reported"),
-            ("returns", ", ".join(n for n, _ in pattern.returns) or "no columns of its own"),
+            ("returns", ", ".join(n for n, _ in pattern.returns) or "no additional columns"),
             *_optional(pattern),
         ],
     )
@@ -59,11 +60,11 @@ def explain(plan: Plan, name: str, metadata: Metadata = _NOTHING) -> str:
         "engine",
         [
             ("runs on", f"{facts.engines[0]} ({facts.engines_why})"),
-            ("fed by", ", ".join(own.feeds_on) or "the stream alone"),
-            ("unwanted events", ("dropped unseen: " if facts.droppable else "all needed: ") + facts.droppable_why),
+            ("inputs", "matches of " + ", ".join(own.feeds_on) if own.feeds_on else "stream"),
+            ("unmatched events", ("dropped early: " if facts.droppable else "needed: ") + facts.droppable_why),
             ("columns read", _columns(plan, own)),
             ("state", _state(own)),
-            ("speaks", _speaks(own)),
+            ("emits", _speaks(own)),
             ("identity", pattern.semantic_hash),
         ],
     )
@@ -134,7 +135,7 @@ def _walk(pattern: c.CorePattern, element: c.Core, how: str) -> list[tuple[str, 
             high = "or more" if element.high is None else f"to {element.high}"
             exact = element.low == element.high
             many = f"{element.low} times" if exact else f"{element.low} {high} times"
-            manner = "" if exact else (", as few as it can" if element.reluctant else ", as many as it can")
+            manner = "" if exact else (", reluctant" if element.reluctant else ", greedy")
             again = f", each {_THEN[element.hop.contiguity]}" if element.high != 1 else ""
             until = ""
             if element.until is not None:
@@ -155,11 +156,11 @@ def _conditions(plan: Plan, own: PatternPlan) -> list[tuple[str, str]]:
         label = step.name or print_kind(step.kind)
         for number, needs in numbers.choose:
             predicate = plan.predicates[number]
-            who = "one event decides" if predicate.event_local else "needs earlier events"
-            later = ", asked once its steps are bound" if needs else ""
-            rows.append((f"{label} chosen by", f"{print_expr(predicate.expr)}  ({who}{later})"))
+            who = "reads one event" if predicate.event_local else "reads earlier events"
+            later = ", evaluated once its steps are bound" if needs else ""
+            rows.append((f"{label} where", f"{print_expr(predicate.expr)}  ({who}{later})"))
         for number in numbers.must:
-            rows.append((f"{label} tested by", f"{print_expr(plan.predicates[number].expr)}  (ends the attempt)"))
+            rows.append((f"{label} must", f"{print_expr(plan.predicates[number].expr)}  (ends the run unless true)"))
         for path, shared in step.unify:
             rows.append((f"{label} unifies", f"{'.'.join(path.parts)} as {shared}"))
     stack: list[c.Core] = [own.pattern.body]
@@ -168,7 +169,7 @@ def _conditions(plan: Plan, own: PatternPlan) -> list[tuple[str, str]]:
         if isinstance(element, c.Loop):
             rows.extend(("on leaving a repetition", print_expr(guard)) for guard in element.guards)
         if isinstance(element, c.All):
-            rows.extend(("once all members are there", print_expr(guard)) for guard in element.guards)
+            rows.extend(("once all members are bound", print_expr(guard)) for guard in element.guards)
         stack.extend(c.core_parts(element))
     rows.extend(("at the end", print_expr(guard)) for guard in own.pattern.guards)
     return rows
@@ -177,35 +178,41 @@ def _conditions(plan: Plan, own: PatternPlan) -> list[tuple[str, str]]:
 def _advice(pattern: c.CorePattern) -> str:
     """Return advice for earlier detection if a greedy repetition at the end delays the match."""
     waits = any(isinstance(e, c.Loop) and not e.reluctant and e.high != e.low for e in c.ends(pattern.body))
-    return " (the repetition at the end takes all it can; +? takes as little, and is known at once)" if waits else ""
+    return (
+        " (the repetition at the end is greedy; with +? it is reluctant, and the match is decided at once)"
+        if waits
+        else ""
+    )
 
 
 def _speaks(own: PatternPlan) -> str:
-    reasons = {"deadline": "an absence's deadline passes", "window": "a window closes"}
+    reasons = {"deadline": "an absence times out", "window": "a window closes"}
     if not own.wake:
-        return "only when events come"
-    return "also without events, when " + " or ".join(reasons[w] for w in own.wake)
+        return "on event arrival"
+    return "on event arrival, and by timer when " + " or ".join(reasons[w] for w in own.wake)
 
 
 def _window(pattern: c.CorePattern) -> str:
-    text = "none needed: every wait ends by itself" if pattern.within is None else print_window(pattern.within)
+    text = "none needed: every wait is bounded" if pattern.within is None else print_window(pattern.within)
     holds = "" if pattern.holds_for is None else f", at least {print_duration(pattern.holds_for)}"
     return text + holds
 
 
 def _starts(pattern: c.CorePattern) -> str:
     if pattern.context is not None:
-        return f"{pattern.context.value} context: partial matches decide who uses an event"
+        return f"{pattern.context.value} context: it decides which partial match uses an event"
     return _SKIP[pattern.skip.mode] + (f" {pattern.skip.step}" if pattern.skip.step else "")
 
 
 def _optional(pattern: c.CorePattern) -> list[tuple[str, str]]:
     rows = []
     if pattern.evidence is not None:
-        rows.append(("evidence", f"at most {pattern.evidence.limit} events a match, the rest counted"))
+        rows.append(("evidence", f"at most {pattern.evidence.limit} events per match; the rest are counted"))
     if pattern.suppress is not None:
-        by = ", ".join(pattern.suppress.by) or "the partition"
-        rows.append(("suppress", f"for {print_duration(pattern.suppress.duration)} by {by}, counted"))
+        by = ", ".join(pattern.suppress.by) or "the partition key"
+        rows.append(
+            ("suppress", f"for {print_duration(pattern.suppress.duration)} by {by}; suppressed matches are counted")
+        )
     return rows
 
 
@@ -213,19 +220,19 @@ def _columns(plan: Plan, own: PatternPlan) -> str:
     names = sorted({name for step in own.facts.steps for name in step.columns})
     kept = {name for step in own.facts.steps for name in step.kept}
     keys = [path.parts[0] for path in own.pattern.partition]
-    shown = [f"{n} (kept)" if n in kept else n for n in names] + [f"{k} (key)" for k in keys if k not in names]
+    shown = [f"{n} (retained)" if n in kept else n for n in names] + [f"{k} (key)" for k in keys if k not in names]
     return "all, for evidence" if own.facts.all_columns else ", ".join(shown) or "none"
 
 
 def _state(own: PatternPlan) -> str:
     retention = own.retention
     if retention.kind == "empty":
-        return "none: each event is decided alone"
+        return "none: each event is matched on its own"
     if retention.kind == "unbounded":
         return (
-            f"events of open attempts, for as long as they are open: at most {retention.cap:,} a key, "
-            "the oldest beyond that given up and counted"
+            f"events of open runs, until the runs end: at most {retention.cap:,} runs per key; "
+            "beyond that, the oldest are dropped and counted"
         )
     if retention.events is not None:
-        return f"the last {retention.events} events of a key"
-    return f"events of a key for {print_duration(retention.micros or 0)}, then nothing"
+        return f"the last {retention.events} events of each key"
+    return f"events of each key for {print_duration(retention.micros or 0)}, then evicted"

@@ -97,7 +97,7 @@ def rounds_text(loop: c.Loop) -> str:
             text = f"{low} times"
         case (low, high):
             text = f"{low} to {high} times"
-    return text + (", as few as it can" if loop.reluctant else "")
+    return text + (", reluctant" if loop.reluctant else "")
 
 
 class _Walk:
@@ -158,7 +158,7 @@ class _Walk:
             for other in others:
                 self.element(other, [_From(e.state, element.hop, ("the others, in any order",)) for e in own])
         guards = tuple(print_expr(guard) for guard in element.guards)
-        return [_From(e.state, None, ("all there", *guards)) for own in ends for e in own]
+        return [_From(e.state, None, ("all bound", *guards)) for own in ends for e in own]
 
     def _loop(self, element: c.Loop, sources: list[_From]) -> list[_From]:
         ends = self.element(element.body, sources)

@@ -13,7 +13,7 @@ from perseid.semantics.values import clock
 from perseid.viz.attempts import Ending, Refusal, Verdict
 from perseid.viz.refusals import why_not_live, why_unfit
 from perseid.viz.walk import TracingInterpreter
-from perseid.viz.words import span
+from perseid.viz.words import many, span
 
 MAX_SCAN = 50
 """Limit of events of a step's kind that are checked for the nearest one, and for one too late or too early."""
@@ -33,15 +33,16 @@ def waited_in_vain(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> V
     too_late: list[str] = []
     if late is not None and closing is not None:
         window, after = _window_name(walk, wait, closing), walk.events[late].time - closing
-        too_late = [f"{walk.event_text(late)} would fit, {span(after)} after {window} closed at {clock(closing)}."]
+        closed = f"{span(after)} after {window} closed at {clock(closing)}"
+        too_late = [f"{walk.event_text(late)} would match, but it is {closed}."]
         if nearest is None or after <= _length(walk, ending, closing):
-            return Verdict("window", f"{kind} came after {window} closed", (*too_late, *best))
+            return Verdict("window", f"{kind} occurred after {window} closed", (*too_late, *best))
     if nearest is not None:
         return Verdict("condition", nearest.why, (*best, *too_late, _sentence(over)))
     if ending.cause == "count" and ending.position is not None:
         late = _late(walk, wait, ending.thread, ending.position + 1)
         more = (
-            [f"{walk.event_text(late)} would fit, {late - ending.position} events too late."]
+            [f"{walk.event_text(late)} would match, but it is {many(late - ending.position, 'event')} too late."]
             if late is not None
             else []
         )
@@ -51,7 +52,7 @@ def waited_in_vain(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> V
 
 def _no_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> Verdict:
     kind = print_kind(walk.pattern.steps[wait.step].kind)
-    nothing = f"No {kind} came after it; {closed_text(walk, ending)}."
+    nothing = f"No later {kind} occurred; {closed_text(walk, ending)}."
     first = ending.thread.taken[0][1]
     for at in reversed(walk.of_kind(wait.step, 0, first)[-MAX_SCAN:]):
         before = walk.events[first].time - walk.events[at].time
@@ -59,14 +60,14 @@ def _no_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> Verdic
             break
         # If both events have the same type, an earlier one that fits is expected.
         if walk.events[at].type != walk.events[first].type and walk.fits(wait, at):
-            gap = "at the same time" if before == 0 else f"{span(before)} before it"
-            there = f"{walk.event_text(at)} would fit, but it came {gap}"
-            details = (nothing, f"{there}: are the steps, or the times, in the wrong order?")
-            return Verdict("too early", f"{kind} came only before it", details)
+            gap = "at the same time" if before == 0 else f"{span(before)} before the first event of the run"
+            there = f"{walk.event_text(at)} would match, but it occurred {gap}"
+            details = (nothing, f"{there}. Check the order of the steps and of the times.")
+            return Verdict("too early", f"{kind} occurred only before the first event of the run", details)
     if ending.closing is None:
-        return Verdict("no event", f"no {kind} came", (nothing,))
+        return Verdict("no event", f"no later {kind} occurred", (nothing,))
     over = "the events ended" if ending.cause == "end" else f"{_window_name(walk, wait, ending.closing)} closed"
-    return Verdict("no event", f"no {kind} came before {over}", (nothing,))
+    return Verdict("no event", f"no later {kind} occurred before {over}", (nothing,))
 
 
 def _nearest(walk: TracingInterpreter, wait: th.Wait, came: Sequence[int]) -> Refusal | None:
@@ -84,8 +85,8 @@ def _nearest(walk: TracingInterpreter, wait: th.Wait, came: Sequence[int]) -> Re
 
 def _nearest_text(refusal: Refusal, number: int, kind: str) -> str:
     if number == 1:
-        return f"The only {kind} that came: {refusal.details}"
-    return f"Of {number} {kind} that came, the nearest: {refusal.details}"
+        return f"The only later {kind}: {refusal.details}"
+    return f"The nearest of {number} later {kind}: {refusal.details}"
 
 
 def _late(walk: TracingInterpreter, wait: th.Wait, thread: th.Thread, low: int) -> int | None:
@@ -102,9 +103,9 @@ def _late(walk: TracingInterpreter, wait: th.Wait, thread: th.Thread, low: int) 
 def closed_text(walk: TracingInterpreter, ending: Ending) -> str:
     """Return the reason why the wait ended, as the second half of a sentence."""
     if ending.cause == "count":
-        return f"the window of {_window_text(walk)} was used up"
+        return f"the window of {_window_text(walk)} was full"
     if ending.cause in ("until", "unused") and ending.position is not None:
-        return f"{walk.event_text(ending.position)} ended that"
+        return f"{walk.event_text(ending.position)} ended the wait"
     if ending.cause == "end" or ending.closing is None:
         text = f"the events end at {clock(walk.last_time)}"
         return text if ending.closing is None else f"{text}, before the window closes at {clock(ending.closing)}"

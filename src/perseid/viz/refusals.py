@@ -52,7 +52,7 @@ def _not_unified(step: c.CoreStep, event: Event, unified: Mapping[str, object], 
         value = v.plain(attribute(event, path.parts))
         column = ".".join(path.parts)
         if value is None:
-            return Refusal(f"{column} as {name}: null", f"{when}: {column} is null, which unifies with nothing.", 0)
+            return Refusal(f"{column} as {name}: null", f"{when}: {column} is null, and null never unifies.", 0)
         if name in unified and v.equal(v.plain(unified[name]), value) is not True:
             details = f"{when}: {column} = {shown(value)}, and {name} = {shown(unified[name])}."
             return Refusal(f"{column} as {name}: another value", details, 0)
@@ -64,14 +64,14 @@ def why_not_live(walk: TracingInterpreter, wait: th.Wait, position: int) -> Refu
     way, moment = wait.path, walk.events[position].time
     when = walk.event_text(position)
     if walk.strictly_later and moment == way.clock and not way.together:
-        details = f"{when} fits, but has the time of the event before it: later steps must be strictly later."
-        return Refusal("came at the same time", details, _FITS)
+        details = f"{when} matches, but has the time of the previous event; a later step needs a later time."
+        return Refusal("same time as the previous event", details, _FITS)
     if way.barrier is not None and moment <= way.barrier:
-        why = "came before the absence was over"
-        return Refusal(why, f"{when} fits, but {why} at {clock(way.barrier)}.", _FITS)
+        why = "not after the end of the absence"
+        return Refusal(why, f"{when} matches, but is {why} at {clock(way.barrier)}.", _FITS)
     if way.hop is not None and way.hop.after is not None and moment < way.clock + way.hop.after:
         early, after = span(way.clock + way.hop.after - moment), f"after {print_duration(way.hop.after)}"
-        return Refusal(f"came too soon for {after}", f"{when} fits, but came {early} too soon for {after}.", _FITS)
+        return Refusal(f"too early for {after}", f"{when} matches, but is {early} too early for {after}.", _FITS)
     return None
 
 
@@ -84,8 +84,8 @@ def why_must_refused(walk: TracingInterpreter, wait: th.Wait, position: int) -> 
     for test in (walk.predicates[number] for number in walk.plan.steps[wait.step].must):
         if not holds(test, scope):
             found = untrue(test, scope, walk.vocabulary, walk.event_text(position), _FITS - 1)
-            details = f"{found.details} It had been chosen, so must ended the attempt."
-            return replace(found, why=f"must ({print_expr(test)}) refused it", details=details)
+            details = f"{found.details} The event was selected, and 'must' ends the run unless it is true."
+            return replace(found, why=f"must ({print_expr(test)}) was not true", details=details)
     return None
 
 
@@ -93,8 +93,8 @@ def why_led(walk: TracingInterpreter, start: int) -> Refusal:
     """Return the refusal of a start with a violated leading absence."""
     whats = [f"not {negated_text(walk, program)} for {print_duration(d)}" for program, d in walk.plan.leads]
     text = " and ".join(whats)
-    details = f"{walk.event_text(start)}: {text} was broken before it."
-    return Refusal(f"{text} before it was broken", details, _FITS)
+    details = f"{walk.event_text(start)}: an earlier event violates {text}."
+    return Refusal(f"{text} before it: violated", details, _FITS)
 
 
 def negated_text(walk: TracingInterpreter, program: int) -> str:

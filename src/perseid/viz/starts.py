@@ -14,7 +14,7 @@ from perseid.viz.verdicts import never_began, what_ended
 from perseid.viz.walk import OutOfWorkError, TracingInterpreter
 
 _MATCHED = Verdict("matched", "matched")
-_NOT_FOLLOWED = Verdict("not followed", "its ways were too many to follow them all")
+_NOT_FOLLOWED = Verdict("not traced", "too many alternatives to trace")
 
 
 class CandidateStarts:
@@ -170,7 +170,7 @@ class CandidateStarts:
     def _used(self) -> Verdict:
         context = self.walk.pattern.context
         assert context is not None
-        text = f"{context.value} context: an older partial match used it, or keeps new ones out"
+        text = f"{context.value} context: an older partial match used the event, or prevents new ones"
         return Verdict("used", text, step=self.walk.openings[0].step)
 
 

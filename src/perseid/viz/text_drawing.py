@@ -8,7 +8,7 @@ from perseid.semantics import core as c
 from perseid.viz.graph import footer_of, name, rounds_text, step_label
 
 _ARROW = {
-    Contiguity.NEXT: "the very next event",
+    Contiguity.NEXT: "the immediately following event",
     Contiguity.SKIP: "then",
     Contiguity.ANY: "then any later",
 }
@@ -50,7 +50,7 @@ class _Drawer:
                 return self._box("one of", element.branches, hop)
             case c.All():
                 lines = self._box("all of, in any order", element.members, hop)
-                lines.extend(f"  ┊ no {name(self.pattern, b)} before all are there" for b in element.barred)
+                lines.extend(f"  ┊ no {name(self.pattern, b)} before all are bound" for b in element.barred)
                 lines.extend(f"  ┊ if {print_expr(guard)}" for guard in element.guards)
                 return lines
             case c.Loop():

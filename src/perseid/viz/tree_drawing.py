@@ -20,6 +20,7 @@ from perseid.errors import PerseidError
 from perseid.lang import tree_patterns as tp
 from perseid.viz.draw import Format, _dot, _mermaid, _state
 from perseid.viz.graph import MATCH, START, DrawnGraph, Edge
+from perseid.viz.svg_drawing import draw_svg
 
 _IN_MERMAID = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "\n": "<br/>"})
 _IN_DOT = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
@@ -39,7 +40,7 @@ class TreeGraph(DrawnGraph):
 
 
 def draw(pattern: tp.TreePattern, form: Format = "text", name: str = "match") -> str:
-    """Draw the transducer of a tree pattern as text, Mermaid or DOT; ``name`` labels the match state."""
+    """Draw the transducer of a tree pattern as text, Mermaid, DOT or SVG; ``name`` labels the match state."""
     transducer = translate(pattern)
     match form:
         case "text":
@@ -50,7 +51,9 @@ def draw(pattern: tp.TreePattern, form: Format = "text", name: str = "match") ->
         case "dot":
             graph = tree_graph(transducer)
             return _dot(name, graph).removesuffix("}\n") + "".join(_dot_boxes(graph)) + "}\n"
-    raise PerseidError(f"There is no drawing as {form!r}.", hint="Choose text, mermaid or dot.")
+        case "svg":
+            return draw_svg(name, tree_graph(transducer))
+    raise PerseidError(f"Unsupported drawing format {form!r}.", hint="Use text, mermaid, dot or svg.")
 
 
 def tree_graph(transducer: Transducer) -> TreeGraph:
@@ -130,7 +133,7 @@ def _title(state: SiblingState) -> str:
 
 def _footer(transducer: Transducer) -> str:
     mended = transducer.mended
-    return f"mended rules: {', '.join(mended)}" if mended else ""
+    return f"corrected rules: {', '.join(mended)}" if mended else ""
 
 
 def _mermaid_boxes(graph: TreeGraph) -> Iterator[str]:

@@ -38,7 +38,7 @@ def untrue(expr: ex.Expr, scope: MatchScope, vocabulary: Vocabulary, who: str, p
     nulls = [_why_null(operands[name], vocabulary) for name, value in seen.items() if value is None]
     because = "; ".join(n for n in nulls if n)
     if not nulls:
-        because = "the two are of kinds that do not compare"
+        because = "the types of the two values are not comparable"
     details = f"{lead}{text} is null: {values}."
     if because:
         details += f" {because[0].upper()}{because[1:]}" + ("" if because.endswith("?") else ".")

@@ -42,7 +42,7 @@ def what_ended(walk: TracingInterpreter, start: int) -> tuple[tuple[tuple[int, i
     try:
         verdict = _verdict(walk, ending, start)
     except OutOfWorkError:
-        verdict = Verdict("not followed", "its end was too long to look into")
+        verdict = Verdict("not traced", "too much work to find the reason")
     return ending.thread.taken, verdict
 
 
@@ -61,7 +61,7 @@ def _verdict(walk: TracingInterpreter, ending: Ending, start: int) -> Verdict:
         details = [refused[0].details]
         if wait is not None:
             waited_for = step_label(walk.pattern.steps[wait.step])
-            details.append(f"It went on waiting for {waited_for}: {closed_text(walk, ending)}.")
+            details.append(f"The run was also waiting for {waited_for}; {closed_text(walk, ending)}.")
         return Verdict("at the end", refused[0].why, tuple(details))
     if ending.cause == "absence":
         return replace(_absence(walk, ending), step=None if wait is None else wait.step)
@@ -74,14 +74,14 @@ def _verdict(walk: TracingInterpreter, ending: Ending, start: int) -> Verdict:
 
 
 def _no_way_on() -> Verdict:
-    return Verdict("at the end", "no way led on")
+    return Verdict("at the end", "no continuation was possible")
 
 
 def _absence(walk: TracingInterpreter, ending: Ending) -> Verdict:
     assert ending.position is not None
     what = "" if ending.watch is None else negated_text(walk, ending.watch)
-    came = f"{walk.event_text(ending.position)} came, which not {what} rules out."
-    return Verdict("absence", f"not {what}: one came", (came,))
+    came = f"{walk.event_text(ending.position)} violates not {what}."
+    return Verdict("absence", f"not {what}: violated", (came,))
 
 
 def _by_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait, at: int) -> Verdict:
@@ -90,20 +90,20 @@ def _by_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait, at: int) 
     context = "" if walk.pattern.context is None else f"{walk.pattern.context.value} context"
     match ending.cause:
         case "must":
-            refusal = why_must_refused(walk, wait, at) or Refusal("must refused it", "", 0)
+            refusal = why_must_refused(walk, wait, at) or Refusal("must was not true", "", 0)
             return Verdict("must", refusal.why, (refusal.details,))
         case "strict":
             return _not_next(walk, wait, at)
         case "until":
             kinds = ", ".join(print_kind(walk.pattern.steps[u].kind) for u in wait.path.untils)
-            details = f"{event} came, and until {kinds} ends the repetition."
-            return Verdict("until", f"until {kinds}: it came", (details,))
+            details = f"{event} ended the repetition (until {kinds})."
+            return Verdict("until", f"until {kinds} ended the repetition", (details,))
         case "replaced":
-            why = f"{context}: a newer partial match took its place"
-            return Verdict("replaced", why, (f"{event} made the newer one.",))
+            why = f"{context}: a newer partial match replaced it"
+            return Verdict("replaced", why, (f"{event} created the newer one.",))
     unfit = why_unfit(walk, wait, at)
-    details = f"{event} could not be used" + (f": {unfit.details}" if unfit else ".")
-    return Verdict("strict order", f"{context}: an event it could not use ended it", (details,))
+    details = f"{event} did not match" + (f": {unfit.details}" if unfit else ".")
+    return Verdict("strict order", f"{context}: an event that did not match ended it", (details,))
 
 
 def _not_next(walk: TracingInterpreter, wait: th.Wait, at: int) -> Verdict:
@@ -111,11 +111,11 @@ def _not_next(walk: TracingInterpreter, wait: th.Wait, at: int) -> Verdict:
     event, kind = walk.events[at], walk.pattern.steps[wait.step].kind
     unfit = why_unfit(walk, wait, at)
     if not is_of_kind(event, kind):
-        details = f"{walk.event_text(at)} came in between, and only the very next event may be {print_kind(kind)}."
-        return Verdict("strict order", f"the very next event was {event.type}", (details,))
+        details = f"{walk.event_text(at)} is in between; {print_kind(kind)} must be the immediately following event."
+        return Verdict("strict order", f"the immediately following event was {event.type}", (details,))
     refusal = unfit or why_not_live(walk, wait, at)
     if refusal is None:
-        details = f"{walk.event_text(at)} was refused."
-        return Verdict("strict order", "the very next event was refused", (details,))
-    details = f"The very next event is {refusal.details}"
-    return Verdict("strict order", f"the very next event: {refusal.why}", (details,))
+        details = f"{walk.event_text(at)} was rejected."
+        return Verdict("strict order", "the immediately following event was rejected", (details,))
+    details = f"The immediately following event is {refusal.details}"
+    return Verdict("strict order", f"the immediately following event: {refusal.why}", (details,))

@@ -339,10 +339,10 @@ class TracingInterpreter(Machine):
             last = max([path.clock, *(w.until for w in path.watches if w.until is not None)])
             length, least = last - self.events[start].time, self.pattern.holds_for
             if least is not None and length < least:
-                self.refused.append(_too_short("it", length, least))
+                self.refused.append(_too_short("the match", length, least))
             closing = self.window_end(start)
             if last > closing:
-                text = f"the absence at its end would be over {span(last - closing)} after the window closes"
+                text = f"the absence at its end would end {span(last - closing)} after the window closes"
                 self.refused.append(Refusal(text, text + ".", 0))
         return end
 
@@ -361,4 +361,4 @@ class TracingInterpreter(Machine):
 
 def _too_short(what: str, length: int, least: int) -> Refusal:
     why = f"{what} held for less than {print_duration(least)}"
-    return Refusal(why, f"{what} held for {span(length)}, and {print_duration(least)} are asked.", 0)
+    return Refusal(why, f"{what} held for {span(length)}; the minimum is {print_duration(least)}.", 0)

@@ -23,6 +23,7 @@ from perseid.semantics.detection import Partition, detect
 from perseid.semantics.events import Event
 from perseid.semantics.scope import attribute_path
 from perseid.semantics.values import clock
+from perseid.tables.html import text_html
 from perseid.viz.attempts import Reason, TracedRun, step_label, step_name
 from perseid.viz.data_notes import Census, data_notes, positive_steps, unknown_key
 from perseid.viz.starts import CandidateStarts
@@ -33,7 +34,7 @@ MAX_EVENTS = 100_000
 """Limit of events; with more, the caller must narrow them."""
 SHOWN = 3
 
-_HIDDEN: tuple[Reason, ...] = ("matched", "skipped", "used", "not followed")
+_HIDDEN: tuple[Reason, ...] = ("matched", "skipped", "used", "not traced")
 """Reasons that explain nothing by themselves; runs that ended with them are shown last."""
 
 
@@ -73,6 +74,10 @@ class WhyNot:
     shown: int = SHOWN
     types: Mapping[str, int] = field(default_factory=dict, repr=False)
 
+    def _repr_html_(self) -> str:
+        """The report with its layout, for notebooks."""
+        return text_html(repr(self))
+
     @property
     def best(self) -> tuple[TracedRun, ...]:
         """The runs without a match that got furthest, one for each step and reason."""
@@ -99,8 +104,8 @@ class WhyNot:
         if self.matches or self.suppressed:
             starts = sum(a.matched for a in self.attempts)
             more = f" ({self.suppressed} more suppressed)" if self.suppressed else ""
-            others = "; the others are below" if starts < len(self.attempts) else ""
-            found = f"{many(self.matches, 'match', 'matches')}{more}: {many(starts, 'start')} did match{others}"
+            others = "; the other starts are below" if starts < len(self.attempts) else ""
+            found = f"{many(self.matches, 'match', 'matches')}{more} from {many(starts, 'start')}{others}"
         kinds = ", ".join(f"{n} {kind}" for kind, n in list(self.types.items())[:8])
         more = ", …" if len(self.types) > 8 else ""
         inside = f"{many(self.events, 'event')}" + (f" ({kinds}{more})" if kinds else "")
@@ -112,7 +117,7 @@ class WhyNot:
     def _table(self) -> list[str]:
         labels = [_label(row["step"], row["event"]) for row in self.funnel]
         wide = min(max(len("step"), *map(len, labels)), 34)
-        head = f"{'step':<{wide}}  {'bound':>6}  {'ended':>6}  waiting for it, because"
+        head = f"{'step':<{wide}}  {'bound':>6}  {'ended':>6}  reason, while waiting for the step"
         lines = [head, "─" * min(len(head) + 20, LINE_WIDTH)]
         before = None
         for label, row in zip(labels, self.funnel, strict=True):
@@ -129,7 +134,7 @@ class WhyNot:
 
     def _attempt(self, number: int, attempt: TracedRun) -> list[str]:
         key = "" if self.key is not None and self.partitions == 1 else pairs(attempt.key)
-        head = f"{number}. the start at {clock(attempt.start.time)}" + (f" of {key}" if key else "")
+        head = f"{number}. start at {clock(attempt.start.time)}" + (f", {key}" if key else "")
         lines = wrapped(f"{head}: {attempt.steps} of {many(self.steps, 'step')} bound", "")
         shown = attempt.bound if len(attempt.bound) <= 6 else (*attempt.bound[:4], None, attempt.bound[-1])
         for bound in shown:
@@ -143,7 +148,7 @@ class WhyNot:
         if not attempt.bound:
             lines.append(cut(f"   {attempt.start.type} {clock(attempt.start.time)}", LINE_WIDTH))
         if attempt.waited_for is not None:
-            lines += wrapped(f"waited for {attempt.waited_for}", "   → ")
+            lines += wrapped(f"waiting for {attempt.waited_for}", "   → ")
         for sentence in attempt.details:
             lines += wrapped(sentence, "     ")
         return lines
@@ -205,23 +210,23 @@ def key_of(pattern: c.CorePattern, key: object) -> dict[str, object] | None:
     names = [".".join(path.parts) for path in pattern.partition]
     if not names:
         raise BindingError(
-            f"Pattern {pattern.name} has no partition by, so no event belongs to a key.",
-            hint="Leave the key out, or declare one: ps.events(data, key=…).",
+            f"Pattern {pattern.name} has no 'partition by', so its events have no key.",
+            hint="Remove the key, or declare one: ps.events(data, key=…).",
         )
     if isinstance(key, Mapping):
         for name in key:
             if name not in names:
                 raise BindingError(
                     f"Pattern {pattern.name} is not partitioned by {name!r}."
-                    + did_you_mean(str(name), names, f" It is partitioned by {', '.join(names)}.")
+                    + did_you_mean(str(name), names, f" Available: {', '.join(names)}.")
                 )
         return {str(name): v.plain(value) for name, value in key.items()}
     values = key if isinstance(key, tuple) else (key,)
     if len(values) != len(names):
         raise BindingError(
-            f"Pattern {pattern.name} is partitioned by {', '.join(names)}: {len(names)} values, "
-            f"and {len(values)} were given.",
-            hint=f"Give a tuple in that order, or a dict: key={{{names[0]!r}: …}}.",
+            f"Key of pattern {pattern.name}, partitioned by {', '.join(names)}: "
+            f"expected {many(len(names), 'value')}, got {len(values)}.",
+            hint=f"Use a tuple in that order, or a dict: key={{{names[0]!r}: …}}.",
         )
     return {name: v.plain(value) for name, value in zip(names, values, strict=True)}
 
@@ -229,10 +234,10 @@ def key_of(pattern: c.CorePattern, key: object) -> dict[str, object] | None:
 def event_limit_error(keyless: bool) -> EventDataError:
     """Return the error for more events than ``MAX_EVENTS``."""
     return EventDataError(
-        f"why_not looks at {MAX_EVENTS:,} events at most, and these are more.",
-        hint="Narrow them: give a key, why_not(stream, key=…)."
+        f"why_not accepts at most {MAX_EVENTS:,} events, got more.",
+        hint="Use a key: why_not(stream, key=…)."
         if keyless
-        else "Narrow them: filter the data to the time you ask about before you declare the stream.",
+        else "Filter the data to the time range of interest before you declare the stream.",
     )
 
 
@@ -297,8 +302,8 @@ class _Question:
         yield from data_notes(self.plan, self.own, self.census, self.types)
         if self.bounded:
             yield (
-                f"bounded: {many(self.bounded, 'start')} not followed, because following all of them would take long. "
-                "Ask for one key, or for a shorter stretch of time."
+                f"limit exceeded: {many(self.bounded, 'start')} not traced, because tracing all would take too long. "
+                "Use one key, or a shorter time range."
             )
 
 

@@ -1,35 +1,35 @@
-"""The declaration of a toy stream, which users make and give to ``match``, ``detect`` and ``explain``."""
+"""The declaration of a toy stream, which users make and give to ``match`` and ``explain``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import perseid as ps
-from perseid.runtime.declaration import StreamDeclaration
+from perseid.runtime.declaration import Data_co, StreamDeclaration
 from tests.contract.toy import Toy
 
 
 @dataclass(frozen=True)
-class ToyStream(StreamDeclaration[ps.Matches]):
+class ToyStream(StreamDeclaration[ps.types.Matches, Data_co]):
     """Rows whose patterns the toy engine evaluates."""
 
     stream_kind: ClassVar[str] = "toy"
-    # Any: a DataFrame of Spark, or any table that ps.events accepts.
-    rows: Any
+    rows: Data_co
+    """A DataFrame of Spark, or any table that ``ps.events`` accepts."""
     at: str = "ts"
     """The column with the time."""
     shards: int = 16
     lateness: str | None = None
     max_ahead: str | None = None
 
-    def events(self) -> ps.Events:
+    def events(self) -> ps.types.Events:
         """The rows as events with the disorder strategy of the toy engine."""
         return ps.events(
             self.rows,
             time=self.at,
             disorder=Toy(),
-            shards=self.shards,
             lateness=self.lateness,
             max_ahead=self.max_ahead,
+            options=ps.StreamOptions(shards=self.shards),
         )

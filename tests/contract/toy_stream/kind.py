@@ -12,7 +12,7 @@ from tests.contract.toy_stream.declaration import ToyStream
 
 
 class ToyStreamKind(EventStreamKind):
-    """A stream that becomes events: ``match``, ``detect``, ``count`` and ``why_not`` are those of events."""
+    """A stream that becomes events: ``match``, ``count`` and ``why_not`` are those of events."""
 
     name: ClassVar[str] = "toy"
     job_settings: ClassVar[str | None] = "tests.contract.toy_stream.settings:ToyStreamSettings"
@@ -22,6 +22,9 @@ class ToyStreamKind(EventStreamKind):
 
     def as_events(self, stream: ToyStream, otherwise: ps.PerseidError) -> Events:
         return stream.events()
+
+    def is_on_spark(self, stream: ToyStream) -> bool:
+        return super().is_on_spark(stream.events())
 
     def require_local(self, method: str, stream: ToyStream) -> None:
         super().require_local(method, stream.events())

@@ -20,31 +20,31 @@ if TYPE_CHECKING:
     from perseid.engines.sequence.match_counts import Counts
     from perseid.engines.sequence.stream import Events
     from perseid.engines.trees.stream import Documents
-    from perseid.engines.uncertain.stream import Beliefs
+    from perseid.engines.uncertain.stream import UncertainEvents
 
 Relations = Mapping[str, Iterable[Iterable[object]]]
 
 
 @dataclass(frozen=True)
 class MatchOptions:
-    """The parameters of ``match``."""
+    """The parameters of ``match`` over local rows."""
 
     relations: Relations = field(default_factory=dict)
     horizon: int | None = None
     """Microseconds since 1970 UTC up to which the stream is complete; None: it is complete."""
-    tell: object = None
+    emit: object = None
     """The output policy of an uncertain stream."""
 
 
 @dataclass(frozen=True)
-class DetectOptions:
-    """The parameters of ``detect``."""
+class SparkMatchOptions:
+    """The parameters of ``match`` over DataFrames."""
 
     relations: Relations = field(default_factory=dict)
     observation: Observation | None = None
     rejected: bool | str = False
     checkpoint: str | None = None
-    tell: object = None
+    emit: object = None
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,19 @@ class StreamKind:
     job_settings: ClassVar[str | None] = None
     """The settings class for job files, ``package.module:Class``, which only jobs import; None: not in job files."""
     has_probabilities: ClassVar[bool] = False
-    """Results have probabilities, so ``tell=`` applies."""
+    """Results have probabilities, so ``emit=`` applies."""
+
+    def is_on_spark(self, stream: Any) -> bool:
+        """True if any input is a Spark DataFrame."""
+        return False
 
     def match(self, patterns: PatternSources, stream: Any, options: MatchOptions) -> object:
-        """The matches in data of this process."""
+        """The matches in local rows."""
         raise self._unsupported("match")
 
-    def detect(self, patterns: PatternSources, stream: Any, options: DetectOptions) -> Frame:
+    def match_on_spark(self, patterns: PatternSources, stream: Any, options: SparkMatchOptions) -> Frame:
         """The DataFrame of matches in DataFrames, batch or streaming."""
-        raise self._unsupported("detect")
+        raise self._unsupported("match")
 
     def count(self, patterns: PatternSources, stream: Any, relations: Relations) -> list[Counts]:
         """The number of matches of each pattern."""
@@ -99,8 +103,8 @@ class StreamKind:
     def draw(self, patterns: PatternSources, stream: Any, options: DrawOptions) -> str:
         """The stream of one key, drawn."""
         raise UnsupportedError(
-            "draw(stream=…) shows what is believed, and this stream is certain.",
-            hint="Leave it out, or use why_not(…).",
+            "draw(stream=…) draws probabilities, and this stream is certain.",
+            hint="Remove stream=, or use why_not(…).",
         )
 
     # Queries other than patterns take the stream as one of the following, or raise the given error.
@@ -113,7 +117,7 @@ class StreamKind:
         """The stream as documents: for tree patterns and subscriptions."""
         raise otherwise
 
-    def as_beliefs(self, stream: Any, otherwise: PerseidError) -> Beliefs:
+    def as_uncertain(self, stream: Any, otherwise: PerseidError) -> UncertainEvents:
         """The stream as uncertain events: for learning."""
         raise otherwise
 

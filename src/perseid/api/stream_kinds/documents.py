@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from perseid.api.arguments import declared_stream, inputs, names_of
+from perseid.api.arguments import all_on_spark, inputs, names_of
 from perseid.api.pattern_meanings import explain_trees
 from perseid.api.pattern_sources import PatternSources
 from perseid.api.stream_kinds.events import EventStreamKind
@@ -12,7 +12,7 @@ from perseid.api.trees import check_trees
 from perseid.engines.sequence.stream import Events
 from perseid.engines.trees.stream import Documents, TreeQuery, check_variables, event_stream, extract_trees
 from perseid.errors import PerseidError
-from perseid.tables.rows import is_spark, require_here, require_spark
+from perseid.tables.rows import is_spark, require_here
 
 
 class DocumentStreamKind(EventStreamKind):
@@ -24,7 +24,7 @@ class DocumentStreamKind(EventStreamKind):
     def events_of(self, patterns: PatternSources, stream: Documents) -> tuple[PatternSources, Events]:
         """The patterns over the events that documents become, and these events."""
         data = [columns for _, columns in stream.inputs()]
-        spark = is_spark(data[0])
+        spark = all_on_spark(data)
         names = [name for one in data for name in (one.columns if spark else names_of(one))]
         patterns.locate(lambda: check_variables(patterns.patterns, names))
         lowered, asked = extract_trees(patterns.whole, stream.namespaces)
@@ -33,8 +33,6 @@ class DocumentStreamKind(EventStreamKind):
             from perseid.engines.trees.local import read_here
 
             return patterns.lowered(lowered), patterns.locate(lambda: read_here(stream, asked))
-        for _, frame in stream.inputs():
-            require_spark(frame)
         return patterns.lowered(lowered), patterns.locate(lambda: _events_on_spark(stream, asked))
 
     def as_events(self, stream: Documents, otherwise: PerseidError) -> Events:
@@ -45,9 +43,13 @@ class DocumentStreamKind(EventStreamKind):
         """The stream itself."""
         return stream
 
+    def is_on_spark(self, stream: Documents) -> bool:
+        """True if any input is a Spark DataFrame."""
+        return any(map(is_spark, inputs(stream.events)))
+
     def require_local(self, method: str, stream: Documents) -> None:
         """Raise an error for data of Spark."""
-        for data in inputs(declared_stream(stream.events)):
+        for data in inputs(stream.events):
             require_here(method, data)
 
     def explain(self, patterns: PatternSources, stream: Documents) -> str:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from perseid.api.arguments import (
     Frame,
     columns_of,
-    declared_kind,
-    declared_stream,
     inputs,
     is_streaming,
     on_spark,
@@ -19,8 +17,7 @@ from perseid.api.arguments import (
 )
 from perseid.api.pattern_meanings import meanings
 from perseid.api.pattern_sources import PatternSources
-from perseid.api.stream_kinds.contract import DetectOptions, MatchOptions, Relations, StreamKind, WhyNotOptions
-from perseid.api.streams import events as declare_events
+from perseid.api.stream_kinds.contract import MatchOptions, Relations, SparkMatchOptions, StreamKind, WhyNotOptions
 from perseid.compile.plan import Plan
 from perseid.engines.disorder.strategy import Buffer
 from perseid.engines.sequence.narrowing import column_types
@@ -31,7 +28,7 @@ from perseid.errors import EventDataError, PerseidError, UnsupportedError
 from perseid.runtime.cold_start import small_input
 from perseid.semantics.detection import check_relations
 from perseid.tables.columns import count_rows
-from perseid.tables.rows import require_here
+from perseid.tables.rows import is_spark, require_here
 from perseid.viz.detection import explain_here
 from perseid.viz.why_not import MAX_EVENTS, WhyNot, event_limit_error, key_of, why_not
 
@@ -51,19 +48,24 @@ class EventStreamKind(StreamKind):
 
     def events_of(self, patterns: PatternSources, stream: Any) -> tuple[PatternSources, Events]:
         """The patterns over events, and the events."""
-        return patterns, declared_stream(stream)
+        return patterns, stream
 
     def as_events(self, stream: Any, otherwise: PerseidError) -> Events:
-        """The declared events; bare rows have the default column names."""
-        return declare_events(stream) if declared_kind(stream) is None else declared_stream(stream)
+        """The declared events."""
+        events: Events = stream
+        return events
 
     def require_local(self, method: str, stream: Any) -> None:
         """Raise an error for data of Spark."""
-        for data in inputs(declared_stream(stream)):
+        for data in inputs(stream):
             require_here(method, data)
 
+    def is_on_spark(self, stream: Any) -> bool:
+        """True if any input is a Spark DataFrame."""
+        return any(map(is_spark, inputs(stream)))
+
     def match(self, patterns: PatternSources, stream: Any, options: MatchOptions) -> Matches:
-        """The matches in events of this process."""
+        """The matches in local events."""
         self.require_local("match", stream)
         over, events = self.events_of(patterns, stream)
         return match_events(over, events, options)
@@ -76,7 +78,7 @@ class EventStreamKind(StreamKind):
         over, events = self.events_of(patterns, stream)
         return count_here(over.compile(events), events, tables_of(relations))
 
-    def detect(self, patterns: PatternSources, stream: Any, options: DetectOptions) -> Frame:
+    def match_on_spark(self, patterns: PatternSources, stream: Any, options: SparkMatchOptions) -> Frame:
         """The DataFrame of matches."""
         over, events = self.events_of(patterns, stream)
         streaming = is_streaming(events)
@@ -86,7 +88,7 @@ class EventStreamKind(StreamKind):
 
     def explain(self, patterns: PatternSources, stream: Any) -> str:
         """The meaning of each pattern, then how it runs over these events."""
-        events = declared_stream(stream)
+        events: Events = stream
         plan = patterns.compile(events)
         if on_spark(events):
             return "\n".join([*meanings(patterns, plan), explain_on_spark(plan, events)])
@@ -142,7 +144,7 @@ def match_events(patterns: PatternSources, events: Events, options: MatchOptions
         )
 
 
-def detect_events(plan: Plan, events: Events, options: DetectOptions) -> Frame:
+def detect_events(plan: Plan, events: Events, options: SparkMatchOptions) -> Frame:
     """The DataFrame of matches of a compiled plan in declared events on Spark."""
     from perseid.engines.sequence.bind import BindOptions, bind_events
     from perseid.spark.projection import read_relations
@@ -168,21 +170,23 @@ def explain_on_spark(plan: Plan, events: Events) -> str:
     disorder = None
     if not isinstance(events.disorder, Buffer):
         strategy, why = strategy_for(events, plan, max(schema.delay for schema in schemas), data.streaming)
-        disorder = f"{strategy.name}: tells {why}"
+        disorder = f"{strategy.name}: emits {why}"
     return explain_query(plan, query, data, disorder)
 
 
-def _require_options(options: DetectOptions, streaming: bool) -> None:
+def _require_options(options: SparkMatchOptions, streaming: bool) -> None:
     """Raise an error for options that this kind of data, streaming or finished, does not support."""
     require_no_observation(streaming, options.observation)
     if streaming:
         if options.rejected not in (True, False, BAD):
-            raise EventDataError(f"rejected={options.rejected!r} is neither True nor False nor {BAD!r}.")
+            raise EventDataError(f"rejected={options.rejected!r}: expected True, False or {BAD!r}.")
         return
     if options.checkpoint is not None:
-        raise UnsupportedError("A checkpoint is a stream's; this DataFrame is finished.", hint="Leave it out.")
+        raise UnsupportedError(
+            "checkpoint= requires a streaming DataFrame; this one is finished.", hint="Remove checkpoint=."
+        )
     if options.rejected:
         raise UnsupportedError(
-            "rejected=True is for streams: nothing of a finished DataFrame is late.",
-            hint="Rows without a time are counted: detect(…, observation=Observation()).",
+            "rejected=True requires a streaming DataFrame: no row of a finished one is late.",
+            hint="To count rows without a time, use match(…, observation=Observation()).",
         )

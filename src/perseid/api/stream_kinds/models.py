@@ -9,14 +9,14 @@ from perseid.api.arguments import Frame
 from perseid.api.models import additional_events_of, detect_changes, events_of, explain_model
 from perseid.api.pattern_meanings import meanings
 from perseid.api.pattern_sources import PatternSources
-from perseid.api.stream_kinds.contract import DetectOptions, MatchOptions
+from perseid.api.stream_kinds.contract import MatchOptions, SparkMatchOptions
 from perseid.api.stream_kinds.events import EventStreamKind, match_events
 from perseid.engines.models.stream import Models, describe_rejected
 from perseid.engines.sequence.results import Matches, together
 from perseid.engines.sequence.stream import Events
 from perseid.errors import PerseidError, UnsupportedError
 from perseid.semantics.model_steps import EventStreamGroup, grouped
-from perseid.tables.rows import require_here
+from perseid.tables.rows import is_spark, require_here
 
 
 class ModelStreamKind(EventStreamKind):
@@ -30,8 +30,8 @@ class ModelStreamKind(EventStreamKind):
         found, _ = _event_streams(patterns, stream)
         if len(found) > 1:
             raise UnsupportedError(
-                "These patterns are asked of different events of the model.",
-                hint=f"Ask them one by one: patterns[{patterns.names[0]!r}].",
+                "These patterns need different events of the model.",
+                hint=f"Run them one by one: patterns[{patterns.names[0]!r}].",
             )
         return found[0]
 
@@ -42,6 +42,10 @@ class ModelStreamKind(EventStreamKind):
     def as_models(self, stream: Models, otherwise: PerseidError) -> Models:
         """The stream itself."""
         return stream
+
+    def is_on_spark(self, stream: Models) -> bool:
+        """True if the changes are a Spark DataFrame."""
+        return is_spark(stream.data)
 
     def require_local(self, method: str, stream: Models) -> None:
         """Raise an error for data of Spark."""
@@ -56,7 +60,7 @@ class ModelStreamKind(EventStreamKind):
             done.add_rejected(len(bad), describe_rejected(bad))
         return done
 
-    def detect(self, patterns: PatternSources, stream: Models, options: DetectOptions) -> Frame:
+    def match_on_spark(self, patterns: PatternSources, stream: Models, options: SparkMatchOptions) -> Frame:
         """The DataFrame of matches."""
         parts = [(group, over.compile(Events([], key=stream.key))) for over, group in group_patterns(patterns, stream)]
         return patterns.locate(lambda: detect_changes(parts, stream, options))

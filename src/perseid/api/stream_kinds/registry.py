@@ -12,7 +12,7 @@ STREAM_KINDS = {
     "events": "perseid.api.stream_kinds.events:EventStreamKind",
     "documents": "perseid.api.stream_kinds.documents:DocumentStreamKind",
     "subscriptions": "perseid.api.stream_kinds.subscriptions:SubscriptionStreamKind",
-    "beliefs": "perseid.api.stream_kinds.beliefs:BeliefStreamKind",
+    "uncertain": "perseid.api.stream_kinds.uncertain:UncertainStreamKind",
     "model": "perseid.api.stream_kinds.models:ModelStreamKind",
 }
 """Classes of kinds, imported on first use, by the name in declarations and job files; the first is the default.

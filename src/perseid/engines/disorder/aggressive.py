@@ -55,13 +55,13 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, clock: Wa
         out = changes(told, now, before.revision + 1, horizon, plan.schema)
     except pa.ArrowTypeError as error:
         # Only for columns with a type that no plan declares: it is inferred from the values, in the state and now.
-        raise StateError(f"Matches in the state have other types than those of now: {error}") from error
+        raise StateError(f"Types of the matches in the state differ from those of the query: {error}") from error
     written = write_state(plan, DisorderState(sure.state, horizon, before.revision + 2, guessed))
     if written is not None and len(written) - len(sure.state or b"") > plan.max_state:
         raise LimitError(
-            f"Matches that were told and may be taken back take {len(written) - len(sure.state or b''):,} bytes in one "
-            f"shard; {plan.max_state:,} are allowed.",
-            hint="Use more shards, a shorter delay of the watermark, or ps.events(…, max_state=…).",
+            f"Emitted matches that may be retracted take {len(written) - len(sure.state or b''):,} bytes in one shard; "
+            f"max_state allows {plan.max_state:,}.",
+            hint="Use more shards, a shorter watermark delay, or a larger ps.StreamOptions(max_state=…).",
         )
     counters = {**sure.counters, **counted(out), "state_bytes": 0 if written is None else len(written)}
     return replace(sure, rows=out, state=written, counters=counters)

@@ -18,9 +18,9 @@ def chosen(given: Strategy, plan: Plan, delay: int) -> tuple[Strategy, str]:
     if not isinstance(given, Auto):
         return given, given.tells
     if delay <= SHORT:
-        return Buffer(), f"{Buffer.tells}, because that is no more than a second behind"
+        return Buffer(), f"{Buffer.tells}, because the watermark delay is at most one second"
     for pattern in plan.patterns:
         why = why_not_assembled(pattern)
         if why is not None:
             return Buffer(), f"{Buffer.tells}, because {pattern.name} cannot be assembled: {why}"
-    return Assemble(), f"{Assemble.tells}; chosen because no match depends on another"
+    return Assemble(), f"{Assemble.tells}; chosen because no match depends on another match"

@@ -136,7 +136,7 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark
     written = write_state(plan, kept)
     counters = {
         **done.counters,
-        "promises": len(promised),
+        "control_rows": len(promised),
         "state_bytes": 0 if written is None else len(written),
     }
     wake = next_timer(wakes, watermark.current) if written is not None else None

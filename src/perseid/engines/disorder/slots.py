@@ -20,8 +20,9 @@ def refuse_unassembled(pattern: PatternPlan) -> None:
     why = why_not_assembled(pattern)
     if why is not None:
         raise UnsupportedError(
-            f"Pattern {pattern.name} cannot be assembled from events in any order: {why}.",
-            hint="disorder='aggressive' tells its matches at once and may take them back; 'buffer' waits for the watermark.",
+            f"Pattern {pattern.name} cannot be assembled from out-of-order events: {why}.",
+            hint="Use disorder='aggressive' to emit matches early and retract some, or 'buffer' to wait for the "
+            "watermark.",
         )
 
 
@@ -32,26 +33,26 @@ def why_not_assembled(pattern: PatternPlan) -> str | None:
     linear = (p.TakeEvent, p.SetHop, p.WatchFor, p.ZoneEnter, p.ZoneLeave, p.AcceptMatch)
     windows = [one.within for one in body.instructions if isinstance(one, p.ZoneEnter)] + [core.within]
     if not all(isinstance(one, linear) for one in body.instructions):
-        return "it has a repetition, an alternation or a conjunction, and which way it takes depends on what may still come"
+        return "it has a repetition, an alternation or a conjunction, and a later arrival can change its match"
     hops = [one.hop for one in body.instructions if isinstance(one, p.SetHop)]
     if any(hop.contiguity is not Contiguity.ANY for hop in hops):
-        return "-> and , take the next event, and an earlier one may still come; write ->> for every one"
+        return "-> and , take the next event, and an earlier event may still arrive; use ->> to take every event"
     if any(sum(isinstance(one, p.TakeEvent) for one in program.instructions) != 1 for program in negated):
-        return "it negates more than one event"
+        return "a negation has more than one event"
     if core.context is not None or core.skip.mode != "none":
-        return "which events a match may use depends on matches before it"
+        return "a context or skip mode makes a match depend on earlier matches"
     if core.suppress is not None:
-        return "a match is suppressed by one before it, which may still come"
+        return "it suppresses matches, and an earlier match may still be found"
     if "timed out" in pattern.row_kinds:
-        return "nobody knows that an attempt has come to nothing while events may still come"
+        return "it reports timeouts, and a run cannot time out while its events may still arrive"
     if pattern.leads or pattern.facts.lookback:
-        return "it looks back before its first event"
+        return "it reads events before its first event"
     if pattern.feeds_on:
-        return f"it takes matches of {', '.join(pattern.feeds_on)}"
+        return f"it consumes matches of {', '.join(pattern.feeds_on)}"
     if any(isinstance(window, CountWindow) for window in windows):
-        return "its window counts events, and more of them may still come"
+        return "its window counts events, and more events may still arrive"
     if pattern.facts.bound is None:
-        return "nothing bounds it in time"
+        return "its duration is unbounded"
     if len(core.steps) > MAX_SLOTS:
         return f"it has more than {MAX_SLOTS} steps"
     return None

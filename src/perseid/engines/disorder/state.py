@@ -46,14 +46,14 @@ def _check(content: StateContent) -> str | None:
     """Reject parts that the strategy of a state never reads, and so never evicts."""
     facts = content.facts
     if ("delays" in facts) != ("newest" in facts):
-        return "it has one of delays and newest"
+        return "it has only one of delays and newest"
     parts = {
         "aggressive": "told" in content.tables,
         "adaptive": "delays" in facts,
         "conservative": content.tables["body"].column(0)[1].is_valid or "everywhere" in facts,
     }
     others = [strategy for strategy, there in parts.items() if there and strategy != facts["strategy"]]
-    return f"it has parts of the strategy {others[0]!r}" if others else None
+    return f"it has data of the strategy {others[0]!r}" if others else None
 
 
 _MISMATCH = "The checkpoint was made with disorder={found}, and the query now has {now}."
@@ -61,7 +61,7 @@ LAYOUT = StateLayout(
     "disorder",
     1,
     (
-        StateFact("strategy", TextValue(), mismatch=_MISMATCH, hint="Keep the strategy."),
+        StateFact("strategy", TextValue(), mismatch=_MISMATCH, hint="Use disorder={found}."),
         SHARDS,
         StateFact("horizon", TIME_OR_NONE),
         StateFact("revision", IntegerValue(low=0, high=_LAST_REVISION)),

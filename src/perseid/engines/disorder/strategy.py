@@ -24,7 +24,7 @@ class Buffer(Strategy):
     """Buffer events until the watermark, sort them, and search. There are no retractions."""
 
     name: ClassVar[str] = "buffer"
-    tells: ClassVar[str] = "what the watermark has made final"
+    tells: ClassVar[str] = "the matches that the watermark has made final"
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Aggressive(Strategy):
 
     name: ClassVar[str] = "aggressive"
     tells: ClassVar[str] = (
-        "at once what holds for the events that have come, and takes it back when a late one proves it wrong; rows are changes"
+        "matches of the received events at once, and retracts those that a late event invalidates; rows are a changelog"
     )
     retracts: ClassVar[bool] = True
 
@@ -44,8 +44,8 @@ class Assemble(Strategy):
 
     name: ClassVar[str] = "assemble"
     tells: ClassVar[str] = (
-        "a match when the last of its events has come, whichever that is; one that negates something when the watermark has "
-        "passed that"
+        "a match when all its events have arrived, in any order; with a negation, when the watermark has passed the "
+        "negated interval"
     )
 
 
@@ -55,8 +55,8 @@ class Early(Assemble):
 
     name: ClassVar[str] = "early"
     tells: ClassVar[str] = (
-        "a match when the last of its events has come, whichever that is, and takes it back when a late one is what it "
-        "negates; rows are changes"
+        "a match when all its events have arrived, in any order, and retracts it when a late event violates a "
+        "negation; rows are a changelog"
     )
     retracts: ClassVar[bool] = True
 
@@ -67,14 +67,15 @@ class Adaptive(Strategy):
 
     name: ClassVar[str] = "adaptive"
     tells: ClassVar[str] = (
-        "what a frontier has made final that follows the newest event at the delay which all but the allowed share of events had"
+        "the matches that a frontier has made final; it trails the newest event by the delay that covers all events "
+        "but the allowed share"
     )
     loss: float = 0.01
     """The share of events that may be dropped as late."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, float | int) or not 0 <= self.loss < 1:
-            raise EventDataError(f"Adaptive(loss={self.loss!r}): it is a share of all events, from 0 to below 1.")
+            raise EventDataError(f"Adaptive(loss=…): expected a number from 0 to below 1, got {self.loss!r}.")
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Conservative(Strategy):
     """Emit matches finalized by punctuations: rows of the stream that rule out further events up to a time."""
 
     name: ClassVar[str] = "conservative"
-    tells: ClassVar[str] = "what promises in the stream, or the watermark, have made final, key by key"
+    tells: ClassVar[str] = "the matches of each key that punctuations in the stream, or the watermark, have made final"
     promise: str = "promise"
     """The column that marks punctuations: ``"key"`` for the row's key, ``"all"`` for every key, null for an event."""
     source: str | None = None
@@ -94,11 +95,12 @@ class Conservative(Strategy):
         object.__setattr__(self, "sources", tuple(self.sources))
         if (self.source is None) != (not self.sources):
             raise EventDataError(
-                "Conservative(source=…, sources=…): a key is complete when every source has promised, so all have to be named.",
-                hint="Name the column and its values, or neither: then promises are about types of events.",
+                "Conservative(source=…, sources=…): expected both or neither, because a key is complete when every "
+                "source has sent a punctuation.",
+                hint="Add the missing one, or remove both: then punctuations are about event types.",
             )
         if not all(isinstance(name, str) and name for name in self.sources):
-            raise EventDataError(f"Conservative(sources={self.sources!r}): every source has a name, which is a text.")
+            raise EventDataError(f"Conservative(sources=…): expected non-empty strings, got {self.sources!r}.")
 
 
 @dataclass(frozen=True)
@@ -120,12 +122,12 @@ def strategy_of(given: str | Strategy | type[Strategy]) -> Strategy:
         return given
     if isinstance(given, type) and issubclass(given, Strategy):
         raise EventDataError(
-            f"disorder=ps.{given.__name__} is a kind of strategy, and none yet.",
-            hint=f"Write disorder=ps.{given.__name__}(), or disorder={given.name!r}.",
+            f"disorder=ps.disorder.{given.__name__}: expected an instance, got a class.",
+            hint=f"Use disorder=ps.disorder.{given.__name__}(), or disorder={given.name!r}.",
         )
     if given not in STRATEGIES:
         raise EventDataError(
-            f"disorder={given!r} is no strategy." + did_you_mean(str(given), STRATEGIES),
-            hint=f"There is: {', '.join(STRATEGIES)}.",
+            f"Unknown disorder strategy {given!r}." + did_you_mean(str(given), STRATEGIES),
+            hint=f"Available: {', '.join(STRATEGIES)}.",
         )
     return STRATEGIES[given]()

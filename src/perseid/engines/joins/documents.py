@@ -37,7 +37,7 @@ def keys_of(chains: Iterable[NodeChain]) -> IntArray:
     keys = np.array([key_of(chain) for chain in chains], np.int64)
     if len(np.unique(keys)) < len(keys):
         raise LimitError(
-            "Two chains have one key.", hint="Write one of the subscriptions with other names of elements."
+            "Hash collision: two chains have the same key.", hint="Use other element names in one of the subscriptions."
         )
     return keys
 

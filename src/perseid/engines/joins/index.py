@@ -119,8 +119,8 @@ class Subscriptions:
             many = max((slot for edge in template.edges for slot in (*edge.older, *edge.newer)), default=0)
             if many >= y.MAX_SLOTS or len(template.edges) > y.MAX_EDGES:
                 raise LimitError(
-                    f"A subscription relates at most {y.MAX_SLOTS} nodes of a document by at most {y.MAX_EDGES} comparisons.",
-                    hint="Ask for less, in several subscriptions.",
+                    f"A subscription has at most {y.MAX_SLOTS} nodes of a document and {y.MAX_EDGES} comparisons.",
+                    hint="Split it into several subscriptions.",
                 )
             if self.prefixes + 1 > len(self.asks):
                 self._grow()

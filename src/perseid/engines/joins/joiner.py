@@ -101,9 +101,9 @@ class Joiner:
             if done < last:
                 if self._room["found"] - int(self._told[N_FOUND]) > MAX_ROWS_PER_DOCUMENT:
                     raise LimitError(
-                        f"A document joins with earlier ones in more than {MAX_ROWS_PER_DOCUMENT:,} ways "
+                        f"A document has more than {MAX_ROWS_PER_DOCUMENT:,} combinations with earlier documents "
                         "(MAX_ROWS_PER_DOCUMENT).",
-                        hint="Compare values that occur once in a document, or a shorter window.",
+                        hint="Compare values that occur once in a document, or use a shorter window.",
                     )
                 self._grow()
                 store = self.store()
@@ -252,9 +252,9 @@ def require_expandable(joined: Joined) -> None:
     most = int(np.bincount(newer - newer.min(), joined.rows[:, y.O_COUNT]).max())
     if most > MAX_EXPANDED_PER_DOCUMENT:
         raise LimitError(
-            f"With expand=True a document has {most:,} notifications; {MAX_EXPANDED_PER_DOCUMENT:,} are allowed "
+            f"With expand=True, a document has {most:,} notifications; the limit is {MAX_EXPANDED_PER_DOCUMENT:,} "
             "(MAX_EXPANDED_PER_DOCUMENT).",
-            hint="Leave out expand=True, or compare values that occur once in a document.",
+            hint="Remove expand=True, or compare values that occur once in a document.",
         )
 
 

@@ -31,7 +31,7 @@ PART = 4_096
 """Documents that are read and joined per block."""
 PUBLISHED = "published"
 """The column with the text of a document that a subscription has published."""
-_LEAVE_OUT = "Leave the row out. ps.trees(…).match(…) lists all that cannot be read."
+_LEAVE_OUT = "Remove the row. Use ps.xml.tree_patterns(…).match(…) to list all unreadable documents."
 
 
 def join_here(
@@ -47,7 +47,7 @@ def join_here(
     """
     given = _LocalInput.read(documents)
     if len(levels) > 1 and PUBLISHED in given.kept.column_names:
-        raise EventDataError(f"A column is named {PUBLISHED!r}, as one of ours is.", hint="Rename it.")
+        raise EventDataError(f"Column {PUBLISHED!r} has a reserved name.", hint="Rename the column.")
     asked = bool(publication is not None and publication.makes) if results is None else results
     maker = None
     if publication is not None and (asked or len(levels) > 1):

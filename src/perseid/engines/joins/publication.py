@@ -69,8 +69,8 @@ class Publication:
             order = list(TopologicalSorter(graph).static_order())
         except CycleError as error:
             raise MeaningError(
-                f"Subscriptions publish what they read, in a circle: {' -> '.join(error.args[1])}.",
-                hint="Publish one of them under a name that none of the others reads.",
+                f"Subscriptions publish streams that they read, in a cycle: {' -> '.join(error.args[1])}.",
+                hint="Publish one of these streams under a name that none of the subscriptions reads.",
             ) from None
         level = dict.fromkeys(graph, 0)
         for name in order:

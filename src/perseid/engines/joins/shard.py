@@ -135,8 +135,8 @@ class JoinShard:
         capped = self._let_go(clock.ended)
         counters = {
             "events": len(times) - len(late), "late": len(late), "matches": told.rows, "timed_out": 0,
-            "promises": len(names), "capped": capped, "live_keys": 0,
-            "kept_events": self.joined.num_rows + self.waiting.num_rows,
+            "control_rows": len(names), "capped": capped, "live_keys": 0,
+            "retained_events": self.joined.num_rows + self.waiting.num_rows,
             "state_bytes": 0 if self.written is None else len(self.written),
         }  # fmt: skip
         return StepResult(told.table(), self.written, self._wake(), counters, late, why[late])
@@ -197,10 +197,10 @@ class JoinShard:
                 return capped
             if not self.joined.num_rows:
                 raise LimitError(
-                    f"{self.waiting.num_rows:,} documents that wait for the watermark take {len(self.written):,} bytes in one share; "
+                    f"{self.waiting.num_rows:,} documents buffered for the watermark take {len(self.written):,} bytes in one query partition; "
                     f"max_state allows {self.plan.max_state:,}. No document was dropped.",
-                    hint="Start the query again with a larger max_state, in ps.documents(…, max_state=…) or as stream.max_state of a "
-                    "job: it goes on from its checkpoint without loss. A shorter delay of the watermark keeps fewer documents.",
+                    hint="Restart the query with a larger max_state, in ps.StreamOptions(max_state=…) or as stream.max_state of a job: it "
+                    "resumes from its checkpoint without loss. A shorter delay of the watermark buffers fewer documents.",
                 )
             given_up = -(-self.joined.num_rows // 2)
             self._drop(given_up)

@@ -57,31 +57,31 @@ def _check(content: StateContent) -> str | None:
     facts, table = content.facts, content.tables["documents"]
     joined, horizon = facts["joined"], facts["horizon"]
     if joined > table.num_rows:
-        return f"it has {joined} joined documents, and {table.num_rows} documents"
+        return f"expected at most {table.num_rows} joined documents, got {joined}"
     heights = heights_of(np.asarray(table.column(CHAINS).flatten()))
     sizes, nodes = (np.asarray(pc.list_value_length(table.column(name))) for name in (CHAINS, NODES))
     sums, ends = np.concatenate([[0], np.cumsum(heights)]), np.concatenate([[0], np.cumsum(sizes)])
     if (heights <= 0).any() or (sums[ends[1:]] - sums[ends[:-1]] != nodes).any():
-        return f"column {NODES!r} does not have the nodes of the chains"
+        return f"column {NODES!r} does not match the chains"
     times = np.asarray(table.column(TIME))
     waiting, last = times[joined:], times[joined - 1] if joined else v.EARLIEST
     if joined and facts["order"] != ARRIVAL and (horizon is None or last > horizon):
-        return "it has joined documents after its horizon"
+        return "joined documents after the horizon"
     if (np.diff(times[:joined]) < 0).any() or (waiting < last).any():
-        return f"its documents are not in the order of {TIME!r}"
-    return "it has waiting documents up to its horizon" if horizon is not None and (waiting <= horizon).any() else None
+        return f"documents are not sorted by {TIME!r}"
+    return "buffered documents before or at the horizon" if horizon is not None and (waiting <= horizon).any() else None
 
 
 SPLIT_ALTERNATIVES_VERSION = 1
 """State version with the alternatives of an OR in different query partitions; otherwise identical to version 2."""
-_OTHER = "The {} of the checkpoint's query is not that of this one: {{found}}, and here {{now}}."
-_TABLES = "Subscriptions that come and go are kept in ps.subscription_table(…)."
+_OTHER = "Incompatible checkpoint: expected {} {{now}}, got {{found}}."
+_TABLES = "Use ps.xscl.subscription_table(…) for subscriptions that change."
 LAYOUT = StateLayout(
     "joins",
     2,
     (
         SHARDS,
-        StateFact("order", TextValue(), mismatch=_OTHER.format("order"), hint=_TABLES),
+        StateFact("order", TextValue(), mismatch=_OTHER.format("order"), hint="Restore the order of the stream."),
         StateFact("subscriptions", TextValue(), mismatch=_OTHER.format("subscriptions"), hint=_TABLES),
         StateFact("horizon", TIME_OR_NONE),
         StateFact("files", ListValue(items=TextValue())),
@@ -185,9 +185,9 @@ def _check_alternatives(plan: JoinsPlan, content: StateContent) -> None:
     given = plan.program is not None and plan.program.has_alternatives()
     if given or have_alternatives(text for text in texts.values() if text is not None):
         raise StateError(
-            f"The state is of version {SPLIT_ALTERNATIVES_VERSION}, which kept alternatives of an OR in different shares. "
-            "This version evaluates them in one share and would miss pairs with documents of this state.",
-            hint="Start with a new checkpoint, or go on with the version that wrote this one.",
+            f"State version {SPLIT_ALTERNATIVES_VERSION} has the alternatives of an OR in different query partitions. This "
+            "version evaluates them in one partition, and would miss pairs with documents of this state.",
+            hint="Start with a new checkpoint, or use the version that wrote this one.",
         )
 
 

@@ -51,8 +51,8 @@ def chains_in(schema: pa.Schema, where: str) -> tuple[NodeChain, ...]:
         return tuple(NodeChain(str(stream), str(tree), int(height)) for stream, tree, height in told["chains"])
     except (KeyError, TypeError, ValueError):
         raise EventDataError(
-            f"{where} is no table of subscriptions of this version.",
-            hint="Write it with ps.subscription_table(…).add(…).",
+            f"{where} is not a subscription table of this version.",
+            hint="Write it with ps.xscl.subscription_table(…).add(…).",
         ) from None
 
 
@@ -63,8 +63,8 @@ def checked_folder(folder: str | os.PathLike[str]) -> str:
         said = said.removeprefix("file://").removeprefix("file:")
     if "://" in said:
         raise UnsupportedError(
-            f"{said}: subscriptions are kept in a folder of a file system that driver and executors share.",
-            hint="Mount it, and give the path.",
+            f"{said}: subscriptions need a folder in a file system that the driver and the executors share.",
+            hint="Mount the file system, and use the local path.",
         )
     return os.path.abspath(said)
 
@@ -118,8 +118,8 @@ def _opened(folder: str, name: str) -> pq.ParquetFile:
         return pq.ParquetFile(Path(folder) / name)
     except (OSError, pa.ArrowException):
         raise EventDataError(
-            f"The file {name} of the subscriptions cannot be read.",
-            hint="A table of subscriptions is added to; its files are neither changed nor removed while a query runs.",
+            f"Cannot read the subscription file {name}.",
+            hint="Do not change or remove files of a subscription table while a query runs: the table is append-only.",
         ) from None
 
 

@@ -38,8 +38,8 @@ def action_log_schema(
         # Spark resolves column names case-insensitively.
         if name.lower() in seen:
             raise EventDataError(
-                f"What rules did has a column {seen[name.lower()]!r}, and the stream has one of that name for something else.",
-                hint=f"Give it another name first: df.withColumnRenamed({name!r}, {'own_' + name!r}).",
+                f"Name conflict: the action log has a column {seen[name.lower()]!r}, and the stream has another column of that name.",
+                hint=f"Rename the column first: df.withColumnRenamed({name!r}, {'own_' + name!r}).",
             )
         seen[name.lower()] = name
     types: dict[str, pa.DataType] = {time: MOMENT, **key, **_TYPES}
@@ -74,7 +74,7 @@ class ActionLog:
         reasons = {id(change): why for change, why in one.told.refused}
         for asked in one.asked:
             if id(asked.change) in reasons:
-                row(key, "refused", asked.rule, asked.change, why=reasons[id(asked.change)])
+                row(key, "rejected", asked.rule, asked.change, why=reasons[id(asked.change)])
             elif asked.rule is not None:
                 row(key, "changed", asked.rule, asked.change)
         for life in one.lives:
@@ -82,7 +82,7 @@ class ActionLog:
         for told in one.emitted:
             row(key, "emitted", told.rule, name=told.name, values=_texts(told.values))
         for asked in one.elsewhere:
-            row(self._model(asked), "asked", asked.rule, asked.change)
+            row(self._model(asked), "requested", asked.rule, asked.change)
 
     def _model(self, asked: RequestedChange) -> Key:
         """Key of the target model, cast to the types of the key."""
@@ -91,8 +91,8 @@ class ActionLog:
         for given, found, kind in zip(asked.model, model, self.key, strict=True):
             if given is not None and found is None:
                 raise EventDataError(
-                    f"Rule {asked.rule} names a model by {given!r}, and models are told apart by values of the type {kind}.",
-                    hint=f"Write: for model cast(… as {kind}) do ….",
+                    f"Rule {asked.rule} identifies a model by {given!r}, expected a value of type {kind}.",
+                    hint=f"Use: for model cast(… as {kind}) do ….",
                 )
         return model
 
@@ -100,9 +100,8 @@ class ActionLog:
         for element in (change.element, change.target):
             if element is not None and type(element) is not self.element:
                 raise EventDataError(
-                    f"Rule {rule} names a node {element!r}, and the nodes of these models are named by "
-                    f"{'texts' if self.element is str else 'whole numbers'}.",
-                    hint="Name nodes alike: cast(… as string), or cast(… as bigint).",
+                    f"Rule {rule} uses {element!r} as the name of a node, expected {'a string' if self.element is str else 'an integer'}.",
+                    hint="Use the same type for the names of all nodes: cast(… as string), or cast(… as bigint).",
                 )
         value = text_of(v.scalar(change.value))
         return change.action, change.element, change.kind, change.attribute, value, change.target

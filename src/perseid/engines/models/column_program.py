@@ -130,7 +130,7 @@ class ColumnProgram:
 
     def window(self, window: Moving, column: FrameColumn) -> ProgramSlot:
         if column.family == BOOLEAN and window.function != "moving_count":
-            raise NotVectorizable(f"{window.function} of truth values")
+            raise NotVectorizable(f"{window.function} of booleans")
         self.columns[column.name] = column
         family = {"moving_count": INTEGER, "moving_avg": DOUBLE, "moving_sum": DOUBLE}.get(
             window.function, column.family
@@ -215,12 +215,12 @@ def _family_of(value: Value) -> str:
             return INTEGER
         case float():
             return DOUBLE
-    raise NotVectorizable(f"{value!r} beside values that change")
+    raise NotVectorizable(f"unsupported constant {value!r} with changing values")
 
 
 def _one_family(families: Sequence[str]) -> str:
     if len(set(families)) > 1:
-        raise NotVectorizable("branches of several kinds")
+        raise NotVectorizable("branches of several types")
     return families[0]
 
 
@@ -256,7 +256,7 @@ class Formulas:
                 return Constant(value)
             return self.program.window_of_constant(window, value) if known else Constant(moving_value(window, []))
         if column.family not in KINDS:
-            raise NotVectorizable(f"{element}.{name}, which is no number and no truth value")
+            raise NotVectorizable(f"{element}.{name} is not a number or boolean")
         return self.program.column(column) if window is None else self.program.window(window, column)
 
     def _direct(self, expr: ex.Expr, env: Mapping[str, Term]) -> Term:
@@ -298,7 +298,7 @@ class Formulas:
     def _boolean(self, expr: ex.Expr, env: Mapping[str, Term]) -> ProgramSlot:
         found = self._lifted(self.term(expr, env))
         if found.family != BOOLEAN:
-            raise NotVectorizable(f"{print_expr(expr)} as a truth value")
+            raise NotVectorizable(f"{print_expr(expr)} as a boolean")
         return found
 
     def _number(self, expr: ex.Expr, env: Mapping[str, Term]) -> ProgramSlot:
@@ -314,7 +314,7 @@ class Formulas:
         if found.family == INTEGER:
             return self.program.made("double", DOUBLE, x.as_double, found)
         if found.family != DOUBLE:
-            raise NotVectorizable("a truth value as a number")
+            raise NotVectorizable("a boolean as a number")
         return found
 
     def _signed(self, found: ProgramSlot, negated: bool) -> ProgramSlot:
@@ -336,7 +336,7 @@ class Formulas:
         if op == "<=>":
             return made(op, BOOLEAN, x.null_safe_equal, a, b)
         if op not in ("+", "-", "*", "/", "%") or a.family == BOOLEAN:
-            raise NotVectorizable(f"the operator {op}")
+            raise NotVectorizable(f"unsupported operator {op}")
         if a.family == DOUBLE:
             return made(op, DOUBLE, lambda p, q: x.arithmetic_of_doubles(op, p, q), a, b)
         family = DOUBLE if op == "/" else INTEGER
@@ -350,7 +350,7 @@ class Formulas:
             return self._double(left), self._double(right)
         a, b = self._lifted(left), self._lifted(right)
         if a.family != b.family:
-            raise NotVectorizable("a comparison of different kinds")
+            raise NotVectorizable("a comparison of different types")
         return a, b
 
     def _case(self, expr: ex.Case, env: Mapping[str, Term]) -> Term:
@@ -392,7 +392,7 @@ class Formulas:
                 return self._first_known([self.term(arg, env) for arg in args])
             case "greatest" | "least":
                 return self._extreme(">" if expr.name == "greatest" else "<", [self.term(arg, env) for arg in args])
-        raise NotVectorizable(f"the function {expr.name}, which has no array form")
+        raise NotVectorizable(f"function {expr.name} has no array form")
 
     def _first_known(self, terms: list[Term]) -> Term:
         found = terms[-1]

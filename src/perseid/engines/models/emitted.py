@@ -23,8 +23,8 @@ def emitted_columns(
     names = list(types)
     if list(BEFORE + AFTER) != [n for n in names if n in BEFORE + AFTER] or len(names) <= len(BEFORE + ROLES + AFTER):
         raise EventDataError(
-            "Rows that rules told are in what ps.react answers, and this DataFrame has other columns.",
-            hint="ps.emitted(ps.react(stream), metamodel, …), with all columns as they are.",
+            "Unexpected columns: expected the output of ps.graph.react.",
+            hint="Use ps.graph.select_emitted(ps.graph.react(stream), metamodel, …), with all columns unchanged.",
         )
     place = names.index(BEFORE[0])
     own, element = names[:place], names[place + len(BEFORE) + ROLES.index("element")]
@@ -32,6 +32,6 @@ def emitted_columns(
     if name not in known:
         raise EventDataError(
             f"No rule emits {name!r}.{did_you_mean(name, list(known))}",
-            hint=f"There is: {', '.join(known)}." if known else "A rule tells rows by: do emit alarm(host).",
+            hint=f"Available: {', '.join(known)}." if known else "Add an action to a rule: do emit alarm(host).",
         )
     return own, known[name]

@@ -63,7 +63,7 @@ RULES = Engine(
     query_kind="rules",
     state_format="models",
     capabilities=Capabilities(
-        row_kinds=("appeared", "updated", "disappeared", "fired", "changed", "refused", "asked", "emitted"),
+        row_kinds=("appeared", "updated", "disappeared", "fired", "changed", "rejected", "requested", "emitted"),
         state_expires=False,
     ),
     guide="docs/guides/models.md",

@@ -101,8 +101,8 @@ def _array(name: str, values: list[Value], kind: pa.DataType) -> pa.Array:
         return pa.array(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         raise EventDataError(
-            f"The column {name!r} names nodes in some events, and in others it has values of another kind.",
-            hint=f"Nodes are named by {'texts' if pa.types.is_string(kind) else 'whole numbers'} here: give the other column so too, or another name.",
+            f"Column {name!r} has names of nodes in some events, and values of another type in others.",
+            hint=f"Use {'strings' if pa.types.is_string(kind) else 'integers'} in the other events too, as for the nodes, or rename the other column.",
         ) from None
 
 

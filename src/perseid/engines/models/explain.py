@@ -25,20 +25,20 @@ def explain_models(groups: Sequence[EventStreamGroup], stream: Models, types: Ma
     kinds = queries.kinds
     name = kinds.metamodel.name
     rows: list[Row] = [
-        ("contains", f"{len(kinds.nodes)} types of node, {len(kinds.edges)} of edge"),
+        ("contains", f"{len(kinds.nodes)} node types, {len(kinds.edges)} edge types"),
         *((f"events of {', '.join(p.name for p in group.patterns)}", _events(group.watched)) for group in groups),
-        ("models", f"one for each {', '.join(key)}: patterns look at one at a time" if key else "one"),
-        ("time", "all changes of a model at one time are one transaction; queries see its end"),
+        ("models", f"one for each {', '.join(key)}; patterns match each model separately" if key else "one"),
+        ("time", "all changes of a model at one time are one transaction; queries are evaluated after it"),
         (
             "queries",
-            f"{len(queries.queries)}, kept as the model changes by {len(Network(queries).operators)} operators that they share; "
-            "the cost follows what changed (closures and components: what hangs together with it)",
+            f"{len(queries.queries)}, maintained incrementally by {len(Network(queries).operators)} shared operators; "
+            "the cost depends on the size of the change (closures and components: of the connected part)",
         ),
         *ways,
         ("state", "the model itself, and the matches of every query and of its parts"),
         ("budget", describe_budget(stream.budget)),
     ]
-    said = "\n".join(section(f"the model {name}", rows)).rstrip() + "\n"
+    said = "\n".join(section(f"model {name}", rows)).rstrip() + "\n"
     return said if stream.max_ahead is None else f"{said}max_ahead: {describe_max_ahead(stream.max_ahead)}\n"
 
 
@@ -51,5 +51,5 @@ def _events(watched: EventStreamFilter) -> str:
 def _way(group: EventStreamGroup, why: str | None) -> Row:
     names = ", ".join(pattern.name for pattern in group.patterns)
     if why is None:
-        return f"frames of {names}", "all at once: each match the structure allows is a condition over columns"
-    return f"frames of {names}", f"one by one, because of {why}"
+        return f"frames of {names}", "all at once: each structural match is a condition over columns"
+    return f"frames of {names}", f"one by one: {why}"

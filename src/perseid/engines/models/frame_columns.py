@@ -23,7 +23,7 @@ def snapshot_of(metamodel: Metamodel, each: object) -> list[Change]:
             graph.apply(change)
         except PerseidError as error:
             raise EventDataError(
-                f"No model can begin so: {error.message}", hint="Mend the changes in ps.frames(rows, each=…)."
+                f"Invalid initial changes: {error.message}", hint="Fix the changes in ps.graph.frames(rows, each=…)."
             ) from None
     return changes
 
@@ -36,23 +36,23 @@ def check_frame_columns(
     taken: dict[tuple[Element, str], str] = {}
     if not isinstance(columns, Mapping) or not columns:
         raise EventDataError(
-            "Frames have columns that set attributes, and none is named.",
-            hint="columns={'right_hand_y': ('right_hand', 'y'), …}.",
+            "Frames need a dict from columns to the attributes that they set, with at least one column.",
+            hint="Use columns={'right_hand_y': ('right_hand', 'y'), …}.",
         )
     for name, place in columns.items():
         if not isinstance(place, tuple) or len(place) != 2:
             raise EventDataError(
-                f"The column {name!r} sets an attribute of an element, and {place!r} does not say which.",
-                hint=f"columns={{{name!r}: ('right_hand', 'y'), …}}.",
+                f"Column {name!r}: expected a pair of element and attribute, got {place!r}.",
+                hint=f"Use columns={{{name!r}: ('right_hand', 'y'), …}}.",
             )
         element, attribute = place
         if element not in kinds:
             raise EventDataError(
-                f"The column {name!r} sets an attribute of {element!r}, which no model begins with."
+                f"Column {name!r}: unknown element {element!r} in the initial changes."
                 + did_you_mean(str(element), [str(there) for there in kinds]),
                 hint="Create it in each=[{'change': 'create', 'element': …, 'kind': …}, …].",
             )
         metamodel.queries.kinds.attribute_type(kinds[element], attribute)
         if place in taken:
-            raise EventDataError(f"The columns {taken[place]!r} and {name!r} both set {element}.{attribute}.")
+            raise EventDataError(f"Columns {taken[place]!r} and {name!r} both set {element}.{attribute}.")
         taken[place] = name

@@ -45,7 +45,7 @@ class FrameShape:
     def asked(self, queries: Queries, watched: EventStreamFilter) -> FrameQueries:
         """Compile the watched queries for arrays of frames."""
         if watched.changes:
-            raise NotVectorizable("elementary changes, which patterns ask for")
+            raise NotVectorizable("patterns match elementary changes")
         types = {change.element: str(change.kind) for change in self.each if change.action == "create"}
         columns: dict[tuple[Element, str], FrameColumn] = {}
         for name, (element, attribute) in self.sets.items():
@@ -139,7 +139,7 @@ def require_fitting(column: FrameColumn, kind: pa.DataType) -> None:
         DOUBLE: is_.is_floating(kind) or is_.is_integer(kind),
     }
     if not is_.is_null(kind) and not fits.get(column.family, False):
-        raise NotVectorizable(f"the column {column.name}, which has {kind} where the attribute is {column.family}")
+        raise NotVectorizable(f"column {column.name} is {kind}, and its attribute is {column.family}")
 
 
 def vector_of(values: pa.Array | pa.ChunkedArray, column: FrameColumn) -> Vector:

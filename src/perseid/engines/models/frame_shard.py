@@ -47,7 +47,7 @@ def brought_by_frames(
     waiting = frames.filter(pa.array(~due))
     kept.frames = pa.concat_tables([remembered, waiting])
     counted["live_keys"] = max(len(kept.models), work.models)
-    counted["kept_events"] = waiting.num_rows
+    counted["retained_events"] = waiting.num_rows
     return [next(rest) if table is None else table for table in told]
 
 

@@ -32,7 +32,7 @@ from perseid.tables.columns import Table, read_table, time_column
 
 @dataclass(frozen=True)
 class Frames(Models[Data_co]):
-    """A stream of frames of models, one model for each key; create it with :func:`perseid.frames`."""
+    """A stream of frames of models, one model for each key; create it with :func:`perseid.graph.frames`."""
 
     each: tuple[Change, ...] = ()
     """The initial changes of every model."""
@@ -100,7 +100,7 @@ class Frames(Models[Data_co]):
         ranks = ranks_of(asked, watched)
         table = self._table(set(asked.program.columns))
         if not table.rows:
-            raise NotVectorizable("a table without rows")
+            raise NotVectorizable("the table has no rows")
         rows = self._arranged(table)
         time = rows.time[rows.last]
         columns = {one.name: rows.vector(_fitting(table, one), one) for one in asked.program.columns.values()}
@@ -120,12 +120,12 @@ class Frames(Models[Data_co]):
         for name in (*self.key, *sorted(columns)):
             if name not in table.columns and table.rows:
                 role = "key" if name in self.key else "value of " + ".".join(map(str, self.sets[name]))
-                raise missing_column("The table of frames", name, role, list(table.names), "ps.frames(rows, …)")
+                raise missing_column("The table of frames", name, role, list(table.names), "ps.graph.frames(rows, …)")
         return table
 
     def __repr__(self) -> str:
-        by = ", ".join(self.key) or "one model"
-        return f"<model {self.queries.kinds.metamodel.name}: frames of {len(self.sets)} columns by {by}>"
+        by = f"by {', '.join(self.key)}" if self.key else "of one model"
+        return f"<model {self.queries.kinds.metamodel.name}: frames of {len(self.sets)} columns {by}>"
 
 
 def _taken(values: list[object], rows: IntArray) -> list[object]:
@@ -136,8 +136,6 @@ def _fitting(table: Table, column: FrameColumn) -> pa.Array | pa.ChunkedArray:
     """Return the values of a column; raise :class:`NotVectorizable` if arrays cannot hold them."""
     found = table.columns[column.name]
     if isinstance(found, list):
-        raise NotVectorizable(
-            f"the column {column.name}, which has values of several kinds where the attribute is {column.family}"
-        )
+        raise NotVectorizable(f"column {column.name} has values of several types, and its attribute is {column.family}")
     require_fitting(column, found.type)
     return found

@@ -83,9 +83,7 @@ class FrameQueries:
         columns = [column for (element, _), column in self.columns.items() if element in nodes]
         for column in columns:
             if column.family not in (BOOLEAN, INTEGER, "double"):
-                raise NotVectorizable(
-                    f"{column.name}, which is no number and no truth value, of a node that a match names"
-                )
+                raise NotVectorizable(f"column {column.name} of a node in a match is not a number or boolean")
         return self.program.changed(columns) if columns else None
 
     # queries
@@ -99,7 +97,9 @@ class FrameQueries:
             else:
                 self.found[name] = self._moving_matches(query)
             if len(self.found[name]) > MOST_MATCHES:
-                raise NotVectorizable(f"the {len(self.found[name]):,} matches that {name} could have")
+                raise NotVectorizable(
+                    f"{name} has {len(self.found[name]):,} structural matches, more than {MOST_MATCHES:,}"
+                )
         return self.found[name]
 
     def _is_still(self, query: m.QueryDefinition) -> bool:
@@ -111,9 +111,9 @@ class FrameQueries:
 
     def _moving_matches(self, query: m.QueryDefinition) -> dict[Match, list[Guard]]:
         if isinstance(query.ways, m.Components):
-            raise NotVectorizable(f"{query.name}, components of what changes")
+            raise NotVectorizable(f"{query.name} computes components of changing matches")
         if query.top is not None:
-            raise NotVectorizable(f"{query.name}, a top of values that change")
+            raise NotVectorizable(f"{query.name} has a top of changing values")
         found: dict[Match, list[Guard]] = {}
         for way in query.ways:
             for env, guard in self._way(way):
@@ -123,7 +123,7 @@ class FrameQueries:
 
     def _fixed(self, query: m.QueryDefinition, name: str, term: Term) -> Value:
         if isinstance(term, ProgramSlot):
-            raise NotVectorizable(f"{name} of {query.name}, a value that changes")
+            raise NotVectorizable(f"{name} of {query.name} is a changing value")
         return term.value
 
     def _way(self, way: m.Find) -> Iterator[Row]:
@@ -159,7 +159,7 @@ class FrameQueries:
             waiting.remove(chosen)
             rows = self._join(rows, chosen)
             if len(rows) > MOST_MATCHES:
-                raise NotVectorizable(f"more than {MOST_MATCHES:,} matches that the structure could have")
+                raise NotVectorizable(f"more than {MOST_MATCHES:,} structural matches")
         for no in constraints:
             if isinstance(no, m.No):
                 rows = [row for row in (self._without(row, no) for row in rows) if row is not None]
@@ -183,7 +183,7 @@ class FrameQueries:
 
     def _bound(self, term: Term) -> Value:
         if isinstance(term, ProgramSlot):
-            raise NotVectorizable("a call with a value that changes")
+            raise NotVectorizable("a call with a changing value")
         return term.value
 
     def _without(self, row: Row, no: m.No) -> Row | None:
@@ -206,7 +206,7 @@ class FrameQueries:
             if (constraint.low, constraint.high) == (1, 1):
                 return variables, self._matches(constraint.query)
             if not self._is_still(self.queries.queries[constraint.query]):
-                raise NotVectorizable(f"a closure of {constraint.query}, which changes")
+                raise NotVectorizable(f"a closure of the changing query {constraint.query}")
         return variables, {match: [()] for match in self._standing_tuples(constraint)}
 
     def _standing_tuples(self, constraint: m.IsNode | m.Walk | m.QueryCall) -> Iterable[Match]:
@@ -229,7 +229,7 @@ class FrameQueries:
             term = self.formulas.term(definition.value, env)
             return Constant(canonical(term.value)) if isinstance(term, Constant) else term
         if definition.function != "count" or definition.value is not None:
-            raise NotVectorizable(f"{definition.function} of matches that change")
+            raise NotVectorizable(f"{definition.function} of changing matches")
         always, at_times = 0, []
         for _, guards in self._join([(dict(env), ())], definition.call):
             if guards:

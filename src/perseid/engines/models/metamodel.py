@@ -12,14 +12,14 @@ from perseid.semantics.rules import Rules, check_rules
 
 
 class Metamodel:
-    """Kinds of nodes and edges, queries and rules; create it with :func:`perseid.metamodel`."""
+    """Kinds of nodes and edges, queries and rules; create it with :func:`perseid.graph.metamodel`."""
 
     def __init__(self, file: ModelFile, source: str) -> None:
         if file.metamodel is None:
             raise PatternSyntaxError(
-                "This text does not say what a model may contain.",
+                "The text has no declaration of a model.",
                 source=source,
-                hint="Begin it with: model name, node …, edge ….",
+                hint="Begin the text with: model name, node …, edge ….",
             )
         self._file = file
         self.queries: Queries = check_queries(kinds_of(file.metamodel), file.queries)
@@ -52,6 +52,6 @@ def require_metamodel(metamodel: object) -> None:
     """Raise an error unless the argument is a :class:`Metamodel`."""
     if not isinstance(metamodel, Metamodel):
         raise EventDataError(
-            f"A model is one of a metamodel, and this is {type(metamodel).__name__}.",
-            hint="ps.model(rows, ps.metamodel('''model cps node Host (cpu bigint) …''')).",
+            f"Expected a metamodel, got {type(metamodel).__name__}.",
+            hint="Use ps.graph.model(rows, ps.graph.metamodel('''model cps node Host (cpu bigint) …''')).",
         )

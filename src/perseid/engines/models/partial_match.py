@@ -46,7 +46,7 @@ class RetainedEvents(Sequence[Event]):
     def __getitem__(self, position: slice) -> Sequence[Event]: ...
     def __getitem__(self, position: int | slice) -> Event | Sequence[Event]:
         if isinstance(position, slice):
-            raise TypeError("Retained events are read one by one.")
+            raise TypeError("Retained events do not support slices.")
         if position < self.first:
             raise IndexError(f"event {position} is evicted")
         return self.retained[position - self.first]

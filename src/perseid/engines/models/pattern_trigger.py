@@ -40,10 +40,10 @@ def plan_triggers(
         check_relations([pattern.pattern for pattern in plan.patterns], {})
         for pattern in plan.patterns:
             if pattern.feeds_on or pattern.pattern.suppress is not None:
-                what = "takes matches of another" if pattern.feeds_on else "suppresses some of its matches"
+                what = "uses matches of another pattern" if pattern.feeds_on else "has a suppress clause"
                 raise UnsupportedError(
-                    f"A rule waits for the pattern {pattern.name}, which {what}.",
-                    hint="A rule acts at once: ask for all of it in one pattern, without suppress.",
+                    f"Pattern {pattern.name} cannot trigger a rule: it {what}.",
+                    hint="Write one pattern with all steps and without suppress: a rule fires immediately.",
                 )
         found.append((plan, group.watched))
     return found
@@ -165,7 +165,7 @@ class PatternPartitions:
             automaton.advance(watermark)
             found += self._collect(automaton)
         # The order of matches must not depend on the order in which partitions were created.
-        return sorted(found, key=lambda match: (match.end, match.start, match.match_id))
+        return sorted(found, key=lambda match: (match.end_us, match.start_us, match.match_id))
 
     def finish(self) -> Iterator[Match]:
         for automaton in self.automata.values():

@@ -105,8 +105,8 @@ def make_plan(
     for watched, plan in groups:
         if any(pattern.feeds_on for pattern in plan.patterns):
             raise UnsupportedError(
-                "A pattern over a model that takes matches of another runs in one process.",
-                hint="Use match(…), or write the other pattern's steps in its place.",
+                "A pattern over a model that uses matches of another pattern is unsupported on Spark.",
+                hint="Use local rows, or write the steps of the other pattern in its place.",
             )
         arrow = arrow_columns(queries, watched, element, key) | {name: types[name] for name in key}
         known = {name: arrow_type(kind) for name, kind in arrow.items()}

@@ -39,7 +39,7 @@ class QuickFix:
 
 
 class QuickFixes(Sequence[QuickFix]):
-    """Quick fixes, best first: by cost, soft objectives, then steps. Create them with :func:`perseid.repairs`."""
+    """Quick fixes, best first: by cost, soft objectives, then steps. Create them with :func:`perseid.graph.find_repairs`."""
 
     def __init__(self, found: RepairSearchResult, models: Models, key: tuple[object, ...], most: int) -> None:
         self._fixes = [QuickFix(fix, models, key) for fix in found.fixes[:most]]
@@ -70,7 +70,7 @@ class QuickFixes(Sequence[QuickFix]):
         if self.found > len(self):
             lines.append(f"… and {self.found - len(self)} more")
         if not self.complete:
-            lines.append(f"({self.states} models were looked at, not all there are: there may be other fixes)")
+            lines.append(f"(incomplete search of {self.states} models: other fixes may exist)")
         return "\n".join(lines)
 
 
@@ -88,15 +88,15 @@ def search_quick_fixes(
     """Search for quick fixes of one model of a stream, or of its state after rules ran."""
     assert stream.rules is not None
     if strategy not in STRATEGIES:
-        raise EventDataError(f"There is no strategy {strategy!r}.", hint=f"There are: {', '.join(STRATEGIES)}.")
+        raise EventDataError(f"Unknown strategy {strategy!r}.", hint=f"Available: {', '.join(STRATEGIES)}.")
     for name in (*aims.hard, *aims.soft, *aims.never):
         if name not in stream.queries.queries:
             raise unknown("query", name, list(stream.queries.queries))
     if not aims.hard or not stream.rules.repairs:
         what = "an objective" if not aims.hard else "a repair"
         raise EventDataError(
-            f"Without {what} there is nothing to search for.",
-            hint="objectives='overcommitted'; in the text: repair lower on overcommitted(host) do set …",
+            f"A search for repairs needs {what}.",
+            hint="Use objectives='overcommitted'. Add to the text: repair lower on overcommitted(host) do set …",
         )
     graph = _one_model(stream, reaction, key, until)
     found = search(stream.queries, stream.rules.repairs, graph, aims, strategy, states)
@@ -105,14 +105,17 @@ def search_quick_fixes(
 
 def _one_model(stream: Models, reaction: Reaction | None, key: tuple[object, ...], until: int | None) -> Graph:
     if reaction is None:
-        require_here("repairs", stream.data)
+        require_here("find_repairs", stream.data)
         live = stream.live(until)
     elif until is not None:
-        raise EventDataError("What rules made of a model is its end.", hint="Say it there: ps.react(…, until=…).")
+        raise EventDataError(
+            "until= is unsupported for the result of ps.graph.react: it has only the final models.",
+            hint="Use ps.graph.react(…, until=…).",
+        )
     else:
         live = reaction.live
     if key not in live:
         known = ", ".join(repr(one[0] if len(one) == 1 else one) for one in list(live)[:8])
         named = key[0] if len(key) == 1 else key
-        raise EventDataError(f"There is no model {named!r}.", hint=f"Say which: key=…. There are: {known or 'none'}.")
+        raise EventDataError(f"Unknown model {named!r}.", hint=f"Use key=…. Available: {known or 'none'}.")
     return live[key].graph

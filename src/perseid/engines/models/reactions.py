@@ -27,7 +27,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 class Reaction:
-    """Effects of rules, in time order; every list has rows for a table. Create it with :func:`perseid.react`."""
+    """Effects of rules, in time order; every list has rows for a table. Create it with :func:`perseid.graph.react`."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Reaction:
     def matches(self) -> Matches:
         """All matches of the patterns that trigger rules: those that :meth:`match` finds in the same events."""
         found = [match for _, _, one in self._rounds for match in one.matches]
-        found = sorted([*found, *self._late], key=lambda match: (match.end, match.start))
+        found = sorted([*found, *self._late], key=lambda match: (match.end_us, match.start_us))
         return Matches(found, {"capped": self._capped})
 
     @property
@@ -104,11 +104,11 @@ class Reaction:
     def __repr__(self) -> str:
         fired = sum(life["state"] == "fired" for life in self.lives)
         told = sum(map(len, self.emitted.values()))
-        parts = [f"{fired} rules fired", f"{len(self.changes)} changes", f"{told} rows told"]
+        parts = [f"{fired} rules fired", f"{len(self.changes)} changes", f"{told} rows emitted"]
         if self.elsewhere:
             parts.append(f"{len(self.elsewhere)} changes for other models")
         if self.refused:
-            parts.append(f"{len(self.refused)} changes refused")
+            parts.append(f"{len(self.refused)} changes rejected")
         return f"<reaction: {', '.join(parts)}>"
 
 
@@ -154,16 +154,16 @@ def check_columns(models: Models, rules: Rules) -> None:
         for block in rule.blocks:
             if block.model and len(block.model) != len(models.key):
                 raise EventDataError(
-                    f"Rule {rule.name} names a model by {len(block.model)} values, and models are told apart by {len(models.key)}.",
-                    hint="ps.model(rows, …, key=…) says which columns these are.",
+                    f"Rule {rule.name} identifies a model by {len(block.model)} values, expected {len(models.key)}.",
+                    hint="Use a value for each key column of ps.graph.model(rows, …, key=…).",
                 )
             for action in block.actions:
                 clash = [column_name(c) for c in action.columns] if isinstance(action, r.Emit) else []
                 for name in clash:
                     if name in own:
                         raise EventDataError(
-                            f"Rule {rule.name} tells a column {name!r}, and every row has one for its time and model.",
-                            hint=f"Leave it out, or give it another name: {name} as own_{name}.",
+                            f"Rule {rule.name} emits a column {name!r}, and every row has that column for its time or model.",
+                            hint=f"Remove it, or rename it: {name} as own_{name}.",
                         )
 
 
@@ -171,11 +171,11 @@ def require_rules_on_spark(stream: Models, until: int | None) -> None:
     """Raise an error for features that rules do not support on Spark."""
     if stream.beside is not None:
         raise UnsupportedError(
-            "On Spark rules hear a model, and no other events beside it.",
-            hint="Let a pattern find what they wait for, ps.patterns(…).detect(…), or react in one process.",
+            "On Spark, rules do not support events beside the model.",
+            hint="Match these events with ps.patterns(…).match(…), or run the rules locally.",
         )
     if until is not None and stream.data.isStreaming:
         raise UnsupportedError(
-            "until= ends what is finished; on a stream time passes with its watermark.",
-            hint="Leave it out, or leave later rows out of the stream: df.where(…).",
+            "until= is unsupported on a stream: its time advances with the watermark.",
+            hint="Remove until=, or filter out later rows: df.where(…).",
         )

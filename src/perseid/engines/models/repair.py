@@ -251,8 +251,8 @@ def _refuse_lists(queries: Queries) -> None:
         for name, type_ in carried.items():
             if isinstance(type_, t.Array | t.Map | t.Struct | t.Variant):
                 raise UnsupportedError(
-                    f"A search for repairs compares models, and {kind}.{name} is {type_}.",
-                    hint="Give the model single values: a number, a text, a moment.",
+                    f"A search for repairs supports only single values, and {kind}.{name} is {type_}.",
+                    hint="Use attributes with single values: a number, a string, a timestamp.",
                 )
 
 
@@ -268,8 +268,8 @@ def _needed(queries: Queries, asked: Iterable[str]) -> Queries:
     for name in sorted(wanted):
         if any(ref.parts[-1] in queries.moving for ref in _refs(queries.queries[name])):
             raise UnsupportedError(
-                f"A search for repairs tries changes at one moment, and {name} looks back in time.",
-                hint="Ask for repairs by queries without moving averages and their like.",
+                f"A search for repairs tries changes at one time, and query {name} has a moving window.",
+                hint="Use queries without moving averages and other moving windows.",
             )
     kept = {name: query for name, query in queries.queries.items() if name in wanted}
     return Queries(queries.kinds, kept, {name: queries.sorts[name] for name in kept}, {})

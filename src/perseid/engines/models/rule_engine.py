@@ -109,8 +109,8 @@ def _emitted_types(rules: Rules, base: ModelsPlan) -> dict[str, dict[str, pa.Dat
             kind = pa.string() if kind is None or pa.types.is_null(kind) else kind
             if pa.types.is_nested(kind) or pa.types.is_binary(kind):
                 raise UnsupportedError(
-                    f"{name} has the column {column!r} of the type {sort.type}, and rows of rules hold single values that have a text.",  # type: ignore[union-attr]
-                    hint="Emit what is wanted of it: a number, a text, a time.",
+                    f"Column {column!r} of {name} is {sort.type}, and rules emit only single values that can be converted to text.",  # type: ignore[union-attr]
+                    hint="Emit a part of it: a number, a string, a timestamp.",
                 )
             found.setdefault(name, {})[column] = kind
     return found
@@ -151,7 +151,7 @@ def react(plan: ReactingPlan, rows: EventBatch, state: bytes | None, watermark: 
     counted["capped"] += _capped(kept)
     counted["matches"] = len(log.rows)
     counted["live_keys"] = len(kept.models)
-    counted["kept_events"] = len(kept.waiting)
+    counted["retained_events"] = len(kept.waiting)
     counted["state_bytes"] = 0 if state is None else len(state)
     wakes = kept.first_times()
     # Rules act on a match that a deadline decides one microsecond after the deadline.

@@ -74,7 +74,7 @@ def brought_by_changes(
         for one in gathered:
             one.add(key, time, told)
     counted["live_keys"] = len(kept.models)
-    counted["kept_events"] = len(kept.waiting)
+    counted["retained_events"] = len(kept.waiting)
     return [one.table(plan.element, [plan.types[name] for name in plan.key]) for one in gathered]
 
 
@@ -133,7 +133,7 @@ def _searched(
             {
                 name: n
                 for name, n in done.counters.items()
-                if name not in ("events", "matches", "state_bytes", "kept_events", "live_keys")
+                if name not in ("events", "matches", "state_bytes", "retained_events", "live_keys")
             }
         )
         if done.next_timer is not None:
@@ -185,8 +185,8 @@ def encode_shard(plan: ModelsPlan, kept: ModelsState) -> bytes:
     state = write_state(plan, kept)
     if len(state) > plan.max_state:
         raise LimitError(
-            f"The models of one shard take {len(state):,} bytes; {plan.max_state:,} are allowed.",
-            hint=f"Use more shards, or {'ps.model' if plan.frames is None else 'ps.frames'}(…, max_state=…).",
+            f"The models of one shard take {len(state):,} bytes; max_state allows {plan.max_state:,}.",
+            hint="Use more shards, or a larger ps.StreamOptions(max_state=…).",
         )
     _KEPT[plan.digest, state] = kept
     while len(_KEPT) > MOST:

@@ -41,9 +41,9 @@ from perseid.semantics.values import Value
 
 def _check(content: StateContent) -> str | None:
     if ("frames" in content.tables) == ("waiting" in content.tables):
-        return "it has no table of changes or frames that wait"
+        return "expected one of the tables 'waiting' and 'frames'"
     groups, written = sum(content.facts["groups"]), content.tables["groups"].num_rows
-    return None if groups == written else f"it has {written} states of {groups} groups"
+    return None if groups == written else f"expected {groups} states of groups, got {written}"
 
 
 _Row: TypeAlias = "tuple[Value, ...]"
@@ -60,8 +60,10 @@ VALUES = StateTable(
 _FRAMES = (StateColumn("time", pa.int64()), StateColumn("seen", pa.bool_()), *columns_of(None, "key *", "set *"))
 _HAPPENING_TYPE = StateColumn("type", pa.string(), nullable=True, optional=True)
 _WAITING = (StateColumn("time", pa.int64()), *columns_of(None, *ROLES, "rank *", "key *", "event *"), _HAPPENING_TYPE)
-_MISMATCH = "The state is of models that contain something else, or of other queries."
-_HINT = "Keep the metamodel and its queries as they were."
+_MISMATCH = (
+    "Incompatible checkpoint: its models have another metamodel or key, other queries, or frames with other columns."
+)
+_HINT = "Restore the metamodel, its queries, and the key and columns of the stream."
 LAYOUT = StateLayout(
     "models",
     1,
@@ -216,14 +218,13 @@ def read_state(plan: ModelsPlan, state: bytes) -> ModelsState:
     content = decode(LAYOUT, state, expected, _plan_types(plan))
     if len(content.facts["groups"]) != len(plan.asked):
         raise StateError(
-            "The state is of other patterns than these.", hint=f"Keep the patterns of the query as they were. {GO_BACK}"
+            "Incompatible checkpoint: the query has other patterns.",
+            hint=f"Restore the patterns of the query. {GO_BACK}",
         )
     try:
         return _read(plan, content)
     except (KeyError, IndexError, ValueError, TypeError, AttributeError, pa.ArrowException) as error:
-        raise malformed(
-            LAYOUT.engine, f"it has models that the metamodel does not allow ({type(error).__name__})"
-        ) from None
+        raise malformed(LAYOUT.engine, f"models do not conform to the metamodel ({type(error).__name__})") from None
 
 
 def _read(plan: ModelsPlan, content: StateContent) -> ModelsState:

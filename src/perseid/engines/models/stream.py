@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -61,8 +61,8 @@ EVENT = "event "
 
 
 @dataclass(frozen=True)
-class Models(StreamDeclaration[Matches], Generic[Data_co]):
-    """A stream of changes of models, one model for each key; create it with :func:`perseid.model`."""
+class Models(StreamDeclaration[Matches, Data_co]):
+    """A stream of changes of models, one model for each key; create it with :func:`perseid.graph.model`."""
 
     stream_kind: ClassVar[str] = "model"
     data: Data_co
@@ -100,7 +100,9 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
             self._require(table, role)
         for name in (*self.key, *self.order_by):
             if name not in table.columns and table.rows:
-                raise missing_column("The changes", name, "key or order", list(table.columns), "ps.model(rows, …)")
+                raise missing_column(
+                    "The changes", name, "key or order", list(table.columns), "ps.graph.model(rows, …)"
+                )
         times = np.asarray(time_column(table, self.time))
         changes = changes_of(self.columns, table)
         keys = list(zip(*(values_of(table, name) for name in self.key), strict=True)) if self.key else [()] * table.rows
@@ -127,8 +129,8 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
         events = [] if self.beside is None else [one.data for _, one in self.beside.inputs()]
         if len({is_spark(data) for data in (self.data, *events)}) > 1:
             raise EventDataError(
-                "The model and the events beside it are not in the same place.",
-                hint="Give DataFrames of Spark's for both, or for none.",
+                "The model and the events beside it must both be Spark DataFrames, or both be local.",
+                hint="Use Spark DataFrames for both, or for neither.",
             )
 
     def bind(self, groups: Sequence[tuple[EventStreamGroup, Plan]], schemas: Sequence[TableSchema]) -> Query:
@@ -150,7 +152,7 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
             for name in self.key:
                 if name not in event.attributes:
                     raise missing_column(
-                        "The events beside the model", name, "key", list(event.attributes), "ps.model(…, key=…)"
+                        "The events beside the model", name, "key", list(event.attributes), "ps.graph.model(…, key=…)"
                     )
             key, rank = (tuple(event.attributes.get(name) for name in own) for own in (self.key, self.order_by))
             values = tuple((name, event.attributes.get(name)) for name in names)
@@ -217,20 +219,21 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
         """Raise an error for data on Spark, which only patterns and rules read."""
         if is_spark(self.data):
             raise UnsupportedError(
-                f"model.{method}() reads changes of this process, and this model is over a Spark DataFrame.",
-                hint="On Spark name the query in a pattern, match found q a, and run it: ps.patterns(metamodel).detect(model)."
-                f" For few changes collect them first: ps.model(changes.toPandas(), metamodel).{method}().",
+                f"model.{method}() needs local changes, got a Spark DataFrame.",
+                hint="Name the query in a pattern, match found q a, and run ps.patterns(metamodel).match(model)."
+                f" For few changes, use ps.graph.model(changes.toPandas(), metamodel).{method}().",
             )
 
     def _require(self, table: Table, role: str) -> None:
         name = self.columns[role]
         if name not in table.columns and table.rows:
             raise missing_column(
-                "The changes", name, f"{role} of a change", list(table.columns), f"ps.model(rows, {role}=…)"
+                "The changes", name, f"{role} of a change", list(table.columns), f"ps.graph.model(rows, {role}=…)"
             )
 
     def __repr__(self) -> str:
-        return f"<model {self.queries.kinds.metamodel.name}: changes by {', '.join(self.key) or 'one model'}>"
+        by = f"by {', '.join(self.key)}" if self.key else "of one model"
+        return f"<model {self.queries.kinds.metamodel.name}: changes {by}>"
 
 
 def events_here(models: Models, watched: Sequence[EventStreamFilter]) -> tuple[list[Events], list[str]]:
@@ -242,12 +245,8 @@ def events_here(models: Models, watched: Sequence[EventStreamFilter]) -> tuple[l
 
 def describe_rejected(rejected: Sequence[str]) -> str:
     """Return a sentence with the number of rejected changes and the first reason."""
-    count = (
-        "1 change does not fit the model and was"
-        if len(rejected) == 1
-        else f"{len(rejected)} changes do not fit the model and were"
-    )
-    return f"{count} left out; the first: {rejected[0]}"
+    count = "1 change" if len(rejected) == 1 else f"{len(rejected)} changes"
+    return f"{count} rejected by the model; the first: {rejected[0]}"
 
 
 def warn_of_rejected(rejected: Sequence[str]) -> None:
@@ -303,9 +302,7 @@ def type_of(table: Table, name: str) -> pa.DataType:
         return pa.string()
     column = table.columns[name]
     if isinstance(column, list):
-        raise EventDataError(
-            f"The column {name!r} has values of several kinds.", hint="Names are all texts, or all numbers."
-        )
+        raise EventDataError(f"Column {name!r} has values of several types.", hint="Use only strings, or only numbers.")
     return column.type
 
 
@@ -417,7 +414,7 @@ def _frame_columns(
     for name in frames.sets:
         if name not in schema.columns:
             role = "value of " + ".".join(map(str, frames.sets[name]))
-            raise missing_column("The DataFrame of frames", name, role, list(schema.columns), "ps.frames(df, …)")
+            raise missing_column("The DataFrame of frames", name, role, list(schema.columns), "ps.graph.frames(df, …)")
     types = {name: _crossing(name, schema.columns[name]) for name in (*stream.key, *frames.sets)}
     needed = frames.needed(stream.queries, watched, types)
     return {name: types[name] for name in dict.fromkeys((*stream.key, *needed))}
@@ -428,11 +425,11 @@ def _change_columns(stream: Models, schema: TableSchema) -> dict[str, pa.DataTyp
     element = stream.columns["element"]
     if element not in schema.columns:
         raise EventDataError(
-            f"The DataFrame of changes has no column {element!r}.", hint="Name it: ps.model(df, …, element=…)."
+            f"Column {element!r} not found in the DataFrame of changes.", hint="Use ps.graph.model(df, …, element=…)."
         )
     named = _crossing(element, schema.columns[element])
     if not (pa.types.is_string(named) or pa.types.is_integer(named)):
-        raise EventDataError(f"Nodes are named by texts or whole numbers, and {element!r} is {named}.")
+        raise EventDataError(f"Column {element!r} is {named}, expected strings or integers as names of nodes.")
     types: dict[str, pa.DataType] = dict.fromkeys(ROLES, pa.string())
     types |= {"element": named, "target": named}
     return types | {name: _crossing(name, schema.columns[name]) for name in (*stream.key, *stream.order_by)}
@@ -458,19 +455,19 @@ def require_equal_keys(stream: Models, schemas: Sequence[TableSchema]) -> None:
         for name in stream.key:
             if name not in schema.columns:
                 table = "The DataFrame of events beside the model"
-                raise missing_column(table, name, "key", list(schema.columns), "ps.model(df, …, key=…)")
+                raise missing_column(table, name, "key", list(schema.columns), "ps.graph.model(df, …, key=…)")
             own, theirs = changes.columns[name], schema.columns[name]
             if own != theirs:
                 raise EventDataError(
-                    f"The key column {name!r} is {own.type_name} of changes and {theirs.type_name} of events beside them.",
-                    hint="Cast one of them.",
+                    f"Key column {name!r} is {own.type_name} in the changes and {theirs.type_name} in the events beside them.",
+                    hint="Cast one of them to the type of the other.",
                 )
 
 
 def _crossing(name: str, column: TableColumn) -> pa.DataType:
     if column.type is None:
         raise EventDataError(
-            f"The column {name!r} is {column.type_name}, which cannot cross to Python.",
-            hint="Cast it before: df.withColumn(…).",
+            f"Column {name!r} has type {column.type_name}, which cannot be sent to Python.",
+            hint="Cast it first: df.withColumn(…).",
         )
     return column.type

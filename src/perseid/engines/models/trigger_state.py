@@ -111,9 +111,7 @@ def decode_triggers(
             RecursionError,
             pa.ArrowException,
         ) as error:
-            raise malformed(
-                LAYOUT.engine, f"it has partial matches that no pattern has ({type(error).__name__})"
-            ) from None
+            raise malformed(LAYOUT.engine, f"invalid partial matches ({type(error).__name__})") from None
     return triggers
 
 

@@ -254,8 +254,8 @@ def _require_crossing(compiled: SequencePlan, needed: set[str], columns: Mapping
         lost &= {name for expr in exprs for name in _names_in(expr)}
     for name in sorted(lost)[:1]:
         raise UnsupportedError(
-            f"The column {name!r} is {columns[name].type_name}, which cannot cross to Python.",
-            hint="Cast it before: df.withColumn(…).",
+            f"Column {name!r} has type {columns[name].type_name}, which cannot be sent to Python.",
+            hint="Cast it first: df.withColumn(…).",
         )
 
 
@@ -288,7 +288,7 @@ def _result_schema(schema: pa.Schema, arrow: Mapping[str, pa.DataType]) -> pa.Sc
             kind = pa.list_(pa.struct(list(arrow.items())))  # only columns that can be sent to Python
         if pa.types.is_null(kind):
             raise TypeMismatchError(
-                f"The type of the returned column {field.name!r} cannot be told from the DataFrame's schema.",
+                f"The type of the returned column {field.name!r} does not follow from the schema of the DataFrame.",
                 hint="Cast it: return cast(… as string) as …",
             )
         fields.append(pa.field(field.name, kind))

@@ -10,7 +10,7 @@ from perseid.compile.plan import Plan
 from perseid.engines.disorder.strategy import Conservative
 from perseid.engines.sequence.plan import SequencePlan
 from perseid.engines.sequence.schema import conditions_checked, returned_type
-from perseid.errors import TypeMismatchError, UnknownNameError, UnsupportedError, nearest
+from perseid.errors import TypeMismatchError, UnknownNameError, UnsupportedError, is_internal, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.runtime.query import TableColumn, TableSchema
@@ -24,14 +24,15 @@ def require_streamable(plan: Plan, order: str) -> None:
     fed = next((pattern for pattern in plan.patterns if pattern.feeds_on), None)
     if order == ARRIVAL and fed is not None:
         raise UnsupportedError(
-            f"Pattern {fed.name} takes matches of {', '.join(fed.feeds_on)}; a match may be told after later events have "
-            "come, and order='arrival' takes what comes later for later.",
-            hint="Use order='watermark', or two queries: write the matches of the first and read them as the second's input.",
+            f"Pattern {fed.name} consumes matches of {', '.join(fed.feeds_on)}; with order='arrival', a match that is "
+            "emitted after a later event would be ordered after it.",
+            hint="Use order='watermark', or two queries: write the matches of the first, and read them in the second.",
         )
     if order == ARRIVAL and len(plan.routes) > 1:
         raise UnsupportedError(
-            f"order='arrival' trusts the order of one key, and these patterns are partitioned in {len(plan.routes)} ways.",
-            hint="Give patterns of each way a query of their own.",
+            f"order='arrival' relies on the order within a key, but these patterns have {len(plan.routes)} "
+            "partitionings.",
+            hint="Use a separate query for the patterns of each partitioning.",
         )
 
 
@@ -42,10 +43,10 @@ def require_suppressible(plan: Plan) -> None:
         about = pattern.pattern.suppress
         if about is not None and about.by and not keys <= set(about.by):
             raise UnsupportedError(
-                f"Pattern {pattern.name} suppresses by {', '.join(about.by)}, which matches of different keys have in common; "
-                "on Spark they are found in different places.",
-                hint=f"Suppress by the key too: suppress … by {', '.join([*sorted(keys - set(about.by)), *about.by])}; "
-                "or drop them from the DataFrame of matches.",
+                f"Pattern {pattern.name} suppresses by {', '.join(about.by)}, across keys; "
+                "on Spark, matches of different keys are found in different tasks.",
+                hint=f"Add the key: suppress … by {', '.join([*sorted(keys - set(about.by)), *about.by])}; "
+                "or drop the matches from the output DataFrame.",
             )
 
 
@@ -60,22 +61,25 @@ def require_known_columns(plan: Plan, schemas: Sequence[TableSchema], columns: M
             column = _field(path.parts, columns)
             if column is None:
                 raise UnknownNameError(
-                    f"Pattern {pattern.name} is partitioned by {name!r}, and there is no such field.", span=path.span
+                    f"Column {name!r} not found in the input; pattern {pattern.name} is partitioned by it.",
+                    span=path.span,
                 )
             if column.type is None or pa.types.is_map(column.type):
-                raise TypeMismatchError(f"Rows cannot be partitioned by {name!r}: it is {column.type_name}.")
+                raise TypeMismatchError(f"Cannot partition by column {name!r}: unsupported type {column.type_name}.")
             for one in schemas:
                 if one.event_type in named and path.parts[0] not in one.columns:
                     raise UnknownNameError(
-                        f"Pattern {pattern.name} is partitioned by {name!r}, and {one.event_type} has no such column.",
+                        f"Column {name!r} not found in {one.event_type}; pattern {pattern.name} is partitioned by it.",
                         span=path.span,
                         nearest=nearest(path.parts[0], one.columns),
-                        hint=f"Say what it is called there: key={{{one.event_type!r}: …, …}}.",
+                        hint=f"Name the key column of {one.event_type}: key={{{one.event_type!r}: …, …}}.",
                     )
     for one in schemas:
         for name in one.order_by:
             if one.columns[name].type is None:
-                raise TypeMismatchError(f"Rows cannot be ordered by {name!r}: it is {one.columns[name].type_name}.")
+                raise TypeMismatchError(
+                    f"Cannot order by column {name!r}: unsupported type {one.columns[name].type_name}."
+                )
 
 
 def _require_columns(plan: Plan, schemas: Sequence[TableSchema], columns: Mapping[str, TableColumn]) -> None:
@@ -85,12 +89,12 @@ def _require_columns(plan: Plan, schemas: Sequence[TableSchema], columns: Mappin
         if column.name not in columns and column.name not in of_matches:
             expressions = [expr for pattern in plan.patterns for expr in expressions_of(pattern.pattern)]
             span = next((ref.span for ref in _refs(expressions) if column.name in ref.parts[:2] and ref.span), None)
+            known = [one for one in columns if not is_internal(one)]
             raise UnknownNameError(
-                f"No input has a column {column.name!r}." if len(schemas) > 1
-                else f"The DataFrame has no column {column.name!r}.",
+                f"Column {column.name!r} not found in {'any input' if len(schemas) > 1 else 'the DataFrame'}.",
                 span=span,
                 nearest=nearest(column.name, [*columns, *steps]),
-                hint=f"There is: {', '.join(columns)}." + (f" Steps are called {', '.join(steps)}." if steps else ""),
+                hint=f"Available: {', '.join(known)}." + (f" Steps: {', '.join(steps)}." if steps else ""),
             )  # fmt: skip
 
 
@@ -128,20 +132,21 @@ def require_punctuations(strategy: Conservative, schemas: Sequence[TableSchema],
     """Raise an error unless the tables have the punctuation columns and all patterns share one partitioning."""
     if len(plan.routes) > 1:
         raise UnsupportedError(
-            f"disorder='conservative' knows of each key what was promised, and these patterns are partitioned in "
-            f"{len(plan.routes)} ways.",
-            hint="Give patterns of each way a query of their own.",
+            f"disorder='conservative' reads punctuations per key, but these patterns have {len(plan.routes)} "
+            "partitionings.",
+            hint="Use a separate query for the patterns of each partitioning.",
         )
     for name in (strategy.promise, *([] if strategy.source is None else [strategy.source])):
         found = [one.columns[name] for one in schemas if name in one.columns]
         if not found:
             raise UnknownNameError(
-                f"disorder='conservative' reads promises from a column {name!r}, and there is none.",
+                f"Column {name!r} not found in the input; disorder='conservative' reads punctuations from it.",
                 nearest=nearest(name, schemas[0].columns),
-                hint="It has 'all' or 'key' in rows that are promises and null in events: ps.Conservative(promise=…).",
+                hint="Use ps.disorder.Conservative(promise=…, source=…) to name the columns; the promise column is 'all' or "
+                "'key' in punctuations, and null in events.",
             )
         if not all(column.type is not None and pa.types.is_string(column.type) for column in found):
-            raise TypeMismatchError(f"The column {name!r} of promises has to be a string.")
+            raise TypeMismatchError(f"Punctuation column {name!r}: expected a string column.")
 
 
 def _refs(expressions: Iterable[ex.Expr]) -> Iterable[ex.Ref]:

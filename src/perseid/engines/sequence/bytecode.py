@@ -249,8 +249,8 @@ class _PatternCompiler:
         out = tuple(bits)
         if len(out) > MAX_BITS:
             raise LimitError(
-                f"Pattern {self.core.name} has {len(out)} kinds of step; the engine tells {MAX_BITS} apart at most.",
-                hint="Split it: a step may name another pattern, whose matches are then its events.",
+                f"Pattern {self.core.name} has {len(out)} kinds of steps; the maximum is {MAX_BITS}.",
+                hint="Split the pattern: a step can consume matches of another pattern by its name.",
             )
         return out
 

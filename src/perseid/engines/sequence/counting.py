@@ -41,17 +41,17 @@ def chain_of(bytecode: CompiledPattern) -> CountablePattern | str:
     core, programs = bytecode.pattern.pattern, bytecode.pattern.programs
     head = bytecode.tables
     if core.context is not None or core.skip.mode != "none":
-        return "a context or skip mode decides which matches count"
+        return "a context or skip mode selects the matches"
     if core.lead or core.holds_for is not None or bytecode.pattern.guards or core.report_timeouts:
-        return "more than the steps' own events decides"
+        return "it has a leading absence, a minimum duration, a condition at the end, or timeouts"
     if head[y.S_WITHIN_COUNT] >= 0:
-        return "the window counts events"
+        return "its window counts events"
     if len(programs) > 1:
-        return "something is negated"
+        return "it has a negation"
     if core.suppress is not None:
-        return "matches suppress one another"
+        return "it suppresses matches"
     if head[y.S_STRICTLY]:
-        return "steps must be strictly later"
+        return "a later step needs a later time"
     steps: list[int] = []
     repeated: list[bool] = []
     contiguity = Contiguity.ANY
@@ -66,7 +66,7 @@ def chain_of(bytecode: CompiledPattern) -> CountablePattern | str:
                 repeated.append(False)
             case p.SetHop(hop=hop):
                 if hop.after is not None or hop.within is not None:
-                    return "an arrow has bounds of its own"
+                    return "an arrow has its own time bounds"
                 contiguity = hop.contiguity
             case p.LoopEnter():
                 turn, take, back = code[at + 1 : at + 4]
@@ -75,20 +75,20 @@ def chain_of(bytecode: CompiledPattern) -> CountablePattern | str:
                     or not isinstance(take, p.TakeEvent)
                     or not isinstance(back, p.LoopBack)
                 ):
-                    return "a group repeats"
+                    return "a group is repeated"
                 if contiguity is not Contiguity.ANY or turn.hop.contiguity is not Contiguity.ANY:
-                    return "a repetition does not take every combination"
+                    return "a repetition does not match every combination"
                 if turn.low != 1 or turn.high is not None or turn.until is not None or turn.guards or turn.hop.after:
-                    return "a repetition has bounds of its own"
+                    return "a repetition has its own bounds"
                 if turn.hop.within is not None:
-                    return "a repetition has bounds of its own"
+                    return "a repetition has its own bounds"
                 steps.append(take.step)
                 repeated.append(True)
                 at += 3
             case p.AcceptMatch():
                 pass
             case _:
-                return "the steps are no plain chain"
+                return "its steps are not a plain chain"
         at += 1
     variable = _variable(bytecode, steps)
     if isinstance(variable, str):
@@ -105,19 +105,19 @@ def _variable(bytecode: CompiledPattern, steps: list[int]) -> int | str | None:
         row = int(head[y.S_STEP_TABLE]) + step * y.STEP_WIDTH
         posting = bytecode.posting_of(step)
         if head[row + y.ST_MUST_COUNT] or head[row + y.ST_MUST_BIT] >= 0:
-            return "a condition looks at more than its own event"
+            return "a condition reads more than its own event"
         count, first = int(head[row + y.ST_UNIFY_COUNT]), int(head[row + y.ST_UNIFY])
         if head[row + y.ST_CHOOSE_COUNT]:
             if posting is None or bytecode.looks_back(step) or count or posting.own != posting.held:
-                return "a condition looks at more than its own event"
+                return "a condition reads more than its own event"
             if len(posting.own) > 1:
-                return "several values are equal"
+                return "a step compares several values for equality"
             if not isinstance(bytecode.columns[posting.own[0]].expr, Ref):
-                return "a value is computed"
+                return "a compared value is computed"
             found.append((-1, posting.own[0]))
             continue
         if count > 1:
-            return "several values are unified"
+            return "a step unifies several values"
         found.append((int(head[first]), int(head[first + 1])) if count else None)
     if found[0] is None and len(found) > 1 and found[1] is not None and found[1][0] == -1:
         found[0] = found[1]  # The first step has no earlier one to equal.
@@ -125,9 +125,9 @@ def _variable(bytecode: CompiledPattern, steps: list[int]) -> int | str | None:
     if columns == {None}:
         return None
     if None in columns or len({name for name, _ in columns if name is not None}) > 1:  # type: ignore[misc]
-        return "not every step has one value in common"
+        return "its steps do not all share one value"
     if len(columns) > 1:
-        return "a value is unified across columns"
+        return "it unifies a value across columns"
     return next(column for _, column in columns)  # type: ignore[misc]
 
 

@@ -23,15 +23,15 @@ def explain_kernels(
     for bytecode in plan.patterns:
         name = f"{bytecode.pattern.name}: " if many else ""
         if bytecode.compiled:
-            rows.append(("kernel", f"{name}compiled; every condition is a formula in it"))
+            rows.append(("kernel", f"{name}compiled, with all conditions"))
         else:
             asked = len(bytecode.questions)
             rows.append(
-                ("kernel", f"{name}asks the reference evaluator for {asked} condition{'' if asked == 1 else 's'}")
+                ("kernel", f"{name}compiled, except {asked} condition{'' if asked == 1 else 's'}: evaluated in Python")
             )
-            rows += [("asked there", f"{print_expr(q)}  ({_why_not_compiled(q, types)})") for q in bytecode.questions]
+            rows += [("in Python", f"{print_expr(q)}  ({_why_not_compiled(q, types)})") for q in bytecode.questions]
         rows += [("search", name + text) for text in (explain_search or explain_steps)(bytecode)]
-        rows += [("asked there", text) for text in _outputs(bytecode)]
+        rows += [("in Python", text) for text in _outputs(bytecode)]
     return rows
 
 
@@ -42,11 +42,13 @@ def explain_steps(bytecode: CompiledPattern) -> list[str]:
         name, posting = step.name or print_kind(step.kind), bytecode.posting_of(step.id)
         if posting is not None:
             values = ", ".join(print_expr(bytecode.columns[column].expr) for column in posting.own)
-            out.append(f"{name} by value: events with the {values} of an earlier one, however many wait")
+            out.append(
+                f"{name} by index: events with the {values} of an earlier event, for any number of partial matches"
+            )
         if bytecode.looks_back(step.id):
-            which = "of its kind" if posting is None else "of that value"
-            out.append(f"{name} one by one: each partial match asks every event {which} in the window until one fits")
-    return out or ["every step jumps to the next event that fits"]
+            which = "of its type" if posting is None else "with that value"
+            out.append(f"{name} by scan: each partial match tests every event {which} in the window until one matches")
+    return out or ["every step jumps to the next event that matches"]
 
 
 def _why_not_compiled(expr: ex.Expr, types: Mapping[str, t.Type]) -> str:
@@ -54,13 +56,13 @@ def _why_not_compiled(expr: ex.Expr, types: Mapping[str, t.Type]) -> str:
     named = [ref.parts[-1] for ref in ex.walk(expr) if isinstance(ref, ex.Ref)]
     missing = [name for name in named if name not in types]
     if missing:
-        return f"no column {missing[0]!r} of a known type"
+        return f"column {missing[0]!r} is missing, or of unknown type"
     calls = sorted({call.name for call in ex.walk(expr) if isinstance(call, ex.Call)})
     if any(isinstance(e, ex.InRelation) for e in ex.walk(expr)):
-        return "it asks a relation"
-    return f"the kernel has no formula for {', '.join(calls)}(…)" if calls else "the kernel has no formula for it"
+        return "it reads a relation"
+    return f"the kernel does not support {', '.join(calls)}(…)" if calls else "the kernel does not support it"
 
 
 def _outputs(bytecode: CompiledPattern) -> list[str]:
     made = [name for name, formula, _ in bytecode.outputs if formula is None and name not in bytecode.output_columns]
-    return [f"returned: {', '.join(made)}"] if made else []
+    return [f"returned columns: {', '.join(made)}"] if made else []

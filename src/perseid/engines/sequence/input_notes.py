@@ -35,7 +35,7 @@ def warn_of_keys(plan: Plan, columns: Set[str]) -> None:
     keys = {path[0] for route in plan.routes for path in route.paths}
     for name in _nowhere(plan, columns):
         if name in keys:
-            warn(_note(f"All events are of one key: no event has a column {name!r}", name, columns))
+            warn(_note(f"All events share one null key: no event has a column {name!r}", name, columns))
 
 
 def _nowhere(plan: Plan, columns: Set[str]) -> list[str]:

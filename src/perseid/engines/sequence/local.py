@@ -99,14 +99,14 @@ def match_here(
 def _lone_surrogate_in(cells: Iterable[tuple[str, object, int]]) -> EventDataError:
     """The error for a string that Arrow cannot store; it names the first such cell of (column, value, time)."""
     hint = "Replace it: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
-    said = "holds half a character (a lone surrogate)."
+    said = "contains a lone surrogate, which is not valid Unicode."
     for name, value, time in cells:
         if _has_lone_surrogate(name):
             return EventDataError(f"The name of column {name!r} {said}", hint=hint)
         if _has_lone_surrogate(value):
             moment = v.text(v.plain(v.EPOCH + dt.timedelta(microseconds=time)))
             return EventDataError(f"Column {name!r} of the event at {moment} {said}", hint=hint)
-    return EventDataError(f"A text of an event or of a relation {said}", hint=hint)
+    return EventDataError(f"A string of an event or of a relation {said}", hint=hint)
 
 
 def _cells(rows: EventBatch) -> Iterator[tuple[str, object, int]]:

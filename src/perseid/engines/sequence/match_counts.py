@@ -73,9 +73,9 @@ def _enumerated(found: PatternMatches, why: str) -> Iterator[tuple[int, int]]:
     """Yield a row of each partition with matches, and the number of its matches."""
     if found.raw.capped:
         raise LimitError(
-            f"Pattern {found.pattern.name} has starts with more than {MATCH_CAP:,} matches, which have to be made to be "
-            f"counted, because {why}.",
-            hint="Narrow the window or the conditions; chains of ->> whose steps are decided alone need no such limit.",
+            f"Pattern {found.pattern.name} has starts with more than {MATCH_CAP:,} matches, which must be enumerated, "
+            f"because {why}.",
+            hint="Use a shorter window or stricter conditions; chains of ->> with independent steps have no limit.",
         )
     parts, counts = np.unique(found.raw.partition[~found.raw.timed_out], return_counts=True)
     assert found.batch.order is not None

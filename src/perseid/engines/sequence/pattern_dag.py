@@ -100,9 +100,9 @@ def _columns(
                 there = arrow.get(name) or arrow_of(types[name])
             if there is not None and there != kind:
                 raise TypeMismatchError(
-                    f"Matches of {producer} have {name!r} as {kind}, and other events of a pattern that takes them have "
-                    f"it as {there}.",
-                    hint=f"Return it under another name: return … as {name}_of_{producer}.",
+                    f"Column {name!r} has type {kind} in matches of {producer}, but {there} in other events of a "
+                    "pattern that consumes them.",
+                    hint=f"Use another name: return … as {name}_of_{producer}.",
                 )
             columns[name] = kind
     return columns
@@ -111,35 +111,35 @@ def _columns(
 def _refuse(pattern: PatternPlan, producers: Sequence[PatternPlan]) -> None:
     for producer in producers:
         recipe = (
-            f"Make it two queries: detect {producer.name}, and give its DataFrame to the second as an input: "
+            f"Use two queries: match {producer.name}, and pass its DataFrame to the second as an input: "
             f"ps.events({{{producer.name!r}: matches, …}}, time='end', …)."
         )
         keys = [".".join(path.parts) for path in producer.pattern.partition]
         if producer.route != pattern.route:
             mine = ", ".join(".".join(path.parts) for path in pattern.pattern.partition)
             raise UnsupportedError(
-                f"Pattern {pattern.name} takes matches of {producer.name} across keys: one is partitioned by "
-                f"{mine or 'nothing'}, the other by {', '.join(keys) or 'nothing'}.",
+                f"Pattern {pattern.name} consumes matches of {producer.name} across keys: {pattern.name} is "
+                f"partitioned by {mine or 'nothing'}, {producer.name} by {', '.join(keys) or 'nothing'}.",
                 hint=recipe,
             )
         if any("." in key for key in keys):
             raise UnsupportedError(
-                f"Pattern {pattern.name} takes matches of {producer.name}, and no match has the field {keys[0]!r} "
-                "that they are partitioned by.",
-                hint="Make it a column of its own before.",
+                f"Pattern {pattern.name} consumes matches of {producer.name}, which are partitioned by a nested field "
+                f"({', '.join(keys)}); matches have no such field.",
+                hint="Use a top-level column: add the field to the input as a column first.",
             )
         for name, expr in producer.pattern.returns:
             if name in keys and not (isinstance(expr, ex.Ref) and expr.parts[1:] == (name,)):
                 raise UnsupportedError(
-                    f"Pattern {producer.name} returns {name!r}, which is its key too; {pattern.name} takes its matches, "
-                    "and could not tell them by their key.",
-                    hint=f"Return it under another name: return … as {name}_of_{producer.name}.",
+                    f"Pattern {producer.name} returns {name!r}, which is also the name of its key; {pattern.name} "
+                    "consumes its matches, and would read the returned value as the key.",
+                    hint=f"Use another name: return … as {name}_of_{producer.name}.",
                 )
     if producers and pattern.pattern.evidence is not None:
         raise UnsupportedError(
-            f"Pattern {pattern.name} takes matches of {producers[0].name} and gives evidence: "
-            "rows and matches have no columns in common.",
-            hint="Return what you need of them, or ask for evidence of the first pattern.",
+            f"Pattern {pattern.name} consumes matches of {producers[0].name} and returns evidence: "
+            "input rows and matches have different columns.",
+            hint="Return the columns that you need, or return the evidence in the first pattern.",
         )
 
 
@@ -154,8 +154,9 @@ def _refuse_changed(
         for name, shown in _shown(by_name[producer].pattern):
             if gives[producer][name] != schema.field(shown).type:
                 raise TypeMismatchError(
-                    f"Patterns of one set return {shown!r} as different types, and {producer} feeds others with it.",
-                    hint=f"Give it another name in one of them: return … as {shown}_of_{producer}.",
+                    f"Patterns of one set return {shown!r} with different types, and another pattern consumes it from "
+                    f"{producer}.",
+                    hint=f"Use another name in one of them: return … as {shown}_of_{producer}.",
                 )
 
 

@@ -16,7 +16,7 @@ def report(state: bytes) -> StateReport:
     """Summarize a state of this engine, over all its stages."""
     parts = [_report(part) for part in split_state(state).values() if part is not None]
     if not parts:
-        raise StateError("The state is of patterns that feed others, none of which keeps anything.")
+        raise StateError("The state has only stages of patterns that consume matches, and all stages are empty.")
     first, *more = parts
     for one in more:
         horizons = [h for h in (first.horizon, one.horizon) if h is not None]
@@ -36,7 +36,7 @@ def report(state: bytes) -> StateReport:
 def _report(state: bytes) -> StateReport:
     content = open_state(state)
     if content is None:
-        raise StateError("A part of the state is made of parts.")
+        raise StateError("A stage of the state has stages of its own.")
     facts, table = content.facts, content.tables["events"]
     names = table.schema.names
     time = np.asarray(table.column("time"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from perseid.errors import MissingExtraError
 from perseid.lang.printer import print_duration
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match
+from perseid.tables.html import matches_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,14 +74,9 @@ class Matches(Sequence[Match]):
         shown = (describe(match) for match in self._matches[:_SHOWN])
         return "\n  ".join([self._head(), *shown, *self._tail()])
 
-    def _repr_html_(self) -> str | None:
-        """The first matches as an HTML table for notebooks; None without pandas, then notebooks show the text."""
-        try:
-            table = self._frame(self._matches[:_SHOWN]).to_html(index=False)
-        except MissingExtraError:
-            return None
-        head, *tail = (f"<p>{escape(line)}</p>" for line in (self._head(), *self._tail()))
-        return "\n".join([head, table, *tail])
+    def _repr_html_(self) -> str:
+        """The first matches as an HTML table with a timeline, for notebooks."""
+        return matches_html(self._head(), map(_row, self._matches[:_SHOWN]), self._tail())
 
     def _head(self) -> str:
         late = self._timed_out()
@@ -94,7 +89,7 @@ class Matches(Sequence[Match]):
         if self.suppressed:
             lines.append(f"({self.suppressed} suppressed)")
         if self.capped:
-            lines.append(f"({self.capped} attempts given up: too many open without a bound)")
+            lines.append(f"({self.capped} partial matches dropped: limit exceeded)")
         return lines + [f"note: {note}" for note in self.notes]
 
     def _timed_out(self) -> int:
@@ -132,8 +127,8 @@ def _row(match: Match) -> Row:
         "pattern": match.pattern,
         "match_id": match.match_id,
         "kind": match.kind,
-        "start": v.moment(match.start),
-        "end": v.moment(match.end),
+        "start": match.start,
+        "end": match.end,
     }
     row.update({f"{k}" if k not in row else f"key_{k}": value for k, value in match.key.items()})
     row.update({k if k not in row else f"{k}_returned": value for k, value in match.values.items()})
@@ -147,7 +142,7 @@ def together(found: Sequence[Matches]) -> Matches:
     """Merge the results of several runs, ordered by end and start."""
     if len(found) == 1:
         return found[0]
-    matches = sorted((match for one in found for match in one), key=lambda match: (match.end, match.start))
+    matches = sorted((match for one in found for match in one), key=lambda match: (match.end_us, match.start_us))
     counted = {
         name: sum(getattr(one, name) for one in found) for name in ("suppressed", "evidence_dropped", "capped", "bad")
     }
@@ -159,7 +154,7 @@ def describe(match: Match) -> str:
     """Format a match on one line."""
     parts = [match.pattern if match.kind == "match" else f"{match.pattern} ({match.kind})"]
     parts.extend(f"{name}={_text(value)}" for name, value in match.key.items())
-    parts.append(f"[{v.clock(match.start)} → {v.clock(match.end)}]")
+    parts.append(f"[{v.clock(match.start_us)} → {v.clock(match.end_us)}]")
     for name, events in match.bindings.items():
         shown = ", ".join(f"{event.type}@{v.clock(event.time)}" for event in events[:4])
         parts.append(f"{name}: {shown}" + (f", … {len(events)} in all" if len(events) > 4 else ""))

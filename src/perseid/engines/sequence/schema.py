@@ -107,9 +107,9 @@ def join_schemas(first: pa.Schema, second: pa.Schema) -> pa.Schema:
             kinds[field.name] = common_type(before, field.type)
         else:
             raise TypeMismatchError(
-                f"Patterns of the set give a column {field.name!r}, one as {before}, another as {field.type}; "
-                "no column holds both.",
-                hint=f"Give it another name in one of them: return … as {field.name}_2.",
+                f"Patterns of the set have an output column {field.name!r} with incompatible types: {before} and "
+                f"{field.type}.",
+                hint=f"Use another name in one of them: return … as {field.name}_2.",
             )
     return pa.schema(list(kinds.items()))
 
@@ -130,9 +130,9 @@ class _Fields:
         elif kind != before and not pa.types.is_null(kind):
             if not (_has_text(before) and _has_text(kind)):
                 raise TypeMismatchError(
-                    f"Patterns {self.owners[name]} and {core.name} both give a column {name!r}, "
-                    f"one as {before}, the other as {kind}; no column holds both.",
-                    hint=f"Give it another name in one of them: return … as {name}_{core.name}.",
+                    f"Patterns {self.owners[name]} and {core.name} have an output column {name!r} with incompatible "
+                    f"types: {before} and {kind}.",
+                    hint=f"Use another name in one of them: return … as {name}_{core.name}.",
                 )
             self.kinds[name] = common_type(before, kind)
 

@@ -114,7 +114,7 @@ def run(
     written, left, lost = _written(plan, left) if writes else (None, left, 0)
     counters["capped"] += lost
     counters["live_keys"] = _live(left)
-    counters["kept_events"] = 0 if left is None else len(left.rows)
+    counters["retained_events"] = 0 if left is None else len(left.rows)
     counters["state_bytes"] = 0 if written is None else len(written)
     return ShardResult(
         StepResult(
@@ -154,12 +154,13 @@ def _state_limit_error(left: SequenceState, size: int, limit: int) -> LimitError
     """The error for a state that exceeds its limit by events that must not be evicted."""
     waiting = int((~left.searched).sum())
     others = len(left.rows) - waiting
-    covered = f" and {others:,} events that an absence or a later event is checked against" if others else ""
+    covered = f" and {others:,} events that an absence or a later event still needs" if others else ""
     return LimitError(
         f"{waiting:,} events that wait for the watermark{covered} take {size:,} bytes in one shard; max_state allows {limit:,}. "
         "No event was dropped.",
-        hint="Start the query again with a larger max_state, in ps.events(…, max_state=…) or as stream.max_state of a job: it goes on "
-        "from its checkpoint without loss. A shorter delay of the watermark keeps fewer events, and so do more shards, with a new checkpoint.",
+        hint="Restart the query with a larger max_state, in ps.StreamOptions(max_state=…) or as stream.max_state of a job: "
+        "it resumes from its checkpoint without loss. A shorter watermark delay retains fewer events; so do more "
+        "shards, which need a new checkpoint.",
     )
 
 

@@ -73,11 +73,11 @@ GROUPS = StateTable(
 def _check(content: StateContent) -> str | None:
     facts, events = content.facts, content.tables["events"]
     if "kind" not in events.schema.names and events.num_rows and len(facts["kinds"]) != 1:
-        return "it does not have the types of its events"
+        return "the types of its events are missing"
     if facts["order"] == WATERMARK:
         time, horizon = np.asarray(events.column("time"))[_mask(events.column("searched"))], facts["horizon"]
         if len(time) and (horizon is None or time.max() > horizon):
-            return "it has searched events after its horizon"
+            return "an event after its horizon is marked as searched"
     return None
 
 
@@ -93,7 +93,7 @@ LAYOUT = StateLayout(
     2,
     (
         SHARDS,
-        StateFact("order", TextValue(), mismatch=_MISMATCH, hint="Keep the order."),
+        StateFact("order", TextValue(), mismatch=_MISMATCH, hint="Use order={found}."),
         StateFact("horizon", TIME_OR_NONE),
         StateFact("kinds", ListValue(items=TextValue())),
         StateFact("routes", MapValue(items=ListValue(items=TextValue()), numbered=True)),

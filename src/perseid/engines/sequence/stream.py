@@ -11,13 +11,14 @@ from typing import Any, ClassVar
 from perseid.engines.disorder.strategy import BUFFER, Strategy
 from perseid.engines.sequence.results import Matches
 from perseid.errors import EventDataError, did_you_mean
-from perseid.runtime.declaration import StreamDeclaration
+from perseid.runtime.declaration import Data_co, StreamDeclaration
 from perseid.runtime.query import DeclaredTable
 from perseid.runtime.search_budget import MAX_MATCHES, MAX_STEPS, SearchBudget
 from perseid.runtime.watermark import WATERMARK
 from perseid.semantics import values as v
 from perseid.semantics.events import Event, content_id
 from perseid.semantics.hashing import hash_values, identity_of
+from perseid.tables.html import roles_html
 from perseid.tables.rows import column_missing_in, index_names, rank, read_time, rows_of
 
 _BY_TYPE = ("time", "key", "id", "order_by")
@@ -25,7 +26,7 @@ _BY_TYPE = ("time", "key", "id", "order_by")
 
 
 @dataclass(frozen=True, slots=True)
-class Events(StreamDeclaration[Matches]):
+class Events(StreamDeclaration[Matches, Data_co]):
     """A declared stream of events; make one with :func:`perseid.events`."""
 
     stream_kind: ClassVar[str] = "events"
@@ -100,13 +101,11 @@ class Events(StreamDeclaration[Matches]):
         there = list(self.data) if several else []
         if several and isinstance(self.time, str) and _is_moment(self.data.get(self.time)):
             raise EventDataError(
-                f"This is one event: its {self.time!r} is a time.",
-                hint="A dict is inputs by event type; one event is a list of one: [{…}].",
+                f"Expected inputs by event type, got one event: its {self.time!r} is a time.",
+                hint="Use a list for one event: [{…}]. A dict has inputs by event type.",
             )
         if several and not there:
-            raise EventDataError(
-                "A stream of several inputs has none.", hint="Give them by event type: {'Login': logins, …}."
-            )
+            raise EventDataError("The dict of inputs is empty.", hint="Add inputs by event type: {'Login': logins, …}.")
         for role in _BY_TYPE:
             named = getattr(self, role)
             for name in named if isinstance(named, Mapping) else ():
@@ -130,19 +129,24 @@ class Events(StreamDeclaration[Matches]):
         if isinstance(time, Mapping):
             if event_type not in time:
                 raise EventDataError(
-                    f"Nothing is said of the time column of the input {event_type!r}.",
-                    hint=f"There is: {', '.join(map(str, time))}.",
+                    f"No time column for the input {event_type!r}.",
+                    hint=f"Add it to time={{…}}. Available: {', '.join(map(str, time))}.",
                 )
             time = time[event_type]
         if isinstance(self.key, Mapping) and event_type not in self.key:
             key = names
         if len(key) != len(names):
             raise EventDataError(
-                f"The key of {event_type} has {len(key)} columns, that of the first input {len(names)}.",
-                hint="Name as many, in the same order.",
+                f"Key of {event_type}: expected {len(names)} columns as in the first input, got {len(key)}.",
+                hint="Use the same number of columns, in the same order.",
             )
         ids, ranks = self.columns("id", event_type), self.columns("order_by", event_type)
         return replace(self, data=self.data[event_type], time=time, id=ids, order_by=ranks, key=key)
+
+    def _repr_html_(self) -> str:
+        """The roles of columns as a table, for notebooks."""
+        roles = {role: getattr(self, role) for role in ("time", "type", "key", "id", "order_by", "order")}
+        return roles_html(repr(self), {role: named for role, named in roles.items() if named})
 
     def __repr__(self) -> str:
         kind = type(self.data).__name__
@@ -156,10 +160,10 @@ def _is_moment(value: object) -> bool:
 
 def _no_such_input(role: str, name: object, there: Sequence[str]) -> EventDataError:
     return EventDataError(
-        f"{role}= names the event type {name!r}, and there is no such input." + did_you_mean(str(name), there),
-        hint=f"There is: {', '.join(there)}."
+        f"Unknown event type {name!r} in {role}=: it is not an input." + did_you_mean(str(name), there),
+        hint=f"Available: {', '.join(there)}."
         if there
-        else "Several inputs are given by event type: ps.events({'Login': logins, …}, …).",
+        else "Use a dict for several inputs: ps.events({'Login': logins, …}, …).",
     )
 
 

@@ -24,9 +24,9 @@ def key_paths(stream: Events) -> tuple[tuple[str, ...], ...]:
         for name, here, path in zip(names, one.columns("key"), paths, strict=True):
             if name != here and (len(path) > 1 or ("." in here and here not in there[event_type])):
                 raise EventDataError(
-                    f"The key {here!r} of {event_type} cannot go by the name {name!r}, because one of them is "
+                    f"The key {here!r} of {event_type} cannot be renamed to {name!r}, because one of them is a field "
                     "inside a struct.",
-                    hint="Give each input a plain column with the key: df.withColumn('user', 'device.user').",
+                    hint="Add a top-level key column to each input: df.withColumn('user', df['device.user']).",
                 )
     return paths
 

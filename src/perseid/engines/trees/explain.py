@@ -23,16 +23,16 @@ def explain_tree(title: str, pattern: TreePattern, *, rules: bool = False) -> st
     """Describe the nodes that a pattern matches and returns, its output policy and state, and on request its rules."""
     names = return_names(pattern)
     told = (
-        f"a result is told as soon as it is decided; it returns {', '.join(names)}"
+        f"{', '.join(names)} of each result, as soon as it is decided"
         if names
-        else "it returns no node: yes, once a document, as soon as the first match is decided"
+        else "one row per matching document without nodes, as soon as the first match is decided"
     )
     lines = [
         f"tree {title}",
-        f"  asks for: {_tree_line(pattern.root)}",
+        f"  matches: {_tree_line(pattern.root)}",
         "  engine: trees, one pass over the document",
-        f"  told: {told}",
-        "  kept: candidates of the elements that are open, and what they have found",
+        f"  emits: {told}",
+        "  state: candidates of open elements, and their results so far",
     ]
     if rules:
         lines += ["  rules:", *(f"    {line}" for line in print_rules(translate(pattern)))]
@@ -51,7 +51,7 @@ def _tree_line(expr: SiblingExpr) -> str:
 def _below(node: TreeNode) -> str:
     """Describe a step relative to the one before it, and the rest of its path."""
     if node.is_attribute:
-        where = "" if node.axis is Axis.CHILD else " (its own, or of any element below)"
+        where = "" if node.axis is Axis.CHILD else " (of the element or a descendant)"
         return _with_demands(f"an attribute{_named(node)}{where}", node)
     return _with_demands(f"a {'child' if node.axis is Axis.CHILD else 'descendant'}{_named(node)}", node)
 
@@ -67,7 +67,7 @@ def _with_demands(said: str, node: TreeNode) -> str:
         demands.append(f"has children as {_printed(node.siblings)}")
     if demands:
         said += " that " + " and ".join(demands)
-    return said if node.next is None else f"{said}; of it {_below(node.next)}"
+    return said if node.next is None else f"{said}; in it, {_below(node.next)}"
 
 
 def _demand(predicate: TreePredicate) -> str:
@@ -79,9 +79,9 @@ def _demand(predicate: TreePredicate) -> str:
             value = f"'{predicate.value}'" if isinstance(predicate.value, str) else predicate.value
             return f"has {what} {predicate.op} {value}"
         case Position():
-            return f"is number {predicate.index} of its name"
+            return f"is number {predicate.index} of the siblings with its name"
         case LastPosition():
-            return "is the last of its name"
+            return "is the last of the siblings with its name"
 
 
 def _has(expr: SiblingExpr) -> str:

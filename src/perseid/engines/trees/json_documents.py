@@ -45,7 +45,7 @@ def json_to_xml(body: str | bytes) -> bytes:
     """Convert a JSON document to XML; raise a :class:`DocumentError` with line and column if it is malformed."""
     text = (body if isinstance(body, str) else _decoded(body)).removeprefix("\ufeff")
     if half := _HALF.search(text):
-        _refuse(text, half.start(), "Half of a surrogate pair is no character")
+        _refuse(text, half.start(), "Unpaired surrogate in the document")
     return _written(text, min(MOST_TIMES * len(text), MOST_LARGER * len(text) + MOST_BYTES)).encode()
 
 
@@ -71,7 +71,7 @@ def _written(text: str, most: int) -> str:
             tag = xml_name(found[1] if is_plain else _unescaped(text, found, 1)) if name is None else name
             is_list = kind == _ARRAY and is_member  # each of its items is an element, but the array is not
             if depth >= DEEPEST and kind != _NULL and not is_list:
-                _refuse(text, at, f"Elements lie deeper in one another than {DEEPEST:,}")
+                _refuse(text, at, f"Elements are nested deeper than {DEEPEST:,} levels")
             if kind == _TEXT:
                 content = found[_TEXT] if is_plain else xml_text(_unescaped(text, found, _TEXT))
                 written = f"<{tag}>{content}</{tag}>"
@@ -88,7 +88,7 @@ def _written(text: str, most: int) -> str:
         out.append(written)
         size += len(written)
         if size > most:
-            _refuse(text, at, f"As XML the document would be larger than {most:,} bytes: long names of many items")
+            _refuse(text, at, f"As XML, the document has more than {most:,} characters: array items repeat a long name")
         if not items:
             break
         name = items[-1]
@@ -97,7 +97,7 @@ def _written(text: str, most: int) -> str:
         else:
             expected = _MEMBER if name is None else _ITEM
     if _after(text, at) < len(text):
-        _refuse(text, at, "The document is over, and more comes behind it")
+        _refuse(text, at, "Unexpected content after the end of the document")
     return "".join(out)
 
 
@@ -109,9 +109,9 @@ def _unescaped(text: str, found: re.Match[str], group: int) -> str:
     try:
         read: str = json.loads(f'"{given}"')
     except json.JSONDecodeError as error:
-        _refuse(text, found.start(group) + error.pos - 1, "This is no escape that JSON has")
+        _refuse(text, found.start(group) + error.pos - 1, "Invalid escape sequence in a string")
     if _HALF.search(read) is not None:
-        _refuse(text, found.start(group) - 1, "A string has half of a surrogate pair in it")
+        _refuse(text, found.start(group) - 1, "Unpaired surrogate in a string")
     return read
 
 
@@ -121,7 +121,7 @@ def _decoded(body: bytes) -> str:
         return body.decode(encoding)
     except UnicodeDecodeError as error:
         before = body[: error.start].decode(encoding, "replace")
-        _refuse(before + "?", len(before), "These bytes are no text: JSON is in UTF-8, or in UTF-16 or UTF-32")
+        _refuse(before + "?", len(before), "Invalid bytes: JSON is encoded in UTF-8, UTF-16 or UTF-32")
 
 
 def _after(text: str, at: int) -> int:
@@ -135,28 +135,28 @@ def _refuse_next(text: str, at: int, expected: re.Pattern[str]) -> NoReturn:
     at = _after(text, at)
     if not is_first:
         if not text.startswith(",", at):
-            _refuse(text, at, f"',' or '{'}' if is_object else ']'}' is expected")
+            _refuse(text, at, f"Expected ',' or '{'}' if is_object else ']'}'")
         at = _after(text, at + 1)
     if is_object:
         name = _WHOLE.match(text, at)
         if name is None:
-            _refuse(text, at, "A name in quotes is expected")
+            _refuse(text, at, "Expected a name in quotes")
         at = _after(text, name.end())
         if not text.startswith(":", at):
-            _refuse(text, at, "':' is expected")
+            _refuse(text, at, "Expected ':'")
         at += 1
-    _refuse(text, at, "A value is expected")
+    _refuse(text, at, "Expected a value")
 
 
 def _refuse(text: str, at: int, what: str) -> NoReturn:
     """Raise an error at a position, with a more specific message for a known mistake."""
     at = _after(text, at)
     if at >= len(text):
-        what = "The document ends before it is over" if text.strip() else "There is nothing in the document"
+        what = "Unexpected end of document" if text.strip() else "The document is empty"
     elif text.startswith("<", at) and not text[:at].strip():
-        what = "This looks like XML and is read as JSON: leave out format='json'"
+        what = "The document looks like XML, and is read as JSON: remove format='json'"
     elif word := _WORD.match(text, at):
-        what = f"{word[0]} is no value of JSON"
-    elif text.startswith('"', at) and what in ("A value is expected", "A name in quotes is expected"):
-        what = "This string has no end, or a control character in it"
+        what = f"{word[0]} is not a JSON value"
+    elif text.startswith('"', at) and what in ("Expected a value", "Expected a name in quotes"):
+        what = "Unterminated string, or a control character in a string"
     raise DocumentError(what, line=text.count("\n", 0, at) + 1, column=at - text.rfind("\n", 0, at))

@@ -47,7 +47,7 @@ def judged(chunks: Iterable[bytes], encoding: str | None = None) -> Iterator[byt
             pending = seen - parser.CurrentByteIndex
             wait = min(pending, LONGEST_JUDGED - pending)
             if pending > LONGEST_JUDGED:
-                raise RefusedError(f"A tag, a comment or an instruction has more than {LONGEST_JUDGED:,} bytes")
+                raise RefusedError(f"A tag, comment or processing instruction has more than {LONGEST_JUDGED:,} bytes")
             yield data
         data = b"".join(held)
         parser.Parse(data, True)
@@ -58,7 +58,7 @@ def judged(chunks: Iterable[bytes], encoding: str | None = None) -> Iterator[byt
     except RefusedError as error:
         raise _at(parser, str(error)) from None
     except (LookupError, ValueError):  # raised by Python for an encoding that expat looks up
-        raise _at(parser, "The encoding is not read: UTF-8, UTF-16 and those of one byte a character are") from None
+        raise _at(parser, "Unsupported encoding. Supported: UTF-8, UTF-16, and single-byte encodings") from None
 
 
 def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -80,11 +80,11 @@ def _at(parser: expat.XMLParserType, message: str) -> DocumentError:
 
 def _refuse_subset(name: str, system: str | None, public: str | None, subset: int) -> None:
     if subset:
-        raise RefusedError("A document type with declarations of its own is not read")
+        raise RefusedError("Unsupported document type with an internal subset (declarations)")
 
 
 def _refuse_entities(*_: object) -> None:
-    raise RefusedError("Entities that a document declares are not read")
+    raise RefusedError("Unsupported entity declaration")
 
 
 def _error_text(error: expat.ExpatError) -> str:

@@ -25,7 +25,7 @@ from perseid.tables.columns import Table, read_table
 if TYPE_CHECKING:
     pass
 
-_LEAVE_OUT = "Leave the row out. ps.trees(…).match(…) lists all that cannot be read, and detect(…) counts them."
+_LEAVE_OUT = "Remove the row. Use ps.xml.tree_patterns(…).match(…) to list all unreadable documents."
 
 
 def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> pa.Table:
@@ -71,7 +71,7 @@ def bodies_of(documents: Documents, table: Table) -> pa.Array:
         return pa.nulls(len(given), pa.string())  # all null: the column's type, if any, does not matter
     if documents.body is not None and (not hasattr(given, "type") or not _is_readable(given.type)):
         raise EventDataError(
-            f"The column {documents.body!r}, which is to be the body of documents, has neither text nor bytes."
+            f"Column {documents.body!r}, configured as the body of documents, has neither strings nor binary values."
         )
     return whole_array(given)
 
@@ -146,6 +146,6 @@ def whole_array(column: Column) -> pa.Array:
         return pa.array(whole)
     except (pa.ArrowException, UnicodeError, OverflowError) as error:
         raise EventDataError(
-            f"A column beside documents, or of rows that are documents, has values of no one type: {error}.",
-            hint="Make them of one type, or leave the column out.",
+            f"A column of the documents has values that have no common type: {error}.",
+            hint="Cast them to one type, or remove the column.",
         ) from None

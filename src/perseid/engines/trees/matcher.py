@@ -38,7 +38,7 @@ READ_AGAIN = 1 << 22
 
 TOO_MUCH_OUTPUT = (
     f"Results have more than {MOST_TIMES} times the bytes of the document plus {MOST_BYTES >> 20} MB (MOST_TIMES, MOST_BYTES): "
-    "nodes inside each other repeat what they share, so return fewer of them"
+    "nested nodes repeat the content that they share, so return fewer of them"
 )
 STALLED = "The tree matcher made no progress in this document, which is a bug in Perseid"
 
@@ -236,9 +236,7 @@ class TreeMatcher:
             elif answer == y.ROWS:
                 yield from self._told()
             else:
-                raise self.scanner.refuse(
-                    "A reference is to an entity that is not known here", int(tokens[T_BEGIN, int(head[y.X_AT])])
-                )
+                raise self.scanner.refuse("Reference to an unknown entity", int(tokens[T_BEGIN, int(head[y.X_AT])]))
         if head[y.X_ROWS]:
             yield from self._told()
 

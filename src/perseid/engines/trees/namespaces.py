@@ -31,8 +31,8 @@ def warn_of_namespaces(documents: Documents, bodies: Iterable[pa.Array], pattern
         if name in spaces and ("", name) not in seen:
             uri = spaces[name][:_LONG_URI]
             warn(
-                f"Nothing was found: {name!r} is asked for in no namespace, and documents have it in {uri!r}. "
-                f"Say which one names without a prefix are in: ps.documents(…, namespaces={{'': {uri!r}}})."
+                f"No matches: {name!r} has no namespace in the pattern, and namespace {uri!r} in the documents. "
+                f"Declare the namespace of names without a prefix: ps.documents(…, namespaces={{'': {uri!r}}})."
             )
             return
 

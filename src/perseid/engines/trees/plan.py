@@ -65,7 +65,7 @@ class PlanStep:
     def demand(self) -> int:
         """Allocate another requirement bit."""
         if self.demands == MOST_DEMANDS:
-            raise LimitError(f"a step of a tree pattern has at most {MOST_DEMANDS} demands")
+            raise LimitError(f"A step of a tree pattern has at most {MOST_DEMANDS} requirements.")
         self.demands += 1
         return self.demands - 1
 
@@ -211,8 +211,8 @@ def _refuse_last(node: tp.TreeNode) -> None:
     """Reject ``[last()]`` in a run of siblings: it is decided only after the siblings that follow in the run."""
     if any(isinstance(one, tp.LastPosition) for one in node.predicates):
         raise UnsupportedError(
-            f"{tp.print_name(node.test)}[last()] cannot be a member of a run of siblings",
-            hint="whether it is the last is known only after what comes behind it: write the run so that it ends there",
+            f"{tp.print_name(node.test)}[last()] is unsupported in a run of siblings.",
+            hint="Rewrite the run so that it ends there: [last()] is decided only after the siblings that follow.",
         )
 
 

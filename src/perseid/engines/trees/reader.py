@@ -139,7 +139,7 @@ class DocumentReader:
     def _read_odd(self, number: int, body: bytes | None, is_text: bool, gathered: _Gathered) -> list[BadRecord]:
         """Match a document that is too complex for the batch path."""
         if body is None:
-            return [BadRecord(number, "There is no document")]
+            return [BadRecord(number, "The document is null")]
         held: list[MatchRecord] = []
         try:
             for told in self._told(lambda: (body,), is_text):
@@ -160,7 +160,7 @@ class DocumentReader:
         """
         gathered, said, again = _Gathered(), 0, 0
         if path is None:
-            yield gathered.findings(self.names, [BadRecord(number, "There is no path")], [number])
+            yield gathered.findings(self.names, [BadRecord(number, "The path is null")], [number])
             return
         try:
             for told in self._told(lambda: file_chunks(path), False):

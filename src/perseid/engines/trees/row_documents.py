@@ -44,8 +44,8 @@ def has_text(kind: pa.DataType) -> bool:
 def textless(name: str, kind: str) -> EventDataError:
     """Return an error for rows as documents with a column that cannot be converted to text."""
     return EventDataError(
-        f"Rows are read as documents, and nothing says how the column {name!r}, which is {kind}, is written.",
-        hint="Leave it out, or make text of it.",
+        f"Column {name!r} is {kind}, which cannot be converted to text for documents from rows.",
+        hint="Remove it, or cast it to string.",
     )
 
 

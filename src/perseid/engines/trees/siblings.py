@@ -75,7 +75,7 @@ def sibling_automaton(expr: tp.SiblingExpr) -> SiblingFA:
     """Build the automaton of an expression; raise LimitError if it is too large."""
     items = tuple(dict.fromkeys(_items(expr)))  # equal items return nothing, and are one
     if len(items) > MOST_ITEMS:
-        raise LimitError(f"an expression over siblings has at most {MOST_ITEMS} steps, and this one {len(items)}")
+        raise LimitError(f"A sibling expression has at most {MOST_ITEMS} distinct steps, got {len(items)}.")
     number = {item: k for k, item in enumerate(items)}
     first = _Still((expr,))
     known = {first: 0}
@@ -96,7 +96,7 @@ def sibling_automaton(expr: tp.SiblingExpr) -> SiblingFA:
             found[SiblingEdge(PASS if item is None else number[item], known[after])] = None
             if edges + len(found) > MOST_EDGES:
                 raise LimitError(
-                    "an expression over siblings is too large", hint="repeat less, or without a bound: {2,}"
+                    "The sibling expression is too large.", hint="Repeat less, or without an upper bound: {2,}."
                 )
         edges += len(found)
         states.append(tuple(found))

@@ -24,22 +24,22 @@ from perseid.errors import EventDataError, MeaningError, UnknownNameError, did_y
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.tree_patterns import Exists, TreeNode, TreePart, TreePattern, children, print_tree, return_names, walk
-from perseid.runtime.declaration import StreamDeclaration
+from perseid.runtime.declaration import Data_co, StreamDeclaration
 from perseid.runtime.document_columns import BODY, DOCUMENT, PLACE, STREAM, TYPE, WRONG
 from perseid.runtime.query import EventIdentity, PrepareInput, PrepareStage, TableColumn, TableSchema
 from perseid.semantics import types as t
 
 ANY_DOCUMENT = "Document"
 """The type of a document without a declared one."""
-_PROVED = "XML, proved well formed, or judged by expat"
+_PROVED = "XML, proven well formed by the scanner, or validated by expat"
 _READ_AS = {
-    JSON: "JSON: the root is /json, members are elements of their name, items of arrays are elements each, a null is none",
-    ROW: "rows: the root is /row, columns are elements of their name, items of arrays are elements each, a null is none",
+    JSON: "JSON: the root is /json, a member is an element of its name, each array item is an element, null is none",
+    ROW: "rows: the root is /row, a column is an element of its name, each array item is an element, null is none",
 }
 
 
 @dataclass(frozen=True)
-class Documents(StreamDeclaration[Matches]):
+class Documents(StreamDeclaration[Matches, Data_co]):
     """A declared stream of documents; create one with :func:`perseid.documents`."""
 
     stream_kind: ClassVar[str] = "documents"
@@ -107,8 +107,8 @@ class Documents(StreamDeclaration[Matches]):
         if not column.is_null and not isinstance(column.meaning, readable):
             role = "path" if self.is_path else "body"
             raise EventDataError(
-                f"The column {name!r}, which is to be the {role} of documents, is {column.type_name}.",
-                hint="A path is a string; a body is a string or binary.",
+                f"Column {name!r}, configured as the {role} of documents, is {column.type_name}.",
+                hint="Use a string column for paths, a string or binary column for bodies.",
             )
 
     def inputs(self) -> list[tuple[str | None, Any]]:
@@ -126,7 +126,7 @@ class Documents(StreamDeclaration[Matches]):
                 )
         for name in (DOCUMENT, PLACE, TYPE, WRONG):
             if name in names:
-                raise EventDataError(f"A column{where} is named {name!r}, as one of ours is.", hint="Rename it.")
+                raise EventDataError(f"Column {name!r}{where} has a reserved name.", hint="Rename the column.")
 
     def require_time(self, names: Sequence[str]) -> None:
         """Validate that a table has the time column, which documents need only as events."""
@@ -138,13 +138,13 @@ class Documents(StreamDeclaration[Matches]):
         """Validate that documents can be joined: that they are read as a whole, and that each has a stream."""
         if self.is_path:
             raise EventDataError(
-                "Documents that are joined are read whole, and these are given by their paths.",
-                hint="Read them into a column, and name it: ps.documents(data, body=…).",
+                "Subscriptions read whole documents, and these are declared by their paths.",
+                hint="Read the files into a column, and use ps.documents(data, body=…).",
             )
         if self.type is None and any(event_type is None for event_type, _ in self.inputs()):
             raise EventDataError(
-                "A subscription names the stream of each block, and nothing says of which stream documents are.",
-                hint="Name the column that says it, ps.documents(data, type=…), or give the tables by stream: "
+                "Subscriptions match documents by stream, and no stream is declared for these documents.",
+                hint="Use ps.documents(data, type=…) with the column of stream names, or pass a table for each stream: "
                 "{'Feed': data}.",
             )
 
@@ -153,21 +153,21 @@ class Documents(StreamDeclaration[Matches]):
         for name in returned:
             if name in names and name != self.body:
                 raise EventDataError(
-                    f"Results have a column {name!r}, and the table has that name too.",
+                    f"Name conflict: the pattern returns {name!r}, and the table has a column {name!r}.",
                     hint=f"Rename one of them: ->{name}_node.",
                 )
 
     def explain(self) -> str:
         """Describe the input, format, limits and namespaces of documents."""
-        where = "all columns of a row" if self.column is None else f"the column {self.column!r}"
-        where = f"files named in {self.path!r}, in pieces" if self.is_path else where
+        where = "all columns of a row" if self.column is None else f"column {self.column!r}"
+        where = f"files with paths in column {self.path!r}, in chunks" if self.is_path else where
         proof = _READ_AS.get(self.format, "XML, trusted to be well formed" if self.trusted else _PROVED)
         lines = [
             "documents",
-            f"  read from {where}, before the shuffle: bodies are not shuffled",
-            f"  {proof}; what cannot be read is a bad row",
-            f"  limits: {DEEPEST:,} elements deep, {MOST_ATTRIBUTES:,} attributes a tag, results of {MOST_TIMES} times the "
-            f"document's bytes and {MOST_BYTES >> 20} MB",
+            f"  source: {where}; read before the shuffle, so bodies are not shuffled",
+            f"  format: {proof}; an unreadable document is a bad row",
+            f"  limits: nesting depth {DEEPEST:,}, {MOST_ATTRIBUTES:,} attributes per tag, results of {MOST_TIMES} times the bytes "
+            f"of the document plus {MOST_BYTES >> 20} MB",
         ]
         lines += [f"  namespace {prefix or '(none)'}: {uri}" for prefix, uri in self.namespaces]
         return "\n".join(lines)
@@ -276,9 +276,9 @@ def check_variables(patterns: Sequence[ast.PatternDefinition], columns: Sequence
             groups = together(step.kind.tree.root) if isinstance(step.kind, ast.TreeMatch) else []
             if len(groups) > 1:
                 raise MeaningError(
-                    f"{groups[0][0]!r} and {groups[1][0]!r} are results beside each other, so each is an event of its own.",
+                    f"{groups[0][0]!r} and {groups[1][0]!r} are returned in separate results, so no event has both.",
                     span=step.span,
-                    hint="Return the node that they belong to as well, for example //order->order[/total->total].",
+                    hint="Return a node that contains both as well, for example //order->order[/total->total].",
                 )
         trees = {
             step.name: step.kind.tree
@@ -292,10 +292,10 @@ def check_variables(patterns: Sequence[ast.PatternDefinition], columns: Sequence
             known = [*return_names(tree), *columns]
             if ref.parts[1] not in known:
                 raise UnknownNameError(
-                    f"{'.'.join(ref.parts[:2])}: the tree pattern of {ref.parts[0]} returns no {ref.parts[1]!r}."
+                    f"{'.'.join(ref.parts[:2])}: the tree pattern of {ref.parts[0]} does not return {ref.parts[1]!r}."
                     + did_you_mean(ref.parts[1], known),
                     span=ref.span,
-                    hint=f"It returns: {', '.join(return_names(tree)) or 'nothing'}; write ->{ref.parts[1]} behind the step that is meant.",
+                    hint=f"Returned: {', '.join(return_names(tree)) or 'none'}. Add ->{ref.parts[1]} after a step to return its node.",
                 )
 
 

@@ -45,9 +45,9 @@ _DECLARED = re.compile(
 _BOM = b"\xef\xbb\xbf"
 _BEGINS_DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[ \t\r\n]")
 _LIMITS = {
-    y.TOO_DEEP: f"Elements lie deeper in one another than {DEEPEST:,}",
+    y.TOO_DEEP: f"Elements are nested deeper than {DEEPEST:,} levels",
     y.TOO_MANY_ATTRIBUTES: f"A tag has more than {MOST_ATTRIBUTES:,} attributes",
-    y.TOO_MANY_NAMES: f"There are more than {MOST_NAMES:,} names, or more than {NAME_BYTES:,} bytes of them",
+    y.TOO_MANY_NAMES: f"The document has more than {MOST_NAMES:,} distinct names, or more than {NAME_BYTES:,} bytes of them",
     y.TOO_LONG: f"A tag has more than {LONGEST_TAG:,} bytes",
 }
 
@@ -187,7 +187,7 @@ class Scanner:
             yield from self._read(again, strict=False, given=given)
         except UncertainError:
             ended = self.space[y.H_WHY] < 0
-            what = "The document ends before it is over" if ended else "This is not well formed"
+            what = "Unexpected end of document" if ended else "The XML is not well formed"
             raise self.refuse(what, int(self.space[y.H_AT])) from None
 
     def refuse(self, what: str, at: int, kind: type[DocumentError] = DocumentError) -> DocumentError:
@@ -279,7 +279,7 @@ def _after_declaration(data: bytes, strict: bool) -> int:
     if _BEGINS_DECLARATION.match(data):
         if strict:
             raise UncertainError
-        raise DocumentError("This XML declaration is not read", line=1, column=1)
+        raise DocumentError("Unsupported XML declaration", line=1, column=1)
     return len(_BOM) if data.startswith(_BOM) else 0
 
 
@@ -324,7 +324,7 @@ def _in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
         except UnicodeError as error:
             read = error.start if isinstance(error, UnicodeDecodeError) else 0
             at = _moved(line, column, decode(chunk[:read], False).encode()) if read else (line, column)
-            raise DocumentError("This is not in the encoding of the document", line=at[0], column=at[1]) from None
+            raise DocumentError("Invalid bytes for the encoding of the document", line=at[0], column=at[1]) from None
         line, column = _moved(line, column, data)
         yield data
 
@@ -366,6 +366,6 @@ def _decoder(data: bytes) -> Callable[[bytes, bool], str] | None:
     except (LookupError, ValueError):
         table = ""
     if len(table) != 256:
-        raise DocumentError(f"The encoding {name[:40]!r} is not read", line=1, column=1)
+        raise DocumentError(f"Unsupported encoding {name[:40]!r}", line=1, column=1)
     table = table.replace("\ufffd", "\ufffe")  # U+FFFE: no such character
     return lambda piece, _: codecs.charmap_decode(piece, "strict", table)[0]

@@ -36,16 +36,16 @@ MOST_SHOWN = 40
 
 MENDED: Mapping[str, str] = MappingProxyType(
     {
-        "T1-1": "stops at the first tag that fits; where something is demanded below it, that one may fail and others may "
-        "return more, so ours goes on in x2",
-        "T1-3": "stops as T1-1 does, and 'or' keeps one of x1 and x2; ours goes on in both, and as tags inside each other "
-        "find the same nodes, each result is kept once, in document order",
-        "T2-1": "stops at the first value that compares so; where more is demanded of the tag, that one may fail and others "
-        "may return more, so ours goes on in x2",
-        "T2-2": "has no else branch, so a value that does not compare so ends the search; ours goes on behind it",
-        "T2-4": "returns all that one predicate finds before what the next one does; ours returns both in document order",
-        "T3-1": "drops the sibling that breaks a run, and what the run had taken; ours looks for the longest run from each "
-        "sibling on that no run has taken",
+        "T1-1": "stops at the first tag that passes the test; requirements below it may fail, and other tags may return more, so "
+        "Perseid continues in x2",
+        "T1-3": "stops as T1-1 does, and 'or' retains one of x1 and x2; Perseid continues in both and, because nested tags find "
+        "the same nodes, returns each result once, in document order",
+        "T2-1": "stops at the first value for which the comparison is true; other requirements of the tag may fail, and other "
+        "tags may return more, so Perseid continues in x2",
+        "T2-2": "has no else branch, so a value for which the comparison is false ends the search; Perseid continues after it",
+        "T2-4": "returns all results of one predicate before those of the next; Perseid returns both in document order",
+        "T3-1": "drops the sibling that breaks a run, and the members of the run; Perseid searches for the longest run from "
+        "each sibling that is in no earlier run",
     }
 )
 """By rule of the paper: its defect as printed, and the corrected behavior."""
@@ -592,7 +592,7 @@ def print_rules(transducer: Transducer) -> list[str]:
         lines.append(f"{state.name}: {print_state(state)}")
         shown = state.rules[:MOST_SHOWN]
         rows = [
-            (print_head(rule), print_right(rule.right), f"{rule.mended} mended" if rule.mended else "")
+            (print_head(rule), print_right(rule.right), f"{rule.mended} corrected" if rule.mended else "")
             for rule in shown
         ]
         left = max(len(row[0]) for row in rows)
@@ -601,7 +601,7 @@ def print_rules(transducer: Transducer) -> list[str]:
         if len(state.rules) > len(shown):
             lines.append(f"  … {len(state.rules) - len(shown):,} more rules")
     if transducer.mended:
-        lines.append("mended")
+        lines.append("corrected")
         lines += [f"  {name} {MENDED[name]}" for name in transducer.mended]
     # A text constant may contain line breaks.
     return [" ".join(line.splitlines()) for line in lines]
@@ -612,9 +612,9 @@ def print_state(state: State) -> str:
     names = " with ".join(state.rules[0].paper) + ("" if state.by is None else f" by {state.by}")
     match state:
         case StepState():
-            return f"waits for step {state.step}, {print_step(state.node)} ({names})"
+            return f"matches step {state.step}, {print_step(state.node)} ({names})"
         case Demands():
-            return f"all that is demanded below step {state.parent} ({names})"
+            return f"all requirements below step {state.parent} ({names})"
         case SiblingState():
             below = "the document" if state.parent == 0 else f"step {state.parent}"
             return f"runs of siblings below {below}, {tp.print_tree(tp.TreePattern(state.expr))} ({names})"
@@ -669,7 +669,7 @@ def print_right(right: Right) -> str:
         case Reduce():
             return f"reduce({print_right(right.run)})"
         case Longest():
-            return f"longest {right.run}(t x2, ε), then {right.search} behind it; if none, {right.search}(x2)"
+            return f"longest {right.run}(t x2, ε), then {right.search} after it; if none, {right.search}(x2)"
         case Restart():
             return f"{right.run}(t x2, ε); if none, restartFA() {right.search}(x2)"
 

@@ -161,14 +161,14 @@ def errors(lost: FloatArray, drawn: BoolArray, at: IntArray, streams: Streams) -
 def letter_limit_error(one: PlannedQuery) -> LimitError:
     """Error for a step at which too many distinct letters occur."""
     return LimitError(
-        f"Pattern {one.name} is asked of so many chains at once that steps differ in more ways than can be kept.",
-        hint="Partition by what belongs together, or ask for fewer keys in its conditions.",
+        f"Pattern {one.name} exceeds a limit: one group has too many distinct combinations of events per step.",
+        hint="Add partition by, or use fewer keys in the conditions.",
     )
 
 
 def count_limit_error(one: PlannedQuery) -> LimitError:
     """Error for a pattern with too many distinct partial matches to count."""
     return LimitError(
-        f"The partial matches of pattern {one.name}, or what may happen at one step, differ in more ways than can be counted.",
-        hint="Partition by what belongs together, or use a coarser step or a shorter window.",
+        f"Pattern {one.name} has too many distinct partial matches, or combinations of events per step, to count matches.",
+        hint="Add partition by, use a coarser step, or use a shorter window.",
     )

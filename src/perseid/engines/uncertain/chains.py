@@ -213,12 +213,12 @@ def _likelihood_rows(
         if (sizes != len(model.values)).any():
             wrong = int(sizes[sizes != len(model.values)][0])
             raise EventDataError(
-                f"A row of {stream.type} has {wrong} likelihoods, and its model {len(model.values)} values.",
-                hint="Give one for each value of the model, in its order.",
+                f"A row of {stream.type} has {wrong} likelihoods, but its model has {len(model.values)} values.",
+                hint="Use one likelihood for each value of the model, in the order of its values.",
             )
         table = np.asarray(column.flatten()).astype(np.float64).reshape(len(chosen), len(model.values))
         if not (np.isfinite(table).all() and (table >= 0).all()):
-            raise EventDataError(f"A likelihood of {stream.type} is negative, infinite or no number.")
+            raise EventDataError(f"A likelihood of {stream.type} is negative, infinite or not a number.")
         table, said = np.unique(table, axis=0, return_inverse=True)
         if None not in model.readings:
             return said.reshape(-1), np.concatenate([table, nothing]), None
@@ -234,8 +234,8 @@ def _likelihood_rows(
         value = v.plain(value)
         if value not in known and value is not None:
             raise EventDataError(
-                f"{value!r} was read of {stream.type}, and its model knows no such reading.",
-                hint=f"It knows: {', '.join(map(str, model.readings[:12]))}{', …' if len(model.readings) > 12 else ''}.",
+                f"Unknown reading {value!r} of {stream.type}.",
+                hint=f"Available in its model: {', '.join(map(str, model.readings[:12]))}{', …' if len(model.readings) > 12 else ''}.",
             )
         found[i] = known.get(value, len(model.readings))
     return found[which], np.concatenate([model.emissions, nothing]), known.get(None)

@@ -280,6 +280,6 @@ def _edges(size: int) -> Edges:
 def _refuse_infinite(ways: Ways, told: FloatArray, kept: StateWeights) -> None:
     if not (np.isfinite(told).all() and np.isfinite(kept.weight).all()):
         raise LimitError(
-            f"Pattern {ways.pattern.name} has more partial matches than a number can say.",
-            hint="Their number grows with every event: give the pattern a window.",
+            f"Pattern {ways.pattern.name} has too many partial matches: their number exceeds the range of a double.",
+            hint="Add a window: the number grows with every event.",
         )

@@ -96,7 +96,7 @@ class Encoding:
             RecursionError,
             OverflowError,
         ):
-            raise StateError("The state has a partial match that this pattern cannot have.") from None
+            raise StateError("The state contains a partial match that this pattern cannot have.") from None
         return configuration
 
     def _write_events(self, thread: NfaThread) -> list[object]:

@@ -56,15 +56,15 @@ def make_plan(
         nfa = PatternNFA(one.pattern)  # also rejects unsupported patterns
         if nfa.is_timed and streams.every is None:
             raise EventDataError(
-                f"Pattern {one.name} has bounds on time, and nothing says how long a step of the stream is.",
-                hint="Say it of the stream: ps.beliefs(…, every='1 second').",
+                f"Pattern {one.name} has a time bound, but the stream has no step length.",
+                hint="Add it to the stream: ps.uncertain_events(…, every='1 second').",
             )
         for micros in durations_us(one.pattern):
             if streams.every is not None and micros % streams.every:
                 raise EventDataError(
-                    f"Pattern {one.name} has a bound of {print_duration(micros)}, which is no whole number of steps of "
+                    f"Pattern {one.name} has a time bound of {print_duration(micros)}, which is not a multiple of the step length, "
                     f"{print_duration(streams.every)}.",
-                    hint="Make one a multiple of the other.",
+                    hint="Use a bound that is a multiple of the step length.",
                 )
     return UncertainPlan(asked, streams, output_schema(asked, types, telling), telling)
 

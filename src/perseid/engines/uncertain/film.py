@@ -67,18 +67,14 @@ def film_of(
     own = take_events(rows, chosen)
     values = _values(part, own, truth)
     if len(values) > MOST_VALUES:
-        raise LimitError(
-            f"There are {len(values)} values, and a drawing has room for {MOST_VALUES}.", hint="Ask with match(…)."
-        )
+        raise LimitError(f"A drawing shows at most {MOST_VALUES} values, got {len(values)}.", hint="Use match(…).")
     shares = _shares(part, streams, own, values)
     chances = _chances(cores, streams, rows, whose)
     width = streams.every or 1
     rowed = own.time // width * width
     steps = sorted({*shares, *(int(time) for time in rowed)})
     if len(steps) > MOST_FRAMES:
-        raise LimitError(
-            f"There are {len(steps)} steps, and a drawing has room for {MOST_FRAMES}.", hint="Draw some of the rows."
-        )
+        raise LimitError(f"A drawing shows at most {MOST_FRAMES} steps, got {len(steps)}.", hint="Use fewer rows.")
     said = {int(time): row for row, time in enumerate(rowed)}
     frames = [
         Frame(
@@ -98,12 +94,12 @@ def _drawn(streams: Streams) -> Stream:
     uncertain = [part for part in streams.parts if part.known is not Known.CERTAIN]
     if len(uncertain) != 1:
         raise UnsupportedError(
-            f"A drawing is of one uncertain stream, and here are {len(uncertain)}.", hint="Draw each by itself."
+            f"A drawing shows one uncertain stream, got {len(uncertain)}.", hint="Draw each stream separately."
         )
     if len(uncertain[0].about) != 1:
         raise UnsupportedError(
-            f"A drawing is of one uncertain column, and {uncertain[0].type} has {len(uncertain[0].about)}.",
-            hint="Ask with match(…).",
+            f"A drawing shows one uncertain column, but {uncertain[0].type} has {len(uncertain[0].about)}.",
+            hint="Use match(…).",
         )
     return uncertain[0]
 
@@ -117,8 +113,8 @@ def _of_key(part: Stream, rows: EventBatch, key: object) -> tuple[IntArray, dict
     if key is None:
         if len(found) != 1:
             raise EventDataError(
-                f"The rows are of {len(found)} keys, and a drawing is of one.",
-                hint="Say which: draw(stream=…, key=…)." if found else "Give some rows.",
+                f"A drawing shows one key, but the rows have {len(found)} keys.",
+                hint="Use draw(stream=…, key=…)." if found else "Add rows.",
             )
         wanted = found[0]
     else:
@@ -126,7 +122,8 @@ def _of_key(part: Stream, rows: EventBatch, key: object) -> tuple[IntArray, dict
         wanted = given if isinstance(given, tuple) else (given,)
         if wanted not in found:
             raise EventDataError(
-                f"No row of {part.type} has the key {key!r}.", hint=f"Some have {', '.join(map(str, found[:5]))}."
+                f"Key {key!r} not found in the rows of {part.type}.",
+                hint=f"Available: {', '.join(map(str, found[:5]))}{', …' if len(found) > 5 else ''}.",
             )
     chosen = [row for row, own in zip(there, keys, strict=True) if own == wanted]
     return np.array(chosen, np.int64), dict(zip(part.of, wanted, strict=True))
@@ -165,8 +162,8 @@ def _chances(
         other = next((path.parts[0] for path in core.partition if path.parts[0] not in whose), None)
         if other is not None:
             raise UnsupportedError(
-                f"Pattern {core.name} is partitioned by {other}, which is no part of the key that is drawn.",
-                hint="Ask with match(…).",
+                f"Pattern {core.name} is partitioned by {other}, which is not part of the key of the drawing.",
+                hint="Use match(…).",
             )
     out: dict[str, dict[int, float]] = {core.name: {} for core in cores}
     for row in _frame_results(cores, streams, rows):
@@ -194,7 +191,7 @@ def _row(
         return None, (), None
     was = None if truth is None else v.plain(rows.columns[truth][row].as_py())
     if was is not None and was not in values:
-        raise EventDataError(f"The column {truth!r} has {was!r}, which is no value that is drawn.")
+        raise EventDataError(f"Column {truth!r} contains {was!r}, which is not a value of the drawing.")
     number = None if was is None else values.index(was)
     if part.model is None or READING not in rows.columns:
         return None, (), number

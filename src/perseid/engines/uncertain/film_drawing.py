@@ -25,7 +25,9 @@ def draw_film(film: Film, form: str) -> str:
         return _text(film)
     if form == "svg":
         return _svg(film)
-    raise UnsupportedError(f"Beliefs are not drawn as {form!r}.", hint="Choose text or svg.")
+    raise UnsupportedError(
+        f"Unsupported format {form!r} for a drawing of an uncertain stream.", hint="Use text or svg."
+    )
 
 
 # For a terminal.
@@ -88,7 +90,7 @@ def _reads(film: Film) -> bool:
 
 
 def _title(film: Film) -> str:
-    return "What is believed" + (f" of {film.of}" if film.of else "") + ", step by step"
+    return "Probability of each value" + (f" for {film.of}" if film.of else "") + ", step by step"
 
 
 def _frame(film: Film, frame: Frame, cells: Sequence[Cell]) -> Iterator[str]:
@@ -115,7 +117,7 @@ def _frame(film: Film, frame: Frame, cells: Sequence[Cell]) -> Iterator[str]:
     yield "</g>"
     below = HEAD + TALL * (1 + max(row for _, row in cells)) + 4
     if frame.reading is not None:
-        yield _words(0, below + 12, frame.reading or "nothing read", 11, RED if frame.reading else GREY)
+        yield _words(0, below + 12, frame.reading or "no reading", 11, RED if frame.reading else GREY)
     above = LINE if _reads(film) else 0
     for line, (name, chance) in enumerate(zip(film.patterns, frame.chances, strict=True)):
         yield _words(0, below + 12 + above + LINE * line, f"{name}  {_chance(chance)}", 12, INK, bold=chance > 0)
@@ -192,11 +194,11 @@ def _legend(film: Film) -> Iterator[tuple[str, int]]:
         "stroke-width='0.5'/>"
         for i in range(5)
     )
-    yield shades + _words(86, 0, "how probable, 0 to 100 %", 11, GREY), 240
+    yield shades + _words(86, 0, "probability, 0 to 100 %", 11, GREY), 240
     if any(frame.heard for frame in film.frames):
-        yield _waves(6, -4) + _words(20, 0, "read here", 11, GREY), 90
+        yield _waves(6, -4) + _words(20, 0, "reading", 11, GREY), 90
     if any(frame.truth is not None for frame in film.frames):
-        yield _person(6, -8) + _words(20, 0, "really here", 11, GREY), 100
+        yield _person(6, -8) + _words(20, 0, "true value", 11, GREY), 100
 
 
 def _words(x: float, y: float, text: str, size: float, ink: str, bold: bool = False, hover: str = "") -> str:

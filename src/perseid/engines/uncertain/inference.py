@@ -136,7 +136,7 @@ def likeliest_each(marginals: npt.ArrayLike) -> Ints:
     """The most probable value of each step by itself; of equals, the smallest number."""
     rows = np.ascontiguousarray(marginals, np.float64)
     if rows.ndim != 2 or not rows.shape[1]:
-        raise EventDataError(f"Marginals have a row for each step and a column for each value, not {rows.shape}.")
+        raise EventDataError(f"Marginals need a row for each step and a column for each value, got shape {rows.shape}.")
     chosen = np.empty(len(rows), np.int64)
     passes.largest_all(rows, chosen)
     return chosen
@@ -156,7 +156,10 @@ def particle_filter(
         or not isinstance(particles, int | np.integer)
         or not 0 < particles <= MOST_PARTICLES
     ):
-        raise BindingError(f"particles is a number of guesses, not {particles!r}.", hint="particles=1000")
+        raise BindingError(
+            f"particles: expected an integer from 1 to {MOST_PARTICLES:,}, got {particles!r}.",
+            hint="Use particles=1000.",
+        )
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
     shares = np.empty((len(evidence.codes), len(model.values)))
     found = Shares(shares, np.zeros(len(evidence.codes), np.bool_))
@@ -178,15 +181,15 @@ def evidence_of(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLik
         return Likelihoods(table, np.arange(len(table)), _offsets(offsets, len(table)))
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise EventDataError(
-            "Readings are codes, or likelihoods with a row for each step.",
-            hint="Make codes of readings with model.codes(readings).",
+            "Readings must be codes, or likelihoods with a row for each step.",
+            hint="Use model.codes(readings).",
         )
     many = len(model.readings)
     if given.size and not (int(given.min()) >= UNKNOWN and int(given.max()) < many):
         wrong = given.min() if given.min() < UNKNOWN else given.max()
         raise EventDataError(
-            f"{wrong} is the code of no reading: the model has {many}.",
-            hint="Codes count from 0; -1 is a step that nothing is known about. model.codes(readings) makes them.",
+            f"Unknown reading code {wrong}: the model has {many} readings.",
+            hint="Use model.codes(readings). Codes begin at 0; -1 is an unknown reading.",
         )
     return Likelihoods(model.emissions, given.astype(np.int64), _offsets(offsets, len(given)))
 
@@ -202,16 +205,16 @@ def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
 def _likelihoods(given: npt.NDArray[Any], model: HiddenMarkov) -> Floats:
     if given.shape[1] != len(model.values) or given.dtype.kind not in "fiub":
         raise EventDataError(
-            f"A matrix of likelihoods has numbers for each of {len(model.values)} values, not {given.shape[1]} columns.",
-            hint="A row is a step: how likely what was read is, given each value.",
+            f"Likelihoods need {len(model.values)} columns of numbers, one for each value; got {given.shape[1]} of {given.dtype}.",
+            hint="Use a row for each step: the likelihood of its reading under each value.",
         )
     table = np.array(given, np.float64, order="C")
     wrong = np.argwhere(~((table >= 0) & (table <= MOST_LIKELY)))
     if len(wrong):
         step, value = (int(at) for at in wrong[0])
         raise EventDataError(
-            f"Step {step} has the likelihood {table[step, value]} for {model.values[value]!r}, which is none.",
-            hint="Likelihoods are 0 or more; where nothing is known they are all 1.",
+            f"Step {step} has the invalid likelihood {table[step, value]} for {model.values[value]!r}.",
+            hint=f"Use numbers from 0 to {MOST_LIKELY:g}; 1 for every value if the reading is unknown.",
         )
     table.flags.writeable = False  # like those of a model: kernels are compiled once for both
     return table
@@ -224,14 +227,14 @@ def _offsets(given: npt.ArrayLike, steps: int) -> Ints:
         if offsets[0] == 0 and offsets[-1] == steps and (np.diff(offsets) >= 0).all():
             return offsets
     raise EventDataError(
-        f"Offsets ascend from 0 to the number of steps, {steps}: where each key begins, and where the last one ends.",
-        hint="Two keys of three and two steps: [0, 3, 5].",
+        f"Offsets must ascend from 0 to the number of steps, {steps}: the first step of each key, and the end of the last key.",
+        hint="Use [0, 3, 5] for two keys of three and two steps.",
     )
 
 
 def _lag(lag: int) -> int:
     if isinstance(lag, bool) or not isinstance(lag, int | np.integer) or lag < 0:
-        raise BindingError(f"A lag is a number of steps, not {lag!r}.", hint="lag=0 waits for nothing.")
+        raise BindingError(f"lag: expected an integer from 0, got {lag!r}.", hint="Use lag=0 for no delay.")
     return min(int(lag), 1 << 40)
 
 
@@ -240,7 +243,7 @@ def _seeds(given: int | npt.ArrayLike, keys: int) -> npt.NDArray[np.uint64]:
         return np.full(keys, given % (1 << 64), np.uint64)
     seeds = _array(given)
     if seeds.dtype.kind not in "iu" or seeds.shape not in ((), (keys,)):
-        raise BindingError("seed is a whole number, or one for each key.", hint="seed=7")
+        raise BindingError("seed: expected an integer, or one for each key.", hint="Use seed=7.")
     return np.ascontiguousarray(np.broadcast_to(seeds, (keys,))).astype(np.uint64)
 
 

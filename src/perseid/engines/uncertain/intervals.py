@@ -277,7 +277,7 @@ def points(plan: Plan, grid: IntArray, first: int = 0) -> FloatArray:
     """By step of a grid, from index ``first`` on: the probability that the query is true at it."""
     match plan:
         case Automata():
-            raise AssertionError("a plan that is but an automaton is that of a Regular query")
+            raise AssertionError("only a Regular query has a plan of one automaton")
         case Anyone():
             out = np.ones(len(grid) - first)
             for one in plan.plans:

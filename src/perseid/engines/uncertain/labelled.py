@@ -32,17 +32,18 @@ def labelled_steps(stream: Stream, every: int | None, rows: EventBatch, truth: s
     model = stream.model
     assert model is not None
     if not len(rows):
-        raise EventDataError("There are no rows to learn from.", hint="Give some readings.")
+        raise EventDataError("No rows to learn from.", hint="Add rows with readings.")
     if truth is not None and len(stream.about) > 1:
         raise UnsupportedError(
-            f"truth= names one column, and {stream.type} is about {len(stream.about)}.", hint="Learn by readings alone."
+            f"truth= names one column, but {stream.type} has {len(stream.about)} uncertain columns.",
+            hint="Remove truth=….",
         )
     step = steps_of(rows, every)
     chains = chains_of(stream, rows, np.arange(len(rows)), step, no_lives(stream, rows), None, None, every is not None)
     if len(chains.likelihood) > len(model.readings) + 1:
         raise UnsupportedError(
-            "Some steps have several readings, and a model says how likely each one is by itself.",
-            hint="Use a shorter step, or keep one reading of each: every='…'.",
+            "Some steps have several readings, but learning needs at most one for each step.",
+            hint="Use a shorter step, every='…', or one reading for each step.",
         )
     starts, last = chains.offsets[:-1], np.flatnonzero(chains.rows)
     ends = last[np.searchsorted(last, chains.offsets[1:]) - 1] + 1
@@ -74,12 +75,10 @@ def _known(stream: Stream, rows: EventBatch, step: IntArray, truth: str) -> dict
         if number is None:
             near = did_you_mean(str(value), [str(one) for one in stream.model.values])
             raise EventDataError(
-                f"The column {truth!r} has {value!r}, which is no value of the model.{near}",
-                hint="Begin with a model that has it.",
+                f"Column {truth!r} contains {value!r}, which is not a value of the model.{near}",
+                hint="Use an initial model with this value.",
             )
         key = tuple(v.identity(v.plain(column[row])) for column in columns)
         if out.setdefault((key, int(step[row])), number) != number:
-            raise EventDataError(
-                f"The column {truth!r} has two values at one step.", hint="A step has one; use a shorter one."
-            )
+            raise EventDataError(f"Column {truth!r} has two values at one step.", hint="Use a shorter step, every='…'.")
     return out

@@ -31,10 +31,9 @@ class Learnt:
 
     def __repr__(self) -> str:
         rounds, (first, *_, last) = len(self.log_likelihoods) - 1, (*self.log_likelihoods, self.log_likelihoods[-1])
-        ended = "no more to gain" if self.settled else "more to gain"
-        return (
-            f"<learnt in {rounds} round{'' if rounds == 1 else 's'}: log-likelihood {first:.3f} to {last:.3f}, {ended}>"
-        )
+        ended = "converged" if self.settled else "not converged"
+        steps = f"{rounds} iteration{'' if rounds == 1 else 's'}"
+        return f"<learned in {steps}: log-likelihood {first:.3f} to {last:.3f}, {ended}>"
 
 
 class Expected(NamedTuple):
@@ -55,12 +54,12 @@ def learn_labelled(
     Without it, distributions with no counts retain their initial probabilities.
     """
     if isinstance(smoothing, bool) or not isinstance(smoothing, int | float) or not 0 <= smoothing < float("inf"):
-        raise BindingError(f"smoothing is a number of sightings to add, not {smoothing!r}.", hint="smoothing=1.0")
+        raise BindingError(f"smoothing: expected a finite number from 0, got {smoothing!r}.", hint="Use smoothing=1.0.")
     evidence = evidence_of(model, codes, offsets)
     was, many = np.asarray(hidden, np.int64), len(model.values)
     known = was >= 0
     if not known.any():
-        raise EventDataError("The value is known at no step, so there is nothing to count.", hint="Leave out truth=….")
+        raise EventDataError("No step has a known true value, so there is nothing to count.", hint="Remove truth=….")
     first = np.zeros(len(was), np.bool_)
     first[evidence.offsets[:-1][np.diff(evidence.offsets) > 0]] = True
     began = was[first & known]
@@ -89,13 +88,18 @@ def _refuse(wrong: Bools, say: Callable[[int], str]) -> None:
     """Raise an error that describes the first contradiction."""
     for at in np.flatnonzero(wrong)[:1]:
         raise EventDataError(
-            f"{say(int(at))}, which has probability 0 in the model begun with.",
-            hint="Begin with a model in which it can be, or leave the rows out: what cannot be is not learnt.",
+            f"{say(int(at))}, which has probability 0 in the initial model.",
+            hint="Use an initial model in which it is possible, or remove the rows: a probability of 0 is never increased.",
         )
 
 
 def learn(
-    model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, *, rounds: int = 100, tolerance: float = 1e-6
+    model: HiddenMarkov,
+    codes: npt.ArrayLike,
+    offsets: npt.ArrayLike,
+    *,
+    max_iterations: int = 100,
+    tolerance: float = 1e-6,
 ) -> Learnt:
     """Learn a more likely model of the same shape from readings alone (the Baum-Welch algorithm).
 
@@ -103,20 +107,21 @@ def learn(
     an uninformative reading, or one with zero likelihood, count as moves without a reading. Learning ends after the
     given number of iterations, or when one gains no more than ``tolerance`` in log likelihood.
     """
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0 or not tolerance >= 0:
+    if isinstance(max_iterations, bool) or not isinstance(max_iterations, int) or max_iterations < 0:
         raise BindingError(
-            f"Learning takes a number of rounds and a gain to go on for, not {rounds!r} and {tolerance!r}.",
-            hint="learn(model, codes, offsets, rounds=100, tolerance=1e-6)",
+            f"max_iterations={max_iterations!r}: expected an integer of at least 0.", hint="Use max_iterations=100."
         )
+    if not tolerance >= 0:
+        raise BindingError(f"tolerance={tolerance!r}: expected a number of at least 0.", hint="Use tolerance=1e-6.")
     if np.ndim(codes) == 2:
         raise BindingError(
-            "A model cannot be learnt from likelihoods: they say nothing of how readings come about.",
-            hint="Give codes: model.codes(readings).",
+            "A model cannot be learned from likelihoods: learning estimates the probabilities of readings.",
+            hint="Use model.codes(readings).",
         )
     evidence = evidence_of(model, codes, offsets)
     likely, expected = _expected(model, evidence)
     gains, settled = [likely], False
-    for _ in range(rounds):
+    for _ in range(max_iterations):
         likelier = _maximised(model, expected)
         likely, expected = _expected(likelier, evidence)
         settled = likely - gains[-1] <= tolerance

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.uncertain.stream import Belief, Beliefs, role_of
+from perseid.engines.uncertain.stream import Belief, UncertainEvents, role_of
 from perseid.engines.uncertain.streams import CHANCE, GIVEN
 from perseid.errors import EventDataError, missing_column
 from perseid.runtime.arrays import Int32Array, IntArray
@@ -17,7 +17,7 @@ from perseid.semantics import values as v
 from perseid.tables.columns import Table, read_table, time_column, type_codes
 
 
-def read_rows(stream: Beliefs, asked: Iterable[str], relations: Mapping[str, v.Relation]) -> EventBatch:
+def read_rows(stream: UncertainEvents, asked: Iterable[str], relations: Mapping[str, v.Relation]) -> EventBatch:
     """Read all rows, with the columns that the engine and the patterns need."""
     wanted = set(asked)
     tables: list[pa.Table] = []
@@ -60,7 +60,9 @@ def _read(part: Belief, wanted: set[str]) -> Table:
     there = list(table.names or table.columns)
     for ours, name in sources.items():
         if name not in table.columns and (table.rows or there):
-            raise missing_column(f"The table of {part.stream.type}", name, role_of(ours), there, "ps.beliefs(data, …)")
+            raise missing_column(
+                f"The table of {part.stream.type}", name, role_of(ours), there, "ps.uncertain_events(data, …)"
+            )
     return table
 
 
@@ -82,7 +84,8 @@ def as_doubles(column: pa.Array | pa.ChunkedArray, type_: str, name: str) -> pa.
         return column.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise EventDataError(
-            f"The probabilities of {type_}, {name!r}, are no numbers but {column.type}.", hint="Name another: p='…'."
+            f"Column {name!r} of {type_}: expected probabilities, got {column.type}.",
+            hint="Use another column: probability='…'.",
         ) from None
 
 
@@ -96,8 +99,8 @@ def _column(table: Table, name: str) -> pa.Array:
         if all(one is None or isinstance(one, (list, tuple)) for one in column):
             return pa.array(column, pa.list_(pa.float64()))
         raise EventDataError(
-            f"The column {name!r} has values of several kinds.",
-            hint="In an uncertain stream a column has one: cast it.",
+            f"Column {name!r} has values of several types.",
+            hint="Cast the column to one type.",
         )
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
@@ -113,6 +116,6 @@ def _stacked(tables: list[pa.Table]) -> pa.Table:
                 kinds.setdefault(one.name, set()).add(str(one.type))
         name = next((name for name, found in kinds.items() if len(found - {"null"}) > 1), "")
         raise EventDataError(
-            f"The column {name.removeprefix(GIVEN)!r} is {' in one table and '.join(sorted(kinds.get(name, set())))} in another.",
+            f"Column {name.removeprefix(GIVEN)!r} is {' in one table and '.join(sorted(kinds.get(name, set())))} in another.",
             hint="Cast one of them.",
         ) from error

@@ -31,8 +31,8 @@ def output_schema(asked: Sequence[PlannedQuery], types: Mapping[str, pa.DataType
         for component in one.unit[: one.groups]:
             if component.name in ours:
                 raise EventDataError(
-                    f"Pattern {one.name} is partitioned by {component.name}, and answers have a column of this name.",
-                    hint="Rename the column of the data.",
+                    f"Pattern {one.name} is partitioned by {component.name}, which is also the name of a result column.",
+                    hint="Rename the column of the input.",
                 )
             kind = types.get(component.name, pa.null())
             known = groups.get(component.name)

@@ -108,12 +108,12 @@ class PlannedQuery:
         part = self.unsampled(streams)
         if part is None:
             return
-        what = f"has to be sampled ({why or self._said}), and the values behind the readings of {part.type} cannot be"
+        what, how = f"must be sampled ({why or self._said})", "sampled"
         if why is None and self.classified.kind is QueryClass.SAFE and not streams.sampling.always:
-            what = f"is looked for in intervals of time ({self._said}), and what is behind the readings of {part.type} cannot be"
+            what, how = f"is evaluated over time intervals ({self._said})", "evaluated like this"
         raise UnsupportedError(
-            f"Pattern {self.name} {what} with inference={str(part.inference)!r}.",
-            hint="Say correlations=False, which takes steps one by one; or of finished data inference='smooth'.",
+            f"Pattern {self.name} {what}, but readings of {part.type} with inference={str(part.inference)!r} cannot be {how}.",
+            hint="Use correlated=False, which makes steps independent, or inference='smooth' over finished data.",
         )
 
     @property
@@ -143,25 +143,24 @@ class UncertainPlan:
             way = part.inference.name
             if part.inference.looks_back:
                 raise UnsupportedError(
-                    f"inference={str(part.inference)!r} of {part.type} needs all readings there will be, and a stream goes on.",
-                    hint="Use 'filter' or 'lag(5)', or ask finished data.",
+                    f"inference={str(part.inference)!r} of {part.type} needs all readings, so it is not supported on a stream.",
+                    hint="Use 'filter' or 'lag(5)', or finished data.",
                 )
             if way == "particles":
                 raise UnsupportedError(
-                    "Particles are for finished data.", hint="On a stream use 'filter', which is exact."
+                    "A particle filter is not supported on a stream.", hint="Use 'filter', which is exact."
                 )
             if way == "lag" and self.streams.every is None:
                 raise UnsupportedError(
-                    "On a stream lag counts steps, and nothing says how long one is.", hint="Say it: every='1 second'."
+                    "On a stream, inference='lag(…)' needs a step length.", hint="Add every='1 second'."
                 )
         for one in self.asked:
             if one.is_sampled(self.streams) or one.window is not None:
                 one.refuse_unsampled(self.streams)
             elif one.classified.kind is QueryClass.SAFE:
                 raise UnsupportedError(
-                    f"Pattern {one.name} is Safe ({one.classified.why}), and without a window that needs finished data.",
-                    hint="Say how far it reaches back: within 1 minute. Or ask a finished DataFrame, or match(…); or sample it: "
-                    "ps.beliefs(…, method='sample').",
+                    f"Pattern {one.name} is Safe ({one.classified.why}): not supported on a stream without a window.",
+                    hint="Add within 1 minute, use a batch DataFrame or match(…), or sample it: sampling=ps.uncertain.Sampling(always=True).",
                 )
             # Sampled worlds have a value for each chain, and windows retain all tables. Otherwise, and for counts of
             # matches, a group carries one hidden value.
@@ -169,8 +168,8 @@ class UncertainPlan:
             if carried and not one.is_single(self.streams):
                 names = " and ".join(part.type for part in one.hidden(self.streams))
                 raise UnsupportedError(
-                    f"Pattern {one.name} may carry several chains of {names} in one group, which on a stream is not kept.",
-                    hint="Partition by their key, or take steps one by one: ps.beliefs(…, correlations=False).",
+                    f"Pattern {one.name} may have several chains of {names} in one group: not supported on a stream.",
+                    hint="Partition by their key, or make steps independent: ps.uncertain_events(…, correlated=False).",
                 )
 
     def refuse_apart(self) -> None:
@@ -178,8 +177,8 @@ class UncertainPlan:
         for one in self.asked:
             if one.groups < len(one.unit) and self.telling.lasts:
                 raise UnsupportedError(
-                    f"Pattern {one.name} is asked of anyone, whose answers meet behind what tells {self.telling.how}.",
-                    hint="Use tell=ps.above(…), partition by, or match(…).",
+                    f"Pattern {one.name} combines the results of several bindings: not supported with the output policy {self.telling.how!r}.",
+                    hint="Use emit=ps.uncertain.above(…), add partition by, or use match(…).",
                 )
 
 
@@ -205,7 +204,7 @@ def plan_query(pattern: c.CorePattern, streams: Streams) -> PlannedQuery:
     )
     if types is None and classified.plan is not None:
         # A plan treats event types separately; here events of every type matter.
-        why = f"{classified.why}, which is not followed: events of every type count"
+        why = f"{classified.why}, which is not used: events of every type matter"
         classified, window = replace(classified, kind=QueryClass.UNSAFE, why=why, plan=None), None
     unit = [Component(path.parts[0]) for path in pattern.partition]
     groups = len(unit)
@@ -230,7 +229,7 @@ def _windowed(pattern: c.CorePattern, streams: Streams, classified: Classified) 
     if why is None:
         return classified, steps
     return replace(
-        classified, kind=QueryClass.UNSAFE, why=f"{classified.why}, which is not followed: {why}", plan=None
+        classified, kind=QueryClass.UNSAFE, why=f"{classified.why}, which is not used: {why}", plan=None
     ), None
 
 
@@ -259,10 +258,10 @@ def _not_followed(
             own = columns | {bound_column(pattern, streams.keys, name).get(part.type, "") for name in bound}
             own |= _constant_columns([step for step in steps if step.kind == ast.EventType(part.type)], part)
             if len(hidden) > 1 or not own >= set(part.of):
-                return f"several chains of {part.type} may meet in one binding"
+                return f"one binding may have several chains of {part.type}"
         return None
     if inside and hidden:
-        return f"steps of {hidden[0].type} depend on one another, and more follows"
+        return f"steps of {hidden[0].type} depend on each other, and more steps follow"
     if inside and steps[0].must:
-        return f"{steps[0].name or 'a step'} has a test, and more follows"
+        return f"{steps[0].name or 'a step'} has a test, and more steps follow"
     return _not_followed(pattern, streams, plan.plan, bound, inside=True)

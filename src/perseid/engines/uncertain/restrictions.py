@@ -15,44 +15,50 @@ def reject_unsupported(pattern: c.CorePattern) -> None:
     reason = _reason(pattern)
     if reason is not None:
         what, hint = reason
-        raise UnsupportedError(f"Pattern {pattern.name} {what}, which uncertain streams do not answer.", hint=hint)
+        raise UnsupportedError(f"Pattern {pattern.name} {what}: not supported over uncertain streams.", hint=hint)
 
 
 def _reason(pattern: c.CorePattern) -> tuple[str, str] | None:
     if pattern.context is not None or pattern.skip.mode != "none":
-        return "has a context or skips after a match", "A probability is asked of every start: leave them out."
+        return "has a context or skips after a match", "Remove them: a probability includes every start."
     if pattern.suppress is not None:
-        return "suppresses matches", "Say it of the answers: tell=ps.alerts(rise=…, fall=…)."
+        return "suppresses matches", "Use emit=ps.uncertain.alerts(rise=…, fall=…)."
     if pattern.report_timeouts:
-        return "reports attempts that timed out", "Leave out 'report timeouts'."
+        return "reports timeouts", "Remove 'report timeouts'."
     if pattern.lead:
         return "begins with an absence", "Begin with an event."
     if isinstance(pattern.within, ast.CountWindow):
-        return "has a window in events", "A step of an uncertain stream may have none: give the window a duration."
+        return "has a window in events", "Use a duration, such as within 1 minute: a step may have no event."
     if pattern.guards or any(isinstance(e, (c.Loop, c.All)) and e.guards for e in c.each(pattern.body)):
-        return "has a condition over all rounds of a repetition", "Ask each round: A+ a must (…)."
+        return (
+            "has a condition over all iterations of a repetition",
+            "Use a condition on each iteration: A+ a must (…).",
+        )
     for element in c.each(pattern.body):
         if isinstance(element, c.All):
-            return "asks for steps in any order", "Write both orders: (A -> B | B -> A)."
+            return "has steps in any order", "Write both orders: (A -> B | B -> A)."
         if isinstance(element, c.Loop) and element.until is not None:
-            return "has a repetition with 'until'", "Test each round instead: A+ a must (…)."
+            return "has a repetition with 'until'", "Use a condition on each iteration: A+ a must (…)."
         if isinstance(element, c.Absent) and not isinstance(element.body, c.Take):
-            return "rules out more than a single event", "Rule out one step: not B."
+            return "has an absence of more than one event", "Use the absence of one step: not B."
         if isinstance(element, c.Zone) and isinstance(element.within, ast.CountWindow):
-            return "has a window in events", "Give the window a duration."
+            return "has a window in events", "Use a duration, such as within 1 minute."
     if any(isinstance(end, c.Absent) for end in c.ends(pattern.body)):
         return "ends with an absence", "End with an event."
     for step in pattern.steps:
         if not isinstance(step.kind, (ast.EventType, ast.AnyEvent)):
-            return "asks for trees or model queries", "Uncertain streams have events."
+            return "has tree patterns or model queries", "Use steps of events."
         for expr in (*(k.expr for k in step.choose), *step.must):
             refs = references(expr)
             if refs.aggregated:
-                return "has a condition over all rounds of a repetition", "Ask each round: A+ a must (…)."
+                return (
+                    "has a condition over all iterations of a repetition",
+                    "Use a condition on each iteration: A+ a must (…).",
+                )
             if any(ref.parts[0] != step.name for _, ref in refs.steps) or (
                 not event_local(expr, step, pattern) and _reads_time(expr)
             ):
-                return "compares times of events", "Bound the time between them: A -> within 5 seconds B."
+                return "compares times of events", "Use a time bound: A -> within 5 seconds B."
     return None
 
 

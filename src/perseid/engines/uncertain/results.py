@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import pyarrow as pa
 
 from perseid.errors import MissingExtraError
 from perseid.semantics import values as v
+from perseid.tables.html import matches_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ _SHOWN = 20
 _TIMES = ("time", "start", "end")
 
 
-class Answers(Sequence[Row]):
+class UncertainMatches(Sequence[Row]):
     """Match probabilities in time order: pattern, group, time, ``p``, ``error`` and, if counted, ``expected``."""
 
     def __init__(self, table: pa.Table, counters: Mapping[str, int], notes: Sequence[str] = ()) -> None:
@@ -43,7 +43,7 @@ class Answers(Sequence[Row]):
         if isinstance(index, slice):
             return self._table.to_pylist()[index]
         if not -len(self) <= index < len(self):
-            raise IndexError(f"{index}: there are {len(self)} answers.")
+            raise IndexError(f"Index {index} is out of range: {len(self)} result{'' if len(self) == 1 else 's'}.")
         return self._table.slice(index % len(self), 1).to_pylist()[0]
 
     def __len__(self) -> int:
@@ -56,22 +56,17 @@ class Answers(Sequence[Row]):
         rows = self._table.slice(0, _SHOWN).to_pylist()
         return "\n  ".join([self._head(), *map(_line, rows), *self._tail()])
 
-    def _repr_html_(self) -> str | None:
-        """Render the first results as a table for notebooks; without pandas they show the text."""
-        try:
-            table = self._table.slice(0, _SHOWN).to_pandas().to_html(index=False)
-        except ImportError:
-            return None
-        head, *tail = (f"<p>{escape(line)}</p>" for line in (self._head(), *self._tail()))
-        return "\n".join([head, table, *tail])
+    def _repr_html_(self) -> str:
+        """Render the first results as a table for notebooks."""
+        return matches_html(self._head(), self._table.slice(0, _SHOWN).to_pylist(), self._tail())
 
     def _head(self) -> str:
-        return f"{len(self)} answer" + ("" if len(self) == 1 else "s")
+        return f"{len(self)} result" + ("" if len(self) == 1 else "s")
 
     def _tail(self) -> list[str]:
         lines = [f"… and {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
         if self.impossible:
-            lines.append(f"({self.impossible} readings that no value explains were taken to say nothing)")
+            lines.append(f"({self.impossible} readings that no value of the model explains were ignored)")
         if self.sampled:
             lines.append(f"({self.sampled} steps were sampled: the automaton has too many states)")
         return lines + [f"note: {note}" for note in self.notes]

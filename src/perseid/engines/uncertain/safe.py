@@ -49,7 +49,7 @@ def safely(
     if plan is None:
         raise UnsupportedError(
             f"Pattern {asked.name} has no safe plan ({asked.classified.why}).",
-            hint="Sample it: ps.beliefs(…, method='sample').",
+            hint="Use sampling=ps.uncertain.Sampling(always=True).",
         )
     given = of_types(given, asked.named_types)
     layout = PlanLayout(asked, streams, starts or {})
@@ -88,7 +88,7 @@ def _windows(
 def _last_type(asked: PlannedQuery, plan: SafePlan) -> str:
     """Type of the event that completes a query."""
     while not isinstance(plan, Then):
-        assert not isinstance(plan, Reg), "a Safe query has a step behind its prefix"
+        assert not isinstance(plan, Reg), "a Safe query has a step after its prefix"
         plan = plan.plan
     kind = asked.pattern.steps[plan.step].kind
     assert isinstance(kind, ast.EventType)

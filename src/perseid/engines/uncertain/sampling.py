@@ -93,7 +93,7 @@ def fallen(
     """By group over the state limit: worlds drawn from its distribution before the step."""
     out: dict[int, Worlds] = {}
     for place in np.flatnonzero(moved.fell >= 0):
-        asked.refuse_unsampled(streams, "its worlds are in too many states at once")
+        asked.refuse_unsampled(streams, "a group is in too many states at once")
         unit, step = int(lot.groups[place]), int(lot.step[moved.fell[place]])
         rows = slice(moved.weights.offsets[place], moved.weights.offsets[place + 1])
         worlds = out[unit] = fresh_worlds(reader, streams)

@@ -81,15 +81,15 @@ def _advance(
     written = None if left is None else write_state(plan, left, readers)
     if written is not None and len(written) > plan.max_state:
         raise LimitError(
-            f"What is known of groups takes {len(written):,} bytes in one shard; {plan.max_state:,} are allowed.",
-            hint="Use more shards, shorter windows, or ps.beliefs(…, max_state=…).",
+            f"The state of the groups takes {len(written):,} bytes in one shard, more than the limit of {plan.max_state:,}.",
+            hint="Use more shards, shorter windows, or ps.StreamOptions(max_state=…).",
         )
     table = pa.concat_tables([shard.schema.empty_table(), *tables]).combine_chunks()
     counters = {
         **shard.counters,
         "matches": table.num_rows,
         "live_keys": 0 if left is None else max([0, *(len(one) for one in left.memories.values())]),
-        "kept_events": 0 if left is None else len(left.waiting) + sum(len(one) for one in left.pasts.values()),
+        "retained_events": 0 if left is None else len(left.waiting) + sum(len(one) for one in left.pasts.values()),
         "state_bytes": 0 if written is None else len(written),
     }
     return StepResult(table, written, None if left is None else shard.wake(left), counters, shard.late, shard.why)

@@ -148,14 +148,14 @@ def _tables(facts: Facts) -> list[StateTable]:
 
 
 _MISMATCH = (
-    "The uncertain stream was declared otherwise when the checkpoint was made: its steps, keys, model or inference."
+    "The uncertain stream was declared differently when the checkpoint was made: its steps, keys, model or inference."
 )
 LAYOUT = StateLayout(
     "uncertain",
     1,
     (
         SHARDS,
-        StateFact("stream", TextValue(), mismatch=_MISMATCH, hint="Declare it as it was."),
+        StateFact("stream", TextValue(), mismatch=_MISMATCH, hint="Use the declaration of the checkpoint."),
         StateFact("known", _STEP),
         StateFact("done", _STEP),
         StateFact("counts", FlagValue(), optional=True),
@@ -165,7 +165,7 @@ LAYOUT = StateLayout(
     ),
     _tables,
 )
-_SHAPE = "it is not what this pattern or stream writes"
+_SHAPE = "its content does not fit this pattern or stream"
 
 
 def digest_of(streams: Streams) -> str:
@@ -342,14 +342,14 @@ def read_state(
             continue  # the state of a pattern that was removed is dropped
         if plan.telling.counts and facts.get("counts") is not True:
             raise StateError(
-                "When the checkpoint was made nobody asked for tell=ps.expected(): its partial matches were not counted.",
-                hint="Begin a new checkpoint, or ask for what was asked then.",
+                "The checkpoint was made without emit=ps.uncertain.expected(), so it has no counts of partial matches.",
+                hint="Use a new checkpoint, or the output policy of this one.",
             )
         looks_back = asked[named].looks_back(plan.streams) and not isinstance(readers[named].automaton, Ways)
         if looks_back != ("begin" in written):
             raise StateError(
-                f"Pattern {asked[named].name} was {'sampled' if looks_back else 'answered exactly'} when the checkpoint was made.",
-                hint=f"{'Say' if looks_back else 'Leave out'} method='sample'. {GO_BACK}",
+                f"Pattern {asked[named].name} was {'sampled' if looks_back else 'evaluated exactly'} when the checkpoint was made.",
+                hint=f"{'Use' if looks_back else 'Remove'} sampling=ps.uncertain.Sampling(always=True). {GO_BACK}",
             )
         if looks_back:
             pasts[named] = _read_history(asked[named], plan.streams, written, own, rows)
@@ -454,8 +454,8 @@ def _read_memory(
         raise malformed(LAYOUT.engine, _SHAPE)
     if one.is_sampled(streams) and exact.any() and not isinstance(automaton, Ways):
         raise StateError(
-            f"Pattern {one.name} was answered exactly when the checkpoint was made.",
-            hint=f"Leave out method='sample'. {GO_BACK}",
+            f"Pattern {one.name} was evaluated exactly when the checkpoint was made.",
+            hint=f"Remove always=True of Sampling. {GO_BACK}",
         )
     if len(state) and state.max() >= len(made):
         raise malformed(LAYOUT.engine, _SHAPE)
@@ -493,8 +493,8 @@ def _read_worlds(
 ) -> dict[int, Worlds]:
     if sampling != _sampling(streams):
         raise StateError(
-            "The uncertain stream was sampled otherwise when the checkpoint was made: its epsilon, delta or seed.",
-            hint=f"Declare it as it was. {GO_BACK}",
+            "The uncertain stream was sampled differently when the checkpoint was made: its epsilon, delta or seed.",
+            hint=f"Use the options of the checkpoint. {GO_BACK}",
         )
     count, seed = _sampling(streams)
     out: dict[int, Worlds] = {}

@@ -8,17 +8,18 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from perseid.deprecated import warn_deprecated
 from perseid.engines.sequence.stream import Events
 from perseid.engines.uncertain.engine import make_plan
 from perseid.engines.uncertain.output import apart_schema, numeric_columns
 from perseid.engines.uncertain.plan import UncertainPlan
-from perseid.engines.uncertain.results import Answers
+from perseid.engines.uncertain.results import UncertainMatches
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, LIKELIHOOD, READING, Known, Sampling, Stream, Streams
 from perseid.engines.uncertain.symbols import condition_columns
 from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.errors import EventDataError, UnsupportedError, missing_column
 from perseid.lang import ast
-from perseid.runtime.declaration import StreamDeclaration
+from perseid.runtime.declaration import Data_co, StreamDeclaration
 from perseid.runtime.query import DeclaredTable, HashIdentity, Input, Query, RouteColumn, StateOptions, TableSchema
 from perseid.semantics.core import CorePattern
 
@@ -64,10 +65,10 @@ class CombinableStream(Protocol):
 
 
 @dataclass(frozen=True)
-class Beliefs(StreamDeclaration[Answers]):
-    """Declaration of an uncertain stream; create it with :func:`perseid.beliefs`."""
+class UncertainEvents(StreamDeclaration[UncertainMatches, Data_co]):
+    """Declaration of an uncertain stream; create it with :func:`perseid.uncertain_events`."""
 
-    stream_kind: ClassVar[str] = "beliefs"
+    stream_kind: ClassVar[str] = "uncertain"
     parts: tuple[Belief, ...]
     certain: tuple[Events, ...] = ()
     every: int | None = None
@@ -79,7 +80,7 @@ class Beliefs(StreamDeclaration[Answers]):
     max_ahead: int | None = None
     """Microseconds by which an event time may exceed its arrival time on a stream."""
 
-    def beside(self, *others: CombinableStream) -> Beliefs:
+    def combine(self, *others: CombinableStream) -> UncertainEvents[Data_co]:
         """Add other streams: uncertain ones, which are independent of these, and ordinary events.
 
         Step length, sampling and state options are those of this declaration.
@@ -88,8 +89,8 @@ class Beliefs(StreamDeclaration[Answers]):
         for other in others:
             if not isinstance(other, CombinableStream):
                 raise EventDataError(
-                    f"{type(other).__name__} is no stream that can stand beside this one.",
-                    hint="Declare it: ps.beliefs(…) or ps.events(…).",
+                    f"combine(…): expected a stream, got {type(other).__name__}.",
+                    hint="Use ps.uncertain_events(…) or ps.events(…).",
                 )
             parts += other.parts
             certain += other.certain
@@ -97,9 +98,15 @@ class Beliefs(StreamDeclaration[Answers]):
         for name in names:
             if names.count(name) > 1:
                 raise EventDataError(
-                    f"Two uncertain streams have events called {name!r}.", hint="Give them names of their own: event=…."
+                    f"Two uncertain streams have the event type {name!r}.",
+                    hint="Use another event_type=… for one of them.",
                 )
         return replace(self, parts=tuple(parts), certain=tuple(certain))
+
+    def beside(self, *others: CombinableStream) -> UncertainEvents[Data_co]:
+        """The deprecated name of :meth:`combine`."""
+        warn_deprecated("beside", "combine")
+        return self.combine(*others)
 
     def streams(self, types: Iterable[str]) -> Streams:
         """Stream descriptions for the engine; ``types`` are the types of the certain events."""
@@ -125,19 +132,19 @@ class Beliefs(StreamDeclaration[Answers]):
 
     def __repr__(self) -> str:
         said = ", ".join(f"{part.stream.type} of {', '.join(part.stream.of) or 'one key'}" for part in self.parts)
-        return f"<beliefs: {said}{' beside certain events' if self.certain else ''}>"
+        return f"<uncertain events: {said}{' and certain events' if self.certain else ''}>"
 
 
 def role_of(ours: str) -> str:
     """Role of a column in messages, by its name in the engine."""
     roles = {CHANCE: "probability", READING: "reading", LIKELIHOOD: "likelihood"}
-    return f"{roles.get(ours, 'value before' if ours.startswith(GIVEN) else 'key or value')} column"
+    return f"{roles.get(ours, 'previous value' if ours.startswith(GIVEN) else 'key or value')} column"
 
 
 def bind_patterns(
-    stream: Beliefs, patterns: Sequence[CorePattern], schemas: Sequence[TableSchema], telling: OutputPolicy
+    stream: UncertainEvents, patterns: Sequence[CorePattern], schemas: Sequence[TableSchema], telling: OutputPolicy
 ) -> Query:
-    """Bind patterns to tables with these schemas, in the order of :meth:`Beliefs.tables`; return the query.
+    """Bind patterns to tables with these schemas, in the order of :meth:`UncertainEvents.tables`; return the query.
 
     Rows with different bindings of a pattern may be in different shards, so bindings are combined by ``finish``.
     """
@@ -173,7 +180,7 @@ def bind_patterns(
     )
 
 
-def event_types(patterns: Sequence[CorePattern], stream: Beliefs) -> list[str]:
+def event_types(patterns: Sequence[CorePattern], stream: UncertainEvents) -> list[str]:
     """Types of certain events in the patterns."""
     own = {part.stream.type for part in stream.parts}
     kinds = {s.kind.name for core in patterns for s in core.steps if isinstance(s.kind, ast.EventType)}
@@ -189,7 +196,7 @@ def columns_of(patterns: Sequence[CorePattern]) -> set[str]:
     return found
 
 
-def streams_for(patterns: Sequence[CorePattern], stream: Beliefs, certain: Sequence[str]) -> Streams:
+def streams_for(patterns: Sequence[CorePattern], stream: UncertainEvents, certain: Sequence[str]) -> Streams:
     """Stream descriptions for the engine; raise an error for patterns that cannot be evaluated over them."""
     streams = stream.streams(certain)
     names = {core.name for core in patterns}
@@ -197,8 +204,8 @@ def streams_for(patterns: Sequence[CorePattern], stream: Beliefs, certain: Seque
         for path in core.partition:
             if len(path.parts) > 1:
                 raise UnsupportedError(
-                    f"Pattern {core.name} is partitioned by {'.'.join(path.parts)}, a part of a column.",
-                    hint="Of an uncertain stream it is a column: make it one.",
+                    f"Pattern {core.name} is partitioned by {'.'.join(path.parts)}, a nested field: not supported over uncertain streams.",
+                    hint="Add a column with the value of the field.",
                 )
             _reject_hidden(core, streams, path.parts[0])
         fed = next(
@@ -206,8 +213,8 @@ def streams_for(patterns: Sequence[CorePattern], stream: Beliefs, certain: Seque
         )
         if fed is not None:
             raise UnsupportedError(
-                f"Pattern {core.name} takes matches of {fed}, which an uncertain stream only has a probability of.",
-                hint="Write both as one pattern.",
+                f"Pattern {core.name} takes matches of {fed} as events, which is not supported over uncertain streams.",
+                hint="Write one pattern for both.",
             )
     return streams
 
@@ -216,8 +223,8 @@ def _reject_hidden(core: CorePattern, streams: Streams, column: str) -> None:
     for part in streams.parts:
         if column in part.about and part.known in (Known.LINKED, Known.READ):
             raise UnsupportedError(
-                f"Pattern {core.name} is partitioned by {column}, which is uncertain and depends on the step before.",
-                hint=f"Ask for one {column} in a condition, or partition by {' or '.join(part.of) or 'a key'}.",
+                f"Pattern {core.name} is partitioned by {column}, which is uncertain and depends on the previous step.",
+                hint=f"Use a condition on one {column}, or partition by {' or '.join(part.of) or 'a key'}.",
             )
 
 
@@ -225,7 +232,7 @@ def _require_columns(part: Belief, named: Mapping[str, str], schema: TableSchema
     for ours, name in named.items():
         if name not in schema.columns:
             table = f"The DataFrame of {part.stream.type}"
-            raise missing_column(table, name, role_of(ours), list(schema.columns), "ps.beliefs(df, …)")
+            raise missing_column(table, name, role_of(ours), list(schema.columns), "ps.uncertain_events(df, …)")
 
 
 def _column_types(
@@ -241,12 +248,12 @@ def _column_types(
             type_ = FIXED_TYPES.get(ours, column.type)
             if type_ is None:
                 raise EventDataError(
-                    f"The column {name!r} is {column.type_name}, which cannot cross to Python.",
-                    hint="Cast it before: df.withColumn(…).",
+                    f"Column {name!r} is {column.type_name}, which cannot be converted to Python.",
+                    hint="Cast it: df.withColumn(…).",
                 )
             if types.setdefault(ours, type_) != type_:
                 raise EventDataError(
-                    f"The column {name!r} is {type_names[ours]} in one table and {column.type_name} in another.",
+                    f"Column {name!r} is {type_names[ours]} in one table and {column.type_name} in another.",
                     hint="Cast one of them.",
                 )
             type_names.setdefault(ours, column.type_name)

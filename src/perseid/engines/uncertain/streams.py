@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from perseid.errors import EventDataError
 from perseid.semantics.classes import Keys
 from perseid.semantics.hidden import HiddenMarkov
 
@@ -85,13 +86,18 @@ class Stream:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Error bound and its failure probability for sampling."""
+    """Sampling: the error of a probability exceeds ``epsilon`` with a probability of at most ``delta``."""
 
     epsilon: float = 0.1
     delta: float = 0.1
     seed: int = 0
     always: bool = False
     """Sample even if exact evaluation is possible."""
+
+    def __post_init__(self) -> None:
+        for name, number in (("epsilon", self.epsilon), ("delta", self.delta)):
+            if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 1:
+                raise EventDataError(f"{name}={number!r}: expected a number between 0 and 1.")
 
 
 @dataclass(frozen=True)

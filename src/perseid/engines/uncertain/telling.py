@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from perseid.errors import EventDataError
 from perseid.runtime.arrays import FloatArray, IntArray
 
 How = Literal["steps", "alerts", "spans", "expected"]
@@ -120,3 +122,44 @@ def go_on(
         if ended or (numbered and done is not None and last[group] < done):
             close(int(group))
     return sorted(told), OpenAlerts(since, peak, error, last)
+
+
+def above(p: float) -> OutputPolicy:
+    """Emit every step at which a pattern is completed with a probability above ``p``."""
+    return OutputPolicy("steps", _bound(p, "p"), 0.0)
+
+
+def alerts(rise: float, fall: float | None = None) -> OutputPolicy:
+    """Emit a step when the probability rises to ``rise``, and not again until it has fallen below ``fall``.
+
+    Without ``fall`` a step is emitted whenever the probability rises to ``rise`` again.
+    """
+    high = _bound(rise, "rise")
+    low = high if fall is None else _bound(fall, "fall")
+    if not 0 < low <= high:
+        raise EventDataError(f"fall={fall!r}, rise={rise!r}: expected fall above 0 and rise of at least fall.")
+    return OutputPolicy("alerts", high, low)
+
+
+def spans(p: float) -> OutputPolicy:
+    """Emit the spans of time in which the probability is at least ``p``, each with its maximum."""
+    bound = _bound(p, "p")
+    if bound <= 0:
+        raise EventDataError(f"p={p!r}: expected a probability above 0.")
+    return OutputPolicy("spans", bound, bound)
+
+
+def expected(above: float = 0.0) -> OutputPolicy:
+    """Emit the probability and the expected number of matches of each step with more than ``above``.
+
+    A match is the events that it takes, each as a step of the pattern. The number is exact, also where the probability is sampled.
+    """
+    if isinstance(above, bool) or not isinstance(above, (int, float)) or not 0 <= above < math.inf:
+        raise EventDataError(f"above={above!r}: expected a number of matches of at least 0.")
+    return OutputPolicy("expected", float(above), 0.0)
+
+
+def _bound(given: float, name: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
+        raise EventDataError(f"{name}={given!r}: expected a probability from 0 to 1.")
+    return float(given)

@@ -252,8 +252,8 @@ def require_distributions(part_of: Streams, rows: EventBatch, bad: IntArray | Se
     same = [i for i in bad if rows.time[i] == rows.time[row]]
     shown = ", ".join(f"{given[i]:g}" for i in same[:6])
     raise EventDataError(
-        f"The probabilities of {stream.type}{' of ' + key if key else ''} at one step are no distribution: {shown}.",
-        hint="They lie between 0 and 1 and add up to 1 at most; what is missing means no event.",
+        f"The probabilities of {stream.type}{' of ' + key if key else ''} at one step are not a distribution: {shown}.",
+        hint="Use probabilities from 0 to 1 with a sum of at most 1; the rest is the probability of no event.",
     )
 
 

@@ -11,7 +11,7 @@ from perseid.sources.contract import Source
 
 
 class StreamWithAdditionalEvents(StreamSettings):
-    """A stream of one source, and streams of ordinary events below ``beside``. Each kind orders these fields itself."""
+    """A stream of one source, and streams of ordinary events below ``events``. Each kind orders these fields itself."""
 
     if TYPE_CHECKING:
         source: SourceOf

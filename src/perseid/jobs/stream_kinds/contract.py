@@ -10,18 +10,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias, TypeVar, cast
 
 from pydantic import AwareDatetime, BeforeValidator, Field
 
 from perseid.api.arguments import Relations
 from perseid.api.patterns import PatternSet
-from perseid.api.streams import MAX_AHEAD_US, micros_of
+from perseid.api.stream_options import StreamOptions
+from perseid.api.streams import MAX_AHEAD_US
 from perseid.engines.sequence.results import Matches
 from perseid.errors import PerseidError, UnsupportedError, is_internal, missing_column
 from perseid.jobs.choices import ByKey
 from perseid.jobs.rules import read_patterns
 from perseid.lang.ast import PatternFile
+from perseid.semantics.durations import micros_of
 from perseid.semantics.types import EventSchema
 from perseid.settings import Duration, Settings, SettingsError
 from perseid.sources import kinds
@@ -30,6 +32,8 @@ from perseid.tables.rows import is_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from perseid.runtime.declaration import StreamDeclaration
 
 T = TypeVar("T")
 Table: TypeAlias = Any
@@ -52,15 +56,15 @@ NO_PATTERNS = PatternSet(PatternFile(()))
 def _max_ahead(given: object) -> object:
     if given == UNBOUNDED:
         return given
-    hint = "write how far a record's time may lie beyond its arrival, as 1 hour, or none"
+    expected = "expected the maximum time of a record beyond its arrival, such as 1 hour, or none"
     if not isinstance(given, str):
-        raise ValueError(hint)
+        raise ValueError(expected)
     try:
-        micros = micros_of(given, "This")
+        micros = micros_of(given, "max_ahead")
     except PerseidError as error:
-        raise ValueError(f"{error.message} Else {hint}") from None
+        raise ValueError(f"{error.message} Use a duration such as 1 hour, or none") from None
     if micros is None or not 0 < micros <= MAX_AHEAD_US:
-        raise ValueError(f"this is not above zero, or more than 10,000 days; {hint}")
+        raise ValueError(f"{expected}; a duration is above zero and at most 10,000 days")
     return given
 
 
@@ -113,7 +117,7 @@ class StreamSettings(Settings):
 
     @abstractmethod
     def sources_by_path(self) -> dict[str, Source]:
-        """Sources by their path below ``stream:``: ``source``, ``sources.Login``, ``beside[0].source``."""
+        """Sources by their path below ``stream:``: ``source``, ``sources.Login``, ``events[0].source``."""
 
     @abstractmethod
     def time_columns(self) -> dict[str, str]:
@@ -135,6 +139,11 @@ class StreamSettings(Settings):
     def max_ahead_or_none(self) -> str | None:
         """``max_ahead`` as declarations take it."""
         return None if self.max_ahead == UNBOUNDED else self.max_ahead
+
+    def stream_options(self) -> StreamOptions:
+        """The options of the declared stream; :meth:`search_limits` are ``max_steps`` and ``max_matches``, if it has them."""
+        limits = dict(zip(("max_steps", "max_matches"), self.search_limits(), strict=False))
+        return StreamOptions(idle=self.idle, shards=self.shards, max_state=self.max_state, **limits)
 
     def max_ahead_bounds(self) -> dict[str, int | None]:
         """``max_ahead`` of each source in microseconds, by path."""
@@ -162,7 +171,7 @@ class StreamSettings(Settings):
     def check_patterns_setting(self, has_patterns: bool) -> None:
         """Raise a ValueError if ``patterns`` is missing from a job file or must not be in it."""
         if self.requires_patterns and not has_patterns:
-            raise ValueError("nothing is asked of the stream; write patterns: rules/")
+            raise ValueError("missing patterns; add patterns: rules/")
 
     def rule_texts(self) -> dict[str, str]:
         """Read the rule texts that these settings name, by name; ``patterns`` of the job file come in addition."""
@@ -207,8 +216,8 @@ class StreamSettings(Settings):
         """Assign the rows of one file to the sources, by path."""
         if list(self.sources_by_path()) != ["source"]:
             raise UnsupportedError(
-                "This job reads several sources, and one file of rows does not say which row is of which.",
-                hint="Try its patterns in Python: read_job(FILE).stream.declare takes a table for each source.",
+                "This job reads several sources; the rows of one file cannot be assigned to them.",
+                hint="Run its patterns in Python: read_job(FILE).stream.declare takes a table for each source.",
             )
         return {"source": list(rows)}
 
@@ -219,10 +228,11 @@ class StreamSettings(Settings):
         found: Matches = rules.match(self.declare(tables), relations=relations)
         return found
 
-    def detect(self, tables: Tables, rules: PatternSet, options: JobQueryOptions) -> DataFrame:
+    def match_on_spark(self, tables: Tables, rules: PatternSet, options: JobQueryOptions) -> DataFrame:
         """Return the output DataFrame of the rules over DataFrames."""
-        found: DataFrame = rules.detect(
-            self.declare(tables),
+        declared = cast("StreamDeclaration[object, DataFrame]", self.declare(tables))
+        found: DataFrame = rules.match(
+            declared,
             relations=options.relations or None,
             checkpoint=options.checkpoint,
             rejected=options.rejected,
@@ -240,9 +250,7 @@ class StreamSettings(Settings):
         opened = dict(tables) if isinstance(tables, Mapping) else {"source": tables}
         missing = [path for path in self.sources_by_path() if path not in opened]
         if missing:
-            raise SettingsError(
-                f"Nothing was opened for {missing[0]}.", hint=f"There is: {', '.join(opened) or 'nothing'}."
-            )
+            raise SettingsError(f"Missing table for {missing[0]}.", hint=f"Available: {', '.join(opened) or 'none'}.")
         return opened
 
 
@@ -254,7 +262,7 @@ def join_paths(own: Mapping[str, T], nested: Mapping[str, Mapping[str, T]]) -> d
 def require_patterns(rules: PatternSet) -> PatternSet:
     """Return the patterns; raises if there are none."""
     if not len(rules):
-        raise SettingsError("Nothing is asked of the stream.", hint="Write patterns: rules/")
+        raise SettingsError("The job has no patterns.", hint="Add patterns: rules/")
     return rules
 
 
@@ -262,5 +270,5 @@ def require_time(table: Table, time: str, path: str) -> Table:
     """Return the table; raises if it is a DataFrame without the time column."""
     if is_spark(table) and time not in table.columns:
         known = [name for name in table.columns if not is_internal(name)]
-        raise missing_column(f"stream.{path}", time, "time", known, "stream.time in the job's file")
+        raise missing_column(f"stream.{path}", time, "time", known, "stream.time in the job file")
     return table

@@ -35,15 +35,17 @@ class DocumentStream(TimedRows):
     def _check_documents(self) -> DocumentStream:
         by_type = next((name for name in BY_TYPE if isinstance(getattr(self, name), dict)), None)
         if by_type is not None:
-            raise ValueError(f"{by_type} is the same for all tables of documents; name columns alone")
+            raise ValueError(
+                f"{by_type} must be the same for all tables of documents; use column names without event types"
+            )
         if self.format == "row" and (self.body or self.path):
-            raise ValueError("with format: row a document is the row itself; leave out body and path")
+            raise ValueError("with format: row, the row is the document; remove body and path")
         if self.format != "row" and (self.body is None) == (self.path is None):
-            raise ValueError("documents have a body or a path; write body: and the column, or path: and the column")
+            raise ValueError("expected exactly one of body: COLUMN and path: COLUMN")
         if self.format == "json" and self.path is not None:
-            raise ValueError("JSON is read from a column; write body: and the column")
+            raise ValueError("format: json needs documents in a column; use body: COLUMN instead of path")
         if self.namespaces and self.format != "xml":
-            raise ValueError("namespaces are of XML; leave them out, or leave out format")
+            raise ValueError("namespaces need format: xml; remove namespaces or format")
         return self
 
     def declare(self, tables: Tables | Table) -> Documents:

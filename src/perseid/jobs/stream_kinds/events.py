@@ -75,7 +75,7 @@ class EventStream(TimedRows):
                         column,
                         f"{role} column",
                         list(known),
-                        f"stream.{role} in the job's file",
+                        f"stream.{role} in the job file",
                     )
 
     def rows_by_source(self, rows: Iterable[Row]) -> dict[str, list[Row]]:

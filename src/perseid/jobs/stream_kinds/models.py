@@ -11,6 +11,7 @@ from pydantic import Field
 from perseid.api.arguments import Relations
 from perseid.api.models import model, react
 from perseid.api.patterns import PatternSet, patterns
+from perseid.deprecated import RENAMED_JOB_KEYS
 from perseid.engines.models.metamodel import metamodel
 from perseid.engines.models.stream import Models
 from perseid.jobs.inline_text import InlineText, read_text
@@ -58,6 +59,7 @@ class ModelStream(StreamWithAdditionalEvents):
 
     requires_patterns: ClassVar[bool] = False
     supports_dead_letters: ClassVar[bool] = False
+    renamed_keys: ClassVar[Mapping[str, str]] = RENAMED_JOB_KEYS["model"]
 
     kind: Literal["model"]
     """The kind of stream."""
@@ -83,11 +85,11 @@ class ModelStream(StreamWithAdditionalEvents):
     """Search steps that a pattern may take for one key in one batch, in addition to 2,500 for each event of the key."""
     max_matches: int = Field(default=MAX_MATCHES, ge=1, le=MAX_LIMIT)
     """Matches that a pattern may have for one key in one batch, in addition to 10 for each event of the key."""
-    beside: EventStream | None = None
+    events: EventStream | None = None
     """An additional stream of ordinary events."""
 
     def additional_streams(self) -> list[tuple[str, EventStream]]:
-        return [] if self.beside is None else [("beside.", self.beside)]
+        return [] if self.events is None else [("events.", self.events)]
 
     def declare(self, tables: Tables | Table) -> Models:
         opened = self.require_tables(tables)
@@ -98,14 +100,10 @@ class ModelStream(StreamWithAdditionalEvents):
             key=self.key,
             order_by=self.order_by,
             observe=self.observe,
-            beside=None if self.beside is None else self.beside.declare_at("beside.", opened),
-            idle=self.idle,
-            shards=self.shards,
-            max_state=self.max_state,
-            max_steps=self.max_steps,
-            max_matches=self.max_matches,
+            events=None if self.events is None else self.events.declare_at("events.", opened),
             lateness=self.lateness,
             max_ahead=self.max_ahead_or_none,
+            options=self.stream_options(),
             **self.columns.model_dump(),
         )
 
@@ -118,7 +116,9 @@ class ModelStream(StreamWithAdditionalEvents):
 
     def check_patterns_setting(self, has_patterns: bool) -> None:
         if self.react and has_patterns:
-            raise ValueError("react lets rules act, which ask patterns of their own text; leave out patterns or react")
+            raise ValueError(
+                "react runs the rules of the metamodel, which include their patterns; remove patterns or react"
+            )
 
     def rule_texts(self) -> dict[str, str]:
         return {METAMODEL: read_text(self.metamodel, METAMODEL)}
@@ -138,7 +138,7 @@ class ModelStream(StreamWithAdditionalEvents):
 
     def explain(self, rules: PatternSet) -> str:
         if self.react:
-            return "rules act on the model; the job outputs their actions\n"
+            return "runs the rules on the model; the job outputs their actions\n"
         return rules.explain(self.declare(self.empty_tables()))
 
     def match(self, tables: Tables | Table, rules: PatternSet, relations: Relations) -> LocalResult:
@@ -146,8 +146,8 @@ class ModelStream(StreamWithAdditionalEvents):
             return str(react(self.declare(tables)))
         return super().match(tables, rules, relations)
 
-    def detect(self, tables: Tables, rules: PatternSet, options: JobQueryOptions) -> DataFrame:
+    def match_on_spark(self, tables: Tables, rules: PatternSet, options: JobQueryOptions) -> DataFrame:
         if self.react:
             done: DataFrame = react(self.declare(tables), checkpoint=options.checkpoint)
             return done
-        return super().detect(tables, rules, options)
+        return super().match_on_spark(tables, rules, options)

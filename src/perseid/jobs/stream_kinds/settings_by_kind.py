@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from perseid.api.stream_kinds.registry import STREAM_KINDS, import_class, stream_kind
+from perseid.deprecated import RENAMED_KINDS
 from perseid.jobs.choices import ByWord
 from perseid.jobs.stream_kinds.contract import StreamSettings
 
@@ -15,7 +16,7 @@ def settings_by_kind() -> dict[str, type[StreamSettings]]:
     return {name: import_class(path) for name, path in paths.items() if path is not None}
 
 
-AnyStream = Annotated[StreamSettings, ByWord(settings_by_kind, "stream")]
+AnyStream = Annotated[StreamSettings, ByWord(settings_by_kind, "stream", renamed=RENAMED_KINDS)]
 """Settings of one of these kinds, chosen by ``kind:``."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,7 @@ from perseid.api.arguments import Relations
 from perseid.api.patterns import PatternSet
 from perseid.api.subscription_table import SubscriptionTable, subscription_table
 from perseid.api.subscriptions import SubscriptionSet, subscriptions
+from perseid.deprecated import RENAMED_JOB_KEYS
 from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.jobs.stream_kinds.contract import JobQueryOptions, Row, Table, Tables
 from perseid.jobs.stream_kinds.documents import DocumentStream
@@ -32,7 +33,7 @@ class SubscriptionSettings(Settings):
     @model_validator(mode="after")
     def _check_one(self) -> SubscriptionSettings:
         if bool(self.texts) == (self.table is not None):
-            raise ValueError("say texts: {whose: …}, or table: FOLDER, one of them")
+            raise ValueError("expected exactly one of texts: {OWNER: …} and table: FOLDER")
         return self
 
     def load(self) -> SubscriptionSet | SubscriptionTable:
@@ -49,6 +50,7 @@ class SubscriptionStream(DocumentStream):
 
     requires_patterns: ClassVar[bool] = False
     reloads_rules: ClassVar[bool] = False
+    renamed_keys: ClassVar[Mapping[str, str]] = RENAMED_JOB_KEYS["subscriptions"]
 
     kind: Literal["subscriptions"]  # type: ignore[assignment]
     """The kind of stream."""
@@ -58,7 +60,7 @@ class SubscriptionStream(DocumentStream):
     """Output one row for each subscription, instead of one row with the list of all subscriptions to a pair."""
     results: bool | None = None
     """Output the XML of SELECT: true always, false never; without a value, if a subscription has SELECT."""
-    shares: int = Field(default=DEFAULT_SHARES, ge=1, le=4096)
+    query_partitions: int = Field(default=DEFAULT_SHARES, ge=1, le=4096)
     """Number of partitions of the subscriptions: about the number of cores."""
 
     @property
@@ -67,7 +69,7 @@ class SubscriptionStream(DocumentStream):
 
     def check_patterns_setting(self, has_patterns: bool) -> None:
         if has_patterns:
-            raise ValueError("subscriptions are what is asked of this stream; leave out patterns")
+            raise ValueError("a job with subscriptions has no patterns; remove patterns")
 
     def parse_patterns(self, texts: Mapping[str, str]) -> PatternSet:
         raise SettingsError("A job with subscriptions has no patterns.")
@@ -83,14 +85,12 @@ class SubscriptionStream(DocumentStream):
         rows: list[Row] = found.to_pylist()
         return rows
 
-    def detect(self, tables: Tables, rules: PatternSet, options: JobQueryOptions) -> DataFrame:
-        # Any: for a table, `results` is a bool, and null means false.
-        results: Any = self.results
-        found: DataFrame = self.subscriptions.load().detect(
+    def match_on_spark(self, tables: Tables, rules: PatternSet, options: JobQueryOptions) -> DataFrame:
+        found: DataFrame = self.subscriptions.load().match(
             self.declare(tables),
             expand=self.expand,
-            results=results,
-            shares=self.shares,
+            results=self.results,
+            query_partitions=self.query_partitions,
             rejected=options.rejected,
             checkpoint=options.checkpoint,
         )

@@ -61,31 +61,31 @@ class TimedRows(StreamSettings):
     def _check_rows(self) -> TimedRows:
         by_type = self.sources or {}
         if (self.source is None) == (self.sources is None):
-            raise ValueError("say source: {…}, or sources: {Type: {…}, …} by event type, one of them")
+            raise ValueError("expected exactly one of source: {…} and sources: {Type: {…}, …} by event type")
         if self.lateness is None:
             # Also with order: arrival: the watermark ends absences and evicts keys.
-            raise ValueError("nothing says how late a record may be; write lateness: 10 minutes")
+            raise ValueError("missing lateness, the maximum lateness of a record; add lateness: 10 minutes")
         if self.order == "arrival" and not isinstance(self.disorder, BufferSettings):
             raise ValueError(
-                "order: arrival trusts that records come in order, and disorder that they do not; leave one out"
+                "order: arrival expects records in order, and disorder expects them out of order; remove one of them"
             )
         if self.history is not None and (self.source is None or not isinstance(self.time, str)):
-            raise ValueError("history is of one source; with sources by event type, leave it out")
+            raise ValueError("history needs one source with one time column; remove history")
         if self.history is not None and self.order == "arrival":
             raise ValueError(
-                "order: arrival trusts the order of one source, and history is another; write lateness: instead"
+                "order: arrival expects the order of one source, and history is a second one; remove one of them"
             )
         named = [name for name in BY_TYPE if isinstance(getattr(self, name), dict)]
         if named and self.sources is None:
-            raise ValueError(f"{named[0]} is told by event type, and there is one source; name columns alone")
+            raise ValueError(
+                f"{named[0]} by event type needs sources by event type; use column names without event types"
+            )
         for name in named:
             unknown = next((one for one in getattr(self, name) if one not in by_type), None)
             if unknown is not None:
-                raise ValueError(f"{name} names the event type {unknown!r}, and sources has none of that name")
+                raise ValueError(f"unknown event type {unknown!r} in {name}. Available: {', '.join(by_type)}.")
         if self.id == "position" and not all(one.has_positions for one in self.sources_by_path().values()):
-            raise ValueError(
-                "positions tell records of Kafka apart; write id: content, or name columns: id: [order_no]"
-            )
+            raise ValueError("id: position needs records of Kafka; use id: content, or columns: id: [order_no]")
         return self
 
     def sources_by_path(self) -> dict[str, Source]:
@@ -107,7 +107,10 @@ class TimedRows(StreamSettings):
     def explain_output(self) -> str | None:
         if self.order != "watermark":
             return None
-        return create_strategy(self.disorder).tells or "what can be assembled at once, and else what is final"
+        return (
+            create_strategy(self.disorder).tells
+            or "matches as soon as they are complete if they can be assembled, otherwise final matches"
+        )
 
     def table_or_tables(self, opened: Tables, prefix: str = "") -> Table:
         """The only table, or the tables by event type; paths in ``opened`` start with ``prefix``."""
@@ -118,21 +121,22 @@ class TimedRows(StreamSettings):
     def _table_of(self, kind: str, opened: Tables, prefix: str) -> Table:
         time = self.time if isinstance(self.time, str) else self.time.get(kind)
         if time is None:
-            raise SettingsError(
-                f"Nothing is said of the time of {kind}.", hint=f"Write it: stream.time: {{{kind}: COLUMN, …}}."
-            )
+            raise SettingsError(f"Missing time column of {kind}.", hint=f"Add stream.time: {{{kind}: COLUMN, …}}.")
         path = f"{prefix}sources.{kind}"
         return require_time(opened[path], time, path)
 
     def row_options(self, data: Table) -> dict[str, Any]:
         """Options of ``ps.events`` and ``ps.documents`` over tables. Any: each option has a type of its own."""
         same = (
-            "time", "order_by", "strictly_later", "key", "dedupe", "order", "idle", "shards", "max_state", "max_steps",
-            "max_matches", "lateness",
+            "time", "order_by", "strictly_later", "key", "dedupe", "order", "lateness",
         )  # fmt: skip
-        options = {name: getattr(self, name) for name in same}
-        disorder = create_strategy(self.disorder)
-        return {**options, "max_ahead": self.max_ahead_or_none, "id": self._identity(data), "disorder": disorder}
+        return {
+            **{name: getattr(self, name) for name in same},
+            "max_ahead": self.max_ahead_or_none,
+            "id": self._identity(data),
+            "disorder": create_strategy(self.disorder),
+            "options": self.stream_options(),
+        }
 
     def _identity(self, data: Table) -> object:
         """Identity columns; columns that a source adds are not part of the content of a record."""

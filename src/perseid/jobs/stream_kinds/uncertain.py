@@ -1,17 +1,20 @@
-"""``kind: beliefs``: uncertain events, as distributions or as readings with a hidden Markov model."""
+"""``kind: uncertain``: uncertain events, as distributions or as readings with a hidden Markov model."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from pydantic import Field, model_validator
 
-from perseid.api import uncertain as belief_api
 from perseid.api.arguments import Relations
 from perseid.api.patterns import PatternSet
-from perseid.api.streams import beliefs
-from perseid.engines.uncertain.results import Answers
-from perseid.engines.uncertain.stream import Beliefs
+from perseid.api.uncertain_events import uncertain_events
+from perseid.deprecated import RENAMED_JOB_KEYS
+from perseid.engines.uncertain import telling
+from perseid.engines.uncertain.results import UncertainMatches
+from perseid.engines.uncertain.stream import UncertainEvents
+from perseid.engines.uncertain.streams import Sampling
 from perseid.engines.uncertain.telling import OutputPolicy
 from perseid.jobs.stream_kinds.additional_events import StreamWithAdditionalEvents
 from perseid.jobs.stream_kinds.contract import (
@@ -55,7 +58,7 @@ class HiddenModel(Settings):
     @model_validator(mode="after")
     def _check_one(self) -> HiddenModel:
         if (self.floor_plan is None) == (self.transitions is None):
-            raise ValueError("say floor_plan: {doors: […]} or transitions: {…}, one of them")
+            raise ValueError("expected exactly one of floor_plan: {doors: […]} and transitions: {…}")
         return self
 
     def create(self) -> HiddenMarkov:
@@ -98,40 +101,41 @@ class OutputSettings(Settings):
     @model_validator(mode="after")
     def _check_one(self) -> OutputSettings:
         if sum(getattr(self, name) is not None for name in ("above", "alerts", "spans", "expected")) != 1:
-            raise ValueError("say one of above, alerts, spans and expected")
+            raise ValueError("expected exactly one of above, alerts, spans and expected")
         return self
 
     def create(self) -> OutputPolicy:
         """Create the output policy."""
         if self.above is not None:
-            return belief_api.above(self.above)
+            return telling.above(self.above)
         if self.alerts is not None:
-            return belief_api.alerts(self.alerts.rise, self.alerts.fall)
+            return telling.alerts(self.alerts.rise, self.alerts.fall)
         if self.spans is not None:
-            return belief_api.spans(self.spans)
-        return belief_api.expected(cast("float", self.expected))
+            return telling.spans(self.spans)
+        return telling.expected(cast("float", self.expected))
 
 
-class BeliefStream(StreamWithAdditionalEvents):
+class UncertainStream(StreamWithAdditionalEvents):
     """Uncertain events: distributions, or readings with a model; each match has a probability."""
 
     supports_dead_letters: ClassVar[bool] = False
+    renamed_keys: ClassVar[Mapping[str, str]] = RENAMED_JOB_KEYS["uncertain"]
 
-    kind: Literal["beliefs"]
+    kind: Literal["uncertain"]
     """The kind of stream."""
     source: SourceOf
     """The source of the rows."""
     lateness: Duration
     """The maximum lateness of a record: the delay of the watermark."""
-    event: str
+    event_type: str
     """The event type that steps of patterns name."""
-    of: Names = Field(default_factory=list)
+    key: Names = Field(default_factory=list)
     """The key columns."""
-    about: Names
+    value: Names
     """The columns that are uncertain."""
-    p: str | None = None
+    probability: str | None = None
     """The column with the probability of each value."""
-    given: Names | None = None
+    previous: Names | None = None
     """The columns with the value before."""
     reading: str | None = None
     """The column with the reading, null for none."""
@@ -141,9 +145,9 @@ class BeliefStream(StreamWithAdditionalEvents):
     """The model that produces the readings."""
     inference: str = "filter"
     """The inference over readings: filter, lag(5), smooth, viterbi, likeliest or particles(1000)."""
-    correlations: bool = True
+    correlated: bool = True
     """A step depends on the step before; false: steps are independent."""
-    patience: Duration | None = None
+    reading_timeout: Duration | None = None
     """The time for which a missing reading counts as a reading."""
     time: str = "ts"
     """The column with the time."""
@@ -159,45 +163,56 @@ class BeliefStream(StreamWithAdditionalEvents):
     """The seed of sampling."""
     prune: float = Field(default=0.0, ge=0, lt=1)
     """Drop weights below this."""
-    tell: OutputSettings | None = None
+    emit: OutputSettings | None = None
     """The output policy; by default every step is emitted."""
-    beside: list[EventStream] = Field(default_factory=list)
+    events: list[EventStream] = Field(default_factory=list)
     """Additional streams of certain events."""
 
     def additional_streams(self) -> list[tuple[str, EventStream]]:
-        return [(f"beside[{number}].", one) for number, one in enumerate(self.beside)]
+        return [(f"events[{number}].", one) for number, one in enumerate(self.events)]
 
-    def declare(self, tables: Tables | Table) -> Beliefs:
+    def declare(self, tables: Tables | Table) -> UncertainEvents:
         opened = self.require_tables(tables)
-        names = (
-            "event", "of", "about", "p", "given", "reading", "likelihood", "inference", "correlations", "patience", "time",
-            "every", "method", "epsilon", "delta", "seed", "prune", "idle", "shards", "max_state", "lateness",
-        )  # fmt: skip
-        declared = beliefs(
+        declared = uncertain_events(
             require_time(opened["source"], self.time, "source"),
+            event_type=self.event_type,
+            key=self.key,
+            value=self.value,
+            probability=self.probability,
+            previous=self.previous,
+            reading=self.reading,
+            likelihood=self.likelihood,
             model=None if self.model is None else self.model.create(),
-            **{name: getattr(self, name) for name in names},
+            inference=self.inference,
+            correlated=self.correlated,
+            reading_timeout=self.reading_timeout,
+            time=self.time,
+            every=self.every,
+            sampling=Sampling(self.epsilon, self.delta, self.seed, self.method == "sample"),
+            prune=self.prune,
+            lateness=self.lateness,
             max_ahead=self.max_ahead_or_none,
+            options=self.stream_options(),
         )
         others = [one.declare_at(prefix, opened) for prefix, one in self.additional_streams()]
-        return declared.beside(*others) if others else declared
+        return declared.combine(*others) if others else declared
 
     def output_policy(self) -> OutputPolicy | None:
         """The output policy; None for the default."""
-        return None if self.tell is None else self.tell.create()
+        return None if self.emit is None else self.emit.create()
 
     def explain(self, rules: PatternSet) -> str:
         return rules.explain(self.declare(self.empty_tables()))
 
     def match(self, tables: Tables | Table, rules: PatternSet, relations: Relations) -> list[Row]:
-        found: Answers = rules.match(self.declare(tables), relations=relations, tell=self.output_policy())
+        found: UncertainMatches = rules.match(self.declare(tables), relations=relations, emit=self.output_policy())
         return found.to_dicts()
 
-    def detect(self, tables: Tables, rules: PatternSet, options: JobQueryOptions) -> DataFrame:
-        found: DataFrame = rules.detect(
+    def match_on_spark(self, tables: Tables, rules: PatternSet, options: JobQueryOptions) -> DataFrame:
+        found: DataFrame = rules.match(
             self.declare(tables),
             relations=options.relations or None,
             checkpoint=options.checkpoint,
-            tell=self.output_policy(),
+            emit=self.output_policy(),
         )
         return found

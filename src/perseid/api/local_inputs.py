@@ -1,0 +1,58 @@
+"""Local rows in the forms that users have: files, data frames, relations of databases, iterators."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from perseid.errors import EventDataError, type_name
+from perseid.tables.columns import are_paths
+from perseid.tables.files import csv_table, read_objects, text_of
+from perseid.tables.rows import is_spark
+
+JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
+CSV_ENDINGS = (".csv",)
+
+
+def reusable_rows(data: object) -> object:
+    """Return rows that can be read several times, as a declared stream is.
+
+    CSV and JSON Lines files are read here; Parquet files are read where they are needed. Objects with the Arrow PyCapsule
+    interface (Polars, DuckDB) become an Arrow table, iterators a list.
+    """
+    if is_spark(data):  # a DataFrame of Spark has the interface, too
+        return data
+    if are_paths(data):
+        return _read_files([data] if isinstance(data, str | os.PathLike) else list(data), data)
+    if isinstance(data, pa.Table | pa.RecordBatch) or type_name(data).startswith("pandas."):
+        return data
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data).read_all()
+    if isinstance(data, Iterator):
+        return list(data)
+    if type_name(data) == "polars.LazyFrame":
+        raise EventDataError("Events cannot be read from a polars.LazyFrame.", hint="Use frame.collect().")
+    return data
+
+
+def _read_files(paths: list[str | os.PathLike[str]], data: object) -> object:
+    """The rows of text files; other paths are returned as given."""
+    endings = {Path(os.fspath(path)).suffix.lower() for path in paths}
+    is_text = endings & {*JSON_ENDINGS, *CSV_ENDINGS}
+    if not is_text:
+        return data
+    if len(endings) > 1:
+        raise EventDataError(
+            f"The files have several formats: {', '.join(sorted(endings))}.",
+            hint="Declare several inputs by event type: ps.events({'Login': 'logins.csv', …}).",
+        )
+    read = _csv_rows if endings <= {*CSV_ENDINGS} else read_objects
+    return [row for path in paths for row in read(Path(os.fspath(path)))]
+
+
+def _csv_rows(path: Path) -> list[dict[str, object]]:
+    header, rows = csv_table(text_of(path))
+    return [dict(zip(header, row, strict=True)) for row in rows]
