@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING
 
-from perseid.api.arguments import Frame, Observation, SparkData, require_no_spark_options
-from perseid.api.keywords import check_keywords
+from perseid.api.arguments import Frame
 from perseid.api.subscriptions import (
+    PairOptions,
+    SubscriptionQueries,
     add_note_of_wrong_text,
-    is_on_spark,
     match_subscriptions_on_spark,
-    require_documents,
     subscriptions,
 )
 from perseid.deprecated import warn_deprecated
@@ -25,8 +24,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class SubscriptionTable:
-    """A folder of subscriptions; a running query applies additions and removals at its next batch."""
+class SubscriptionTable(SubscriptionQueries):
+    """A folder of subscriptions; a running query applies additions and removals at its next batch.
+
+    A new subscription matches pairs of documents from the same batch on; a removed one matches none. On Spark the XML
+    of pairs is output with ``results=True`` only, and then for every subscription.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -68,67 +71,18 @@ class SubscriptionTable:
         """The current subscriptions, by owner."""
         return standing(read_file(self._folder, name) for name in files_in(self._folder))
 
-    @overload
-    def match(
-        self,
-        stream: Documents[SparkData],
-        *,
-        expand: bool = False,
-        results: bool | None = None,
-        query_partitions: int | None = None,
-        rejected: bool = False,
-        checkpoint: str | None = None,
-        observation: Observation | None = None,
-    ) -> Frame: ...
-
-    @overload
-    def match(self, stream: Documents[object], *, expand: bool = False, results: bool | None = None) -> pa.Table: ...
-
-    @check_keywords
-    def match(
-        self,
-        stream: Documents[Any],
-        *,
-        expand: bool = False,
-        results: bool | None = None,
-        query_partitions: int | None = None,
-        rejected: bool = False,
-        checkpoint: str | None = None,
-        observation: Observation | None = None,
-    ) -> pa.Table | Frame:
-        """The pairs of documents as in :meth:`SubscriptionSet.match`; on a stream, additions and removals apply while it runs.
-
-        A new subscription matches pairs of documents from the same batch on; a removed one matches none. On Spark the XML
-        of pairs is output with ``results=True`` only, and then for every subscription.
-        """
-        documents = require_documents(stream)
-        if is_on_spark(documents):
-            return match_subscriptions_on_spark(
-                documents, self._folder, expand=expand, results=bool(results), always=True,
-                query_partitions=query_partitions, rejected=rejected, checkpoint=checkpoint, observation=observation,
-            )  # fmt: skip
+    def _match_local(self, documents: Documents, expand: bool, results: bool | None) -> pa.Table:
         current = self.current()
         if current:
-            return subscriptions(current).match(
-                documents,
-                expand=expand,
-                results=results,
-                query_partitions=query_partitions,
-                rejected=rejected,
-                checkpoint=checkpoint,
-                observation=observation,
-            )
-        require_no_spark_options(
-            query_partitions=query_partitions, rejected=rejected, checkpoint=checkpoint, observation=observation
-        )
+            return subscriptions(current)._match_local(documents, expand, results)
         from perseid.engines.joins.local import join_here
 
         return join_here(documents, (), expand, None, results)
 
-    def detect(self, stream: Documents[Any], **options: Any) -> Any:
-        """The deprecated name of :meth:`match`."""
-        warn_deprecated("detect", "match")
-        return self.match(stream, **options)
+    def _match_on_spark(self, documents: Documents, options: PairOptions) -> Frame:
+        return match_subscriptions_on_spark(
+            documents, self._folder, options, results=bool(options.results), always=True
+        )
 
     def standing(self) -> dict[str, str]:
         """The deprecated name of :meth:`current`."""

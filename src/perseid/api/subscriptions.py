@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
-from perseid.api.arguments import Frame, Observation, SparkData, require_no_spark_options
+from perseid.api.arguments import Frame, Observation, SparkData, all_on_spark, require_no_spark_options
 from perseid.api.keywords import check_keywords
 from perseid.api.stream_kinds.registry import kind_of
 from perseid.api.stream_options import MAX_SHARDS
@@ -20,7 +20,6 @@ from perseid.lang.printer import print_duration
 from perseid.lang.xscl_parts import read_subscription
 from perseid.runtime.document_columns import DOCUMENT
 from perseid.semantics.subscriptions import normal_forms
-from perseid.tables.rows import is_spark, require_spark
 from perseid.viz.words import many
 
 if TYPE_CHECKING:
@@ -29,31 +28,26 @@ if TYPE_CHECKING:
     from perseid.engines.joins.publication import Texts
 
 
-class SubscriptionSet:
-    """Subscriptions by owner; each relates two documents by values that they have in common."""
+@dataclass(frozen=True)
+class PairOptions:
+    """The parameters of ``match`` over DataFrames of documents."""
 
-    def __init__(self, texts: Texts) -> None:
-        from perseid.engines.joins.index import Subscriptions  # its kernels are loaded when they are first needed
-        from perseid.engines.joins.publication import Publication
-        from perseid.engines.joins.register import IndexBuilder
-        from perseid.engines.joins.values import Values
+    expand: bool
+    results: bool | None
+    query_partitions: int | None
+    rejected: bool
+    checkpoint: str | None
+    observation: Observation | None
 
-        self._count = len(texts)
-        self._publication = Publication(texts)
-        self._levels: list[Subscriptions] = []
-        for whose in self._publication.levels:
-            self._levels.append(Subscriptions(Values()))
-            sources = self._publication.sources
-            IndexBuilder(self._levels[-1]).add(
-                sources if len(whose) == len(texts) else {one: sources[one] for one in whose}
-            )
-        self._texts = texts
 
-    def __len__(self) -> int:
-        return self._count
+class SubscriptionQueries:
+    """Base of subscriptions that match documents; a subclass matches local ones and those of DataFrames."""
 
-    def __repr__(self) -> str:
-        return f"<{many(len(self), 'subscription')}>"
+    def _match_local(self, documents: Documents, expand: bool, results: bool | None) -> pa.Table:
+        raise NotImplementedError
+
+    def _match_on_spark(self, documents: Documents, options: PairOptions) -> Frame:
+        raise NotImplementedError
 
     @overload
     def match(
@@ -97,30 +91,61 @@ class SubscriptionSet:
         On Spark, subscriptions are split into ``query_partitions``, about as many as there are cores: each receives the
         results of all documents. ``rejected``, ``checkpoint`` and ``observation`` are as in ``Pattern.match``.
         """
-        documents = require_documents(stream)
-        if not is_on_spark(documents):
-            require_no_spark_options(
-                query_partitions=query_partitions, rejected=rejected, checkpoint=checkpoint, observation=observation
-            )
-            from perseid.engines.joins.local import join_here
+        documents = _documents(stream)
+        if all_on_spark(data for _, data in documents.inputs()):
+            options = PairOptions(expand, results, query_partitions, rejected, checkpoint, observation)
+            return self._match_on_spark(documents, options)
+        require_no_spark_options(
+            query_partitions=query_partitions, rejected=rejected, checkpoint=checkpoint, observation=observation
+        )
+        return self._match_local(documents, expand, results)
 
-            return join_here(documents, self._levels, expand, self._publication, results)
+    def detect(self, stream: Documents[Any], **options: Any) -> Any:
+        """The deprecated name of :meth:`match`."""
+        warn_deprecated("detect", "match")
+        return self.match(stream, **options)
+
+
+class SubscriptionSet(SubscriptionQueries):
+    """Subscriptions by owner; each relates two documents by values that they have in common."""
+
+    def __init__(self, texts: Texts) -> None:
+        from perseid.engines.joins.index import Subscriptions  # its kernels are loaded when they are first needed
+        from perseid.engines.joins.publication import Publication
+        from perseid.engines.joins.register import IndexBuilder
+        from perseid.engines.joins.values import Values
+
+        self._count = len(texts)
+        self._publication = Publication(texts)
+        self._levels: list[Subscriptions] = []
+        for whose in self._publication.levels:
+            self._levels.append(Subscriptions(Values()))
+            sources = self._publication.sources
+            IndexBuilder(self._levels[-1]).add(
+                sources if len(whose) == len(texts) else {one: sources[one] for one in whose}
+            )
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __repr__(self) -> str:
+        return f"<{many(len(self), 'subscription')}>"
+
+    def _match_local(self, documents: Documents, expand: bool, results: bool | None) -> pa.Table:
+        from perseid.engines.joins.local import join_here
+
+        return join_here(documents, self._levels, expand, self._publication, results)
+
+    def _match_on_spark(self, documents: Documents, options: PairOptions) -> Frame:
         if len(self._levels) > 1:
             raise UnsupportedError(
                 "On Spark, a set of subscriptions that read what others of the set PUBLISH is not supported.",
                 hint="Run the publishing subscriptions first, write their results, and match the others over these documents.",
             )
         texts = {str(name): text for name, text in self._texts.items()}
-        return match_subscriptions_on_spark(
-            documents, texts, expand=expand, results=self._publication.makes if results is None else results,
-            always=results is True, query_partitions=query_partitions, rejected=rejected, checkpoint=checkpoint,
-            observation=observation,
-        )  # fmt: skip
-
-    def detect(self, stream: Documents[Any], **options: Any) -> Any:
-        """The deprecated name of :meth:`match`."""
-        warn_deprecated("detect", "match")
-        return self.match(stream, **options)
+        results = self._publication.makes if options.results is None else options.results
+        return match_subscriptions_on_spark(documents, texts, options, results=results, always=options.results is True)
 
     def explain(self) -> str:
         """The number of subscriptions, the parts that they share, and the searched tree patterns."""
@@ -149,7 +174,7 @@ class SubscriptionSet:
         return "\n".join(lines) + "\n"
 
 
-def require_documents(stream: object) -> Documents:
+def _documents(stream: object) -> Documents:
     """The stream as documents; raises if it has none."""
     hint = "Use ps.documents(data, body='xml', type='feed')."
     return kind_of(stream).as_documents(
@@ -157,21 +182,13 @@ def require_documents(stream: object) -> Documents:
     )
 
 
-def is_on_spark(documents: Documents) -> bool:
-    """True if any table of documents is a Spark DataFrame."""
-    return any(is_spark(data) for _, data in documents.inputs())
-
-
 def match_subscriptions_on_spark(
-    documents: Documents, given: Mapping[str, str] | str, *, expand: bool, results: bool, always: bool,
-    query_partitions: int | None, rejected: bool, checkpoint: str | None, observation: Observation | None,
-) -> Frame:  # fmt: skip
+    documents: Documents, given: Mapping[str, str] | str, options: PairOptions, *, results: bool, always: bool
+) -> Frame:
     """Match a stream of documents with subscriptions, as texts by owner or in a folder."""
     tables = documents.inputs()
     frames = [data for _, data in tables]
-    for data in frames:
-        require_spark(data)
-    query_partitions = DEFAULT_SHARES if query_partitions is None else query_partitions
+    query_partitions = DEFAULT_SHARES if options.query_partitions is None else options.query_partitions
     if not isinstance(query_partitions, int) or not 1 <= query_partitions <= MAX_SHARDS:
         raise EventDataError(f"query_partitions={query_partitions!r}: expected a number from 1 to {MAX_SHARDS:,}.")
     from perseid.engines.joins.binding import NAME, bind_subscriptions
@@ -185,13 +202,15 @@ def match_subscriptions_on_spark(
         given = _standing_texts(given)
     schemas = [describe_table(frame, event_type) for event_type, frame in tables]
     query = bind_subscriptions(
-        documents, given, schemas, expand=expand, results=results, always=always, rejected=rejected,
+        documents, given, schemas, expand=options.expand, results=results, always=always, rejected=options.rejected,
         shares=query_partitions,
     )  # fmt: skip
     assert query.prepare is not None
     rows = prepare_rows(query.prepare, frames)
     prepared = replace(documents.events, data={NAME: rows}, id=(DOCUMENT,), order_by=(), key=())
-    return SparkTables.of(prepared.tables()).run(query, RunOptions(checkpoint=checkpoint, observation=observation))
+    return SparkTables.of(prepared.tables()).run(
+        query, RunOptions(checkpoint=options.checkpoint, observation=options.observation)
+    )
 
 
 def _standing_texts(folder: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
-from perseid.api.arguments import Frame, SparkData
+from perseid.api.arguments import Frame, SparkData, all_on_spark
 from perseid.api.keywords import check_keywords
 from perseid.api.stream_kinds.registry import kind_of
 from perseid.deprecated import warn_deprecated
@@ -15,7 +15,6 @@ from perseid.engines.trees.stream import Documents
 from perseid.errors import EventDataError, MeaningError, PatternError, PerseidError
 from perseid.lang.tree_parser import parse_tree
 from perseid.lang.tree_patterns import TreePattern, print_tree, return_names
-from perseid.tables.rows import is_spark, require_spark
 from perseid.viz.draw import Format
 from perseid.viz.tree_drawing import draw as draw_tree
 
@@ -71,12 +70,10 @@ class TreePatterns:
         documents = _documents(stream)
         trees = self._plan(documents)
         tables = documents.inputs()
-        if not any(is_spark(data) for _, data in tables):
+        if not all_on_spark(data for _, data in tables):
             from perseid.engines.trees.local import find_here
 
             return find_here(documents, trees, self.names)
-        for _, data in tables:
-            require_spark(data)
         from perseid.spark.documents import describe_table, prepare_rows
 
         schemas = [describe_table(frame, event_type) for event_type, frame in tables]
