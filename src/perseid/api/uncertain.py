@@ -57,8 +57,6 @@ def match_uncertain(
     """The probabilities of patterns over an uncertain stream in this process."""
     from perseid.engines.uncertain.traces import require_distributions
 
-    for data in stream.frames():
-        require_here("match", data)
     telling = output_policy(emit)
     check_relations(cores, relations)
     rows = read_rows(stream, columns_of(cores), {name: v.Relation(some) for name, some in relations.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 import perseid as ps
@@ -23,11 +24,8 @@ class ToyStreamKind(EventStreamKind):
     def as_events(self, stream: ToyStream, otherwise: ps.PerseidError) -> Events:
         return stream.events()
 
-    def is_on_spark(self, stream: ToyStream) -> bool:
-        return super().is_on_spark(stream.events())
-
-    def require_local(self, method: str, stream: ToyStream) -> None:
-        super().require_local(method, stream.events())
+    def data_of(self, stream: ToyStream) -> Iterable[object]:
+        return super().data_of(stream.events())
 
     def explain(self, patterns: PatternSources, stream: ToyStream) -> str:
         return f"{super().explain(patterns, stream.events())}\nsearched by brute force\n"

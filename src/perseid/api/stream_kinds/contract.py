@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from perseid.api.arguments import Frame, Observation
 from perseid.api.pattern_sources import PatternSources
 from perseid.errors import PerseidError, UnsupportedError
+from perseid.tables.rows import is_spark
 from perseid.viz.why_not import WhyNot
 
 if TYPE_CHECKING:
@@ -76,9 +77,13 @@ class StreamKind:
     has_probabilities: ClassVar[bool] = False
     """Results have probabilities, so ``emit=`` applies."""
 
+    def data_of(self, stream: Any) -> Iterable[object]:
+        """The rows of every input of the stream, which :meth:`is_on_spark` examines."""
+        return ()
+
     def is_on_spark(self, stream: Any) -> bool:
         """True if any input is a Spark DataFrame."""
-        return False
+        return any(map(is_spark, self.data_of(stream)))
 
     def match(self, patterns: PatternSources, stream: Any, options: MatchOptions) -> object:
         """The matches in local rows."""

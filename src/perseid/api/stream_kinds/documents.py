@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from perseid.api.arguments import all_on_spark, inputs, names_of
@@ -12,7 +13,6 @@ from perseid.api.trees import check_trees
 from perseid.engines.sequence.stream import Events
 from perseid.engines.trees.stream import Documents, TreeQuery, check_variables, event_stream, extract_trees
 from perseid.errors import PerseidError
-from perseid.tables.rows import is_spark, require_here
 
 
 class DocumentStreamKind(EventStreamKind):
@@ -43,14 +43,9 @@ class DocumentStreamKind(EventStreamKind):
         """The stream itself."""
         return stream
 
-    def is_on_spark(self, stream: Documents) -> bool:
-        """True if any input is a Spark DataFrame."""
-        return any(map(is_spark, inputs(stream.events)))
-
-    def require_local(self, method: str, stream: Documents) -> None:
-        """Raise an error for data of Spark."""
-        for data in inputs(stream.events):
-            require_here(method, data)
+    def data_of(self, stream: Documents) -> Iterable[object]:
+        """The rows of every table."""
+        return inputs(stream.events)
 
     def explain(self, patterns: PatternSources, stream: Documents) -> str:
         """The meaning of each pattern and of its tree patterns, then how documents are read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,7 +28,7 @@ from perseid.errors import EventDataError, PerseidError, UnsupportedError
 from perseid.runtime.cold_start import small_input
 from perseid.semantics.detection import check_relations
 from perseid.tables.columns import count_rows
-from perseid.tables.rows import is_spark, require_here
+from perseid.tables.rows import require_here
 from perseid.viz.detection import explain_here
 from perseid.viz.why_not import MAX_EVENTS, WhyNot, event_limit_error, key_of, why_not
 
@@ -57,16 +57,15 @@ class EventStreamKind(StreamKind):
 
     def require_local(self, method: str, stream: Any) -> None:
         """Raise an error for data of Spark."""
-        for data in inputs(stream):
+        for data in self.data_of(stream):
             require_here(method, data)
 
-    def is_on_spark(self, stream: Any) -> bool:
-        """True if any input is a Spark DataFrame."""
-        return any(map(is_spark, inputs(stream)))
+    def data_of(self, stream: Any) -> Iterable[object]:
+        """The rows of every input."""
+        return inputs(stream)
 
     def match(self, patterns: PatternSources, stream: Any, options: MatchOptions) -> Matches:
         """The matches in local events."""
-        self.require_local("match", stream)
         over, events = self.events_of(patterns, stream)
         return match_events(over, events, options)
 

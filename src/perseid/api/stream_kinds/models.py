@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -16,7 +17,6 @@ from perseid.engines.sequence.results import Matches, together
 from perseid.engines.sequence.stream import Events
 from perseid.errors import PerseidError, UnsupportedError
 from perseid.semantics.model_steps import EventStreamGroup, grouped
-from perseid.tables.rows import is_spark, require_here
 
 
 class ModelStreamKind(EventStreamKind):
@@ -43,17 +43,12 @@ class ModelStreamKind(EventStreamKind):
         """The stream itself."""
         return stream
 
-    def is_on_spark(self, stream: Models) -> bool:
-        """True if the changes are a Spark DataFrame."""
-        return is_spark(stream.data)
-
-    def require_local(self, method: str, stream: Models) -> None:
-        """Raise an error for data of Spark."""
-        require_here(method, stream.data)
+    def data_of(self, stream: Models) -> Iterable[object]:
+        """The rows of changes."""
+        return (stream.data,)
 
     def match(self, patterns: PatternSources, stream: Models, options: MatchOptions) -> Matches:
         """The matches in changes of this process."""
-        self.require_local("match", stream)
         found, bad = _event_streams(patterns, stream)
         done = together([match_events(over, own, options) for over, own in found])
         if bad:

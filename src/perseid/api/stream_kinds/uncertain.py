@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from perseid.api.arguments import Frame, tables_of
@@ -20,7 +21,6 @@ from perseid.compile.compiler import compile_set
 from perseid.engines.uncertain.results import UncertainMatches
 from perseid.engines.uncertain.stream import UncertainEvents
 from perseid.errors import PerseidError, UnsupportedError
-from perseid.tables.rows import is_spark
 from perseid.viz.why_not import WhyNot
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ class UncertainStreamKind(StreamKind):
         """The stream itself."""
         return stream
 
-    def is_on_spark(self, stream: UncertainEvents) -> bool:
-        """True if any input is a Spark DataFrame."""
-        return any(map(is_spark, stream.frames()))
+    def data_of(self, stream: UncertainEvents) -> Iterable[object]:
+        """The rows of every table."""
+        return stream.frames()
 
     def match(self, patterns: PatternSources, stream: UncertainEvents, options: MatchOptions) -> UncertainMatches:
         """The probabilities in data of this process."""
