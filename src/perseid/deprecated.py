@@ -5,10 +5,7 @@ The changelog has these tables for readers, and a test compares both.
 
 from __future__ import annotations
 
-import sys
-import warnings
-
-from perseid.errors import DeprecatedNameWarning
+from perseid.errors import DeprecatedNameWarning, warn
 
 MOVED_NAMES = {
     "Adaptive": "disorder.Adaptive",
@@ -128,8 +125,4 @@ RENAMED_JOB_KEYS = {
 
 def warn_deprecated(old: str, new: str) -> None:
     """Warn at the line that called Perseid that a name is deprecated."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("perseid"):
-        frame, level = frame.f_back, level + 1
-    message = f"{old} is deprecated and will be removed in 0.2. Use {new}."
-    warnings.warn(message, DeprecatedNameWarning, stacklevel=level)
+    warn(f"{old} is deprecated and will be removed in 0.2. Use {new}.", DeprecatedNameWarning)

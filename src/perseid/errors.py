@@ -333,6 +333,6 @@ def type_name(value: object) -> str:
 def warn(message: str, category: type[PerseidWarning] = PerseidWarning) -> None:
     """Issue a warning at the line that called Perseid, regardless of the calls inside Perseid."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("perseid."):
+    while frame.f_back is not None and f"{frame.f_globals.get('__name__', '')}.".startswith("perseid."):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
