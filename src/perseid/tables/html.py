@@ -5,10 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from itertools import islice
 
-MAX_ROWS_SHOWN = 20
-"""Rows of a table in a notebook."""
 TIMELINE_WIDTH_PX = 200
 _BAR_HEIGHT_PX = 10
 _MIN_BAR_PX = 2
@@ -34,21 +31,20 @@ def roles_html(title: str, roles: Mapping[str, object]) -> str:
     return f"<table><caption>{escape(title)}</caption>{rows}</table>"
 
 
-def matches_html(title: str, rows: Iterable[Mapping[str, object]], notes: Iterable[str]) -> str:
-    """A table of the first matches with one bar for each, from its start to its end; ``notes`` are below it."""
-    shown = list(islice(rows, MAX_ROWS_SHOWN))
-    names = list(dict.fromkeys(name for row in shown for name in row if name != "match_id"))
-    bars = _bars(shown)
-    columns = [*names, "timeline"] if any(bars) else names
-    rows_html = "".join(
-        "<tr>"
-        + "".join(f"<td>{escape(_cell(row.get(name)))}</td>" for name in names)
-        + (f"<td>{bar}</td></tr>" if any(bars) else "</tr>")
-        for row, bar in zip(shown, bars, strict=True)
-    )
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    table = [f"<table><tr>{head}</tr>{rows_html}</table>"] if shown else []
+def matches_html(title: str, rows: Sequence[Mapping[str, object]], notes: Iterable[str]) -> str:
+    """A table of matches with one bar for each, from its start to its end; ``notes`` are below it."""
+    names = list(dict.fromkeys(name for row in rows for name in row if name != "match_id"))
+    lines = [[escape(_cell(row.get(name))) for name in names] for row in rows]
+    head = [escape(name) for name in names]
+    if any(bars := _bars(rows)):
+        head.append("timeline")
+        lines = [[*cells, bar] for cells, bar in zip(lines, bars, strict=True)]
+    table = [f"<table>{_line('th', head)}{''.join(_line('td', cells) for cells in lines)}</table>"] if rows else []
     return "\n".join([f"<p>{escape(title)}</p>", *table, *(f"<p>{escape(note)}</p>" for note in notes)])
+
+
+def _line(tag: str, cells: Iterable[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
 
 
 def _cell(value: object) -> str:

@@ -89,7 +89,7 @@ def _columns(labels: dict[int, str], edges: list[Edge]) -> dict[int, int]:
     following: dict[int, list[int]] = {state: [] for state in labels}
     for edge in edges:
         following[edge.source].append(edge.target)
-    order: list[int] = []
+    order: dict[int, None] = {}
     back: set[tuple[int, int]] = set()
     open_states: set[int] = set()
     stack: list[tuple[int, Iterator[int]]] = []
@@ -103,7 +103,7 @@ def _columns(labels: dict[int, str], edges: list[Edge]) -> dict[int, int]:
             if target is None:
                 stack.pop()
                 open_states.discard(state)
-                order.append(state)
+                order[state] = None
             elif target in open_states:
                 back.add((state, target))
             elif target not in order:

@@ -76,7 +76,7 @@ class Matches(Sequence[Match]):
 
     def _repr_html_(self) -> str:
         """The first matches as an HTML table with a timeline, for notebooks."""
-        return matches_html(self._head(), map(_row, self._matches[:_SHOWN]), self._tail())
+        return matches_html(self._head(), [_row(match) for match in self._matches[:_SHOWN]], self._tail())
 
     def _head(self) -> str:
         late = self._timed_out()
