@@ -118,14 +118,16 @@ def _batch(columns: Mapping[str, Any]) -> OrderedEvents:
 def streamed(query: Query, frame: DataFrame, shards: int, **settings: Any) -> DataFrame:
     """Matches of a query over a streaming frame."""
     found: DataFrame = _perseid.pattern(query.text).match(
-        _perseid.events(frame, time="ts", type="type", id="id", shards=shards, **settings)
+        _perseid.events(
+            frame, time="ts", type="type", id="id", options=_perseid.StreamOptions(shards=shards), **settings
+        )
     )
     return found
 
 
 def stands(changes: DataFrame) -> DataFrame:
     """What was told and not taken back."""
-    folded: DataFrame = _perseid.fold(changes)
+    folded: DataFrame = _perseid.disorder.current_matches(changes)
     return folded
 
 
