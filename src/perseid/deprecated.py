@@ -5,7 +5,12 @@ The changelog has these tables for readers, and a test compares both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar, cast
+
 from perseid.errors import DeprecatedNameWarning, warn
+
+F = TypeVar("F", bound=Callable[..., object])
 
 MOVED_NAMES = {
     "Adaptive": "disorder.Adaptive",
@@ -126,3 +131,14 @@ RENAMED_JOB_KEYS = {
 def warn_deprecated(old: str, new: str) -> None:
     """Warn at the line that called Perseid that a name is deprecated."""
     warn(f"{old} is deprecated and will be removed in 0.2. Use {new}.", DeprecatedNameWarning)
+
+
+def deprecated_method(old: str, run: F) -> F:
+    """Return a method under its old name; each call warns with the name of the new one."""
+
+    def alias(*args: object, **kwargs: object) -> object:
+        warn_deprecated(old, run.__name__)
+        return run(*args, **kwargs)
+
+    alias.__doc__ = f"The deprecated name of :meth:`{run.__name__}`."
+    return cast("F", alias)

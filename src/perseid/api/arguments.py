@@ -84,7 +84,7 @@ def declared_kind(stream: object) -> str | None:
     return getattr(type(stream), "stream_kind", None)
 
 
-def declare(stream: Any) -> Any:
+def declare(stream: object) -> Any:
     """The declared stream; bare rows are events with the default column names."""
     return events(stream) if declared_kind(stream) is None else stream
 

@@ -80,7 +80,7 @@ def check_keywords_with(collected: Mapping[str, Collected]) -> Callable[[Callabl
 
 
 def _replace_deprecated(
-    function: str, given: dict[str, Any], renamed: Mapping[str, str], groups: Mapping[str, Collected]
+    function: str, given: dict[str, object], renamed: Mapping[str, str], groups: Mapping[str, Collected]
 ) -> None:
     """Replace deprecated keywords in place."""
     for old, new in renamed.items():
@@ -97,7 +97,7 @@ def _replace_deprecated(
             given[parameter] = group.build(found)
 
 
-def _require_absent(function: str, given: Mapping[str, Any], old: str, new: str) -> None:
+def _require_absent(function: str, given: Mapping[str, object], old: str, new: str) -> None:
     if new in given:
         raise EventDataError(
             f"{function}: {old}= and {new}= are given, and {old}= is an old name.", hint=f"Use {new}=."

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
 from perseid.api.arguments import (
     Frame,
@@ -27,7 +27,7 @@ from perseid.api.uncertain import require_probabilities
 from perseid.compile.compiler import compile_set
 from perseid.compile.plan import Plan
 from perseid.compile.risks import search_risks
-from perseid.deprecated import warn_deprecated
+from perseid.deprecated import deprecated_method
 from perseid.engines.models.metamodel import Metamodel
 from perseid.engines.sequence.results import Matches
 from perseid.errors import (
@@ -208,7 +208,7 @@ class PatternSet:
     @overload
     def match(  # type: ignore[overload-overlap]  # a DataFrame is an object, too: rows are all that are none
         self,
-        stream: StreamDeclaration[Any, SparkData] | SparkData,
+        stream: StreamDeclaration[object, SparkData] | SparkData,
         *,
         relations: Relations | None = None,
         emit: OutputPolicy | None = None,
@@ -277,10 +277,7 @@ class PatternSet:
         until = None if horizon is None else microseconds(horizon, "horizon=")
         return kind.match(self._sources, stream, MatchOptions(tables, until, emit))
 
-    def detect(self, stream: Any, **options: Any) -> Any:
-        """The deprecated name of :meth:`match`."""
-        warn_deprecated("detect", "match")
-        return self.match(stream, **options)
+    detect = deprecated_method("detect", match)
 
     @check_keywords
     def count(self, stream: object, *, relations: Relations | None = None) -> list[Counts]:

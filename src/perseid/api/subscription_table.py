@@ -14,7 +14,7 @@ from perseid.api.subscriptions import (
     match_subscriptions_on_spark,
     subscriptions,
 )
-from perseid.deprecated import warn_deprecated
+from perseid.deprecated import deprecated_method
 from perseid.engines.joins.table import append, checked_folder, files_in, listed, read_file, standing
 from perseid.engines.trees.stream import Documents
 from perseid.errors import PerseidError, UnknownNameError, nearest
@@ -84,10 +84,7 @@ class SubscriptionTable(SubscriptionQueries):
             documents, self._folder, options, results=bool(options.results), always=True
         )
 
-    def standing(self) -> dict[str, str]:
-        """The deprecated name of :meth:`current`."""
-        warn_deprecated("standing", "current")
-        return self.current()
+    standing = deprecated_method("standing", current)
 
     def explain(self) -> str:
         """The number of current subscriptions, the parts that they share, and the searched tree patterns."""

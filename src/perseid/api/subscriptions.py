@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from perseid.api.arguments import Frame, Observation, SparkData, all_on_spark, require_no_spark_options
 from perseid.api.keywords import check_keywords
 from perseid.api.stream_kinds.registry import kind_of
 from perseid.api.stream_options import MAX_SHARDS
-from perseid.deprecated import warn_deprecated
+from perseid.deprecated import deprecated_method
 from perseid.engines.joins.graph import joins_of
 from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.engines.joins.table import files_in, read_file, standing
@@ -68,7 +68,7 @@ class SubscriptionQueries:
     @check_keywords
     def match(
         self,
-        stream: Documents[Any],
+        stream: Documents,
         *,
         expand: bool = False,
         results: bool | None = None,
@@ -100,10 +100,7 @@ class SubscriptionQueries:
         )
         return self._match_local(documents, expand, results)
 
-    def detect(self, stream: Documents[Any], **options: Any) -> Any:
-        """The deprecated name of :meth:`match`."""
-        warn_deprecated("detect", "match")
-        return self.match(stream, **options)
+    detect = deprecated_method("detect", match)
 
 
 class SubscriptionSet(SubscriptionQueries):

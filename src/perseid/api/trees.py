@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from perseid.api.arguments import Frame, SparkData, all_on_spark
 from perseid.api.keywords import check_keywords
 from perseid.api.stream_kinds.registry import kind_of
-from perseid.deprecated import warn_deprecated
+from perseid.deprecated import deprecated_method
 from perseid.engines.trees.engine import Trees
 from perseid.engines.trees.explain import explain_tree
 from perseid.engines.trees.stream import Documents
@@ -59,7 +59,7 @@ class TreePatterns:
     def match(self, stream: Documents[object]) -> pa.Table: ...
 
     @check_keywords
-    def match(self, stream: Documents[Any]) -> pa.Table | Frame:
+    def match(self, stream: Documents) -> pa.Table | Frame:
         """The results in documents: an Arrow table for local ones, a DataFrame for a DataFrame, batch or streaming.
 
         Columns are those of the documents without their bodies, then ``pattern``, ``place`` (the index, among the
@@ -79,10 +79,7 @@ class TreePatterns:
         schemas = [describe_table(frame, event_type) for event_type, frame in tables]
         return prepare_rows(documents.bind_trees(trees, self.names, schemas), [frame for _, frame in tables])
 
-    def detect(self, stream: Documents[Any]) -> Any:
-        """The deprecated name of :meth:`match`."""
-        warn_deprecated("detect", "match")
-        return self.match(stream)
+    detect = deprecated_method("detect", match)
 
     def _plan(self, documents: Documents) -> Trees:
         for name, tree in self._patterns.items():

@@ -27,7 +27,7 @@ class StreamDeclaration(Generic[Result_co, Data_co]):
 
     if not TYPE_CHECKING:
 
-        def __class_getitem__(cls, given: Any) -> Any:
+        def __class_getitem__(cls, given: object) -> object:
             """Apply the default of the last parameter, which Python has from 3.13 on: ``StreamDeclaration[Matches]``."""
             alone = cls is StreamDeclaration and not isinstance(given, tuple)
-            return super().__class_getitem__((given, Any) if alone else given)
+            return super().__class_getitem__((given, object) if alone else given)

@@ -81,7 +81,7 @@ class StreamKind:
         """The rows of every input of the stream, which :meth:`is_on_spark` examines."""
         return ()
 
-    def is_on_spark(self, stream: Any) -> bool:
+    def is_on_spark(self, stream: object) -> bool:
         """True if any input is a Spark DataFrame."""
         return any(map(is_spark, self.data_of(stream)))
 

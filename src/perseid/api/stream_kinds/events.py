@@ -55,7 +55,7 @@ class EventStreamKind(StreamKind):
         events: Events = stream
         return events
 
-    def require_local(self, method: str, stream: Any) -> None:
+    def require_local(self, method: str, stream: object) -> None:
         """Raise an error for data of Spark."""
         for data in self.data_of(stream):
             require_here(method, data)

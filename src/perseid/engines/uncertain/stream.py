@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from perseid.deprecated import warn_deprecated
+from perseid.deprecated import deprecated_method
 from perseid.engines.sequence.stream import Events
 from perseid.engines.uncertain.engine import make_plan
 from perseid.engines.uncertain.output import apart_schema, numeric_columns
@@ -103,10 +103,7 @@ class UncertainEvents(StreamDeclaration[UncertainMatches, Data_co]):
                 )
         return replace(self, parts=tuple(parts), certain=tuple(certain))
 
-    def beside(self, *others: CombinableStream) -> UncertainEvents[Data_co]:
-        """The deprecated name of :meth:`combine`."""
-        warn_deprecated("beside", "combine")
-        return self.combine(*others)
+    beside = deprecated_method("beside", combine)
 
     def streams(self, types: Iterable[str]) -> Streams:
         """Stream descriptions for the engine; ``types`` are the types of the certain events."""
