@@ -34,6 +34,9 @@ _11, _12, _16, _18, _23, _24, _27, _29, _31, _32, _33, _37, _40, _41, _46, _48, 
     np.uint64(n) for n in (11, 12, 16, 18, 23, 24, 27, 29, 31, 32, 33, 37, 40, 41, 46, 48, 52, 53, 56, 57, 63)
 )
 
+_SECOND_KEY_SEED = reference.hash_long(1, SEED)
+"""The seed of the second word of a key: the hash of a column with the value 1 before the key columns."""
+
 _ALL_VALID: BoolArray = np.zeros(0, np.bool_)
 _ALL_VALID.flags.writeable = False
 
@@ -276,7 +279,9 @@ def match_identities(match_ids: ArrowColumn) -> IntArray:
 
 def key_words(key_columns: Sequence[ArrowColumn], rows: int | None = None) -> IntArray:
     """The two words of every row's key, as an (n, 2) array; ``rows`` is n if there are no key columns."""
-    return np.stack([hash_columns(key_columns, rows=rows), hash_columns(key_columns, leading=1, rows=rows)], axis=1)
+    return np.stack(
+        [hash_columns(key_columns, rows=rows), hash_columns(key_columns, _SECOND_KEY_SEED, rows=rows)], axis=1
+    )
 
 
 def _chunks(array: ArrowColumn) -> Iterator[tuple[int, ArrowColumn]]:

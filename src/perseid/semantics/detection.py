@@ -334,7 +334,7 @@ def _suppress(pattern: c.CorePattern, found: list[Match]) -> list[Match]:
         if match.kind != "match":
             kept.append(match)
             continue
-        columns = {**match.key, **match.values}
+        columns = {**match.values, **match.key}  # as in the output, where the column of that name is the key
         by = suppress.by or tuple(match.key)
         group = tuple(v.identity(v.plain(columns[name])) for name in by)
         if group in last and match.end_us - last[group] < suppress.duration:
@@ -346,5 +346,5 @@ def _suppress(pattern: c.CorePattern, found: list[Match]) -> list[Match]:
 
 def _as_event(match: Match, index: int, number: int) -> Event:
     """Convert a match to an event for other patterns; it sorts after the events of its own time."""
-    attributes = {**match.key, **match.values, "match_id": match.match_id}
+    attributes = {**match.values, **match.key, "match_id": match.match_id}
     return Event(match.pattern, match.end_us, attributes, match.match_id, 0, (1, index, number))

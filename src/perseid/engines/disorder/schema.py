@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from perseid.engines.sequence.schema import free_name
 from perseid.runtime.arrays import MOMENT
 from perseid.runtime.changelog import OP, REVISION
+from perseid.semantics.output_names import free_name
 
 HORIZON = "horizon"
 

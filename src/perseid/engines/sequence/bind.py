@@ -19,11 +19,9 @@ from perseid.engines.sequence.bind_errors import (
     require_typed,
 )
 from perseid.engines.sequence.plan import SequencePlan
-from perseid.engines.sequence.schema import free_name
 from perseid.engines.sequence.stream import Events
 from perseid.errors import TypeMismatchError, UnsupportedError
 from perseid.lang import expressions as ex
-from perseid.lang.printer import print_expr
 from perseid.runtime.query import (
     EventIdentity,
     Input,
@@ -40,6 +38,7 @@ from perseid.runtime.query import (
 )
 from perseid.runtime.registry import engines
 from perseid.semantics.detection import expressions_of
+from perseid.semantics.output_names import free_name
 
 ENGINE = "sequence"
 
@@ -228,7 +227,7 @@ def _needed_columns(
             elif column.formula is None:
                 is_own = not pattern.pattern.feeds_on
                 if is_own and all(evaluator.evaluates(column.expr, i) for i in range(len(schemas))):
-                    computed[print_expr(column.expr)] = column.expr
+                    computed[column.text] = column.expr
                 else:
                     needed |= _names_in(column.expr)
         needed |= {name for _, name in pattern.output_columns.values()}

@@ -23,6 +23,7 @@ from perseid.runtime.arrays import FloatArray, IntArray
 from perseid.semantics import core as c
 from perseid.semantics import types as t
 from perseid.semantics.facts import ambiguous
+from perseid.semantics.output_names import OutputNames, output_names
 
 B = TypeVar("B")
 MAX_BITS = 62
@@ -89,6 +90,7 @@ class CompiledPattern:
     output_columns: Mapping[str, tuple[int, str]]
     """Returned columns that are a column of a step's last event: name to (step, column)."""
     postings: tuple[Posting, ...]
+    names: OutputNames
 
     @property
     def compiled(self) -> bool:
@@ -113,6 +115,12 @@ def compile_pattern(
 ) -> CompiledPattern:
     """Compile one pattern for events with columns of these types."""
     return _PatternCompiler(plan, pattern, types, strictly_later).build()
+
+
+def names_of(core: c.CorePattern) -> OutputNames:
+    """The output columns of a pattern."""
+    keys = tuple(".".join(path.parts) for path in core.partition)
+    return output_names(keys, tuple(name for name, _ in core.returns), core.evidence is not None)
 
 
 class _PatternCompiler:
@@ -192,6 +200,7 @@ class _PatternCompiler:
             outputs=outputs,
             output_columns=output_columns,
             postings=tuple(listed),
+            names=names_of(self.core),
         )
 
     # lists

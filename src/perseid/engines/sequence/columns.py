@@ -19,7 +19,6 @@ from perseid.engines.sequence.expression_compiler import LoadedColumn
 from perseid.engines.sequence.layout import Arrays, Codes, Ints
 from perseid.engines.sequence.skip_index import index_blocks
 from perseid.lang import expressions as ex
-from perseid.lang.printer import print_expr
 from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, Int32Array, IntArray
 from perseid.runtime.event_batch import EventBatch
 from perseid.semantics import types as t
@@ -247,7 +246,7 @@ def _missing(events: IntArray, columns: Sequence[int]) -> IntArray:
 def _load(column: LoadedColumn, batch: OrderedEvents, opaque: dict[object, int]) -> Loaded:
     if column.family == y.OPAQUE:
         return _arrange(_opaque(column, batch, opaque), batch)  # codes differ by pattern
-    key = print_expr(column.expr), column.family
+    key = column.text, column.family
     if key not in batch.loaded:
         batch.loaded[key] = _arrange(read_column(column, batch), batch)
     return batch.loaded[key]
@@ -267,7 +266,7 @@ def read_column(column: LoadedColumn, batch: OrderedEvents) -> pa.Array:
     """A column by row, in the Arrow type of its family: int64, double, or string."""
     expr = column.expr
     if batch.made:
-        made = batch.made.get(print_expr(expr))
+        made = batch.made.get(column.text)
         if made is not None:
             return _plain_array(made, column.family)
     if isinstance(expr, ex.Ref):

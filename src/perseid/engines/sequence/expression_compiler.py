@@ -52,6 +52,8 @@ class LoadedColumn:
 
     expr: ex.Expr
     family: int
+    text: str
+    """The printed expression, by which patterns and drivers share computed columns."""
     formula: int | None = None
     """The formula that computes it from other columns; None if it is read or left to the reference evaluator."""
 
@@ -127,7 +129,7 @@ class ExpressionCompiler:
         if len(self.columns) >= MAX_COLUMNS:
             raise NotCompilable("too many columns")
         self._known[key] = len(self.columns)
-        self.columns.append(LoadedColumn(expr, family, formula))
+        self.columns.append(LoadedColumn(expr, family, key, formula))
         return self._known[key]
 
     def _mixes(self, expr: ex.Expr) -> bool:
@@ -153,7 +155,7 @@ class ExpressionCompiler:
         key = f"opaque {print_expr(path)}"
         if key not in self._known:
             self._known[key] = len(self.columns)
-            self.columns.append(LoadedColumn(path, y.OPAQUE))
+            self.columns.append(LoadedColumn(path, y.OPAQUE, print_expr(path)))
         return self._known[key]
 
     def _add(self, code: list[tuple[int, int, int]]) -> int:

@@ -17,7 +17,7 @@ from perseid.engines.sequence.columns import AnyColumn, Loose, OrderedEvents, un
 from perseid.engines.sequence.match_buffer import MatchBuffer
 from perseid.engines.sequence.measures import last_of_step, measure
 from perseid.engines.sequence.run import make_space
-from perseid.engines.sequence.schema import ARROW, STANDARD, key_name, returned_name
+from perseid.engines.sequence.schema import ARROW, STANDARD
 from perseid.runtime.arrays import MOMENT, ArrowColumn, BoolArray, IntArray
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.hashing import hex_ids, id_bytes, key_words, match_words
@@ -112,7 +112,7 @@ def materialize(
         # An earlier, undecided match may suppress a later, decided one.
         frontier = min([horizon, *one.raw.frontiers.tolist()])
         order = order[one.raw.timed_out[order] | (one.raw.end[order] <= frontier)]
-    kept = suppress(one, listing, order, last)
+    kept = order if one.pattern.suppress is None else suppress(one, listing, order, last)
     counted["suppressed"] += len(order) - len(kept)
     counted["capped"] += one.raw.capped
     if "evidence_dropped" in listing.table.column_names:
@@ -178,16 +178,12 @@ def rows_of(one: PatternMatches, rows: EventBatch, wanted: pa.Schema) -> MatchRo
         "end": lambda: pa.array(raw.end, mask=raw.end > v.LATEST).cast(MOMENT),
     }
     columns = {name: make() for name, make in standard.items() if name in wanted.names}
-    taken = set(standard)
     loose: dict[str, Loose] = {}
-    for path, name, column in zip(core.partition, names, key_columns, strict=True):
-        shown = key_name(".".join(path.parts), taken)
+    for shown, name, column in zip(one.bytecode.names.keys, names, key_columns, strict=True):
         columns[shown] = column
         if isinstance(keys[name], list):
             loose[shown] = [v.plain(keys[name][row]) for row in first_rows.tolist()]
-    taken |= set(columns)
-    for name, values in returned(one).items():
-        shown = returned_name(name, taken)
+    for shown, values in zip(one.bytecode.names.returned, returned(one).values(), strict=True):
         columns[shown] = loose_array(values) if isinstance(values, list) else values
         if isinstance(values, list):
             loose[shown] = values
@@ -357,17 +353,13 @@ def suppress(
     ``last`` has, by these values, the end of the last match that was emitted; it is updated.
     """
     about = one.pattern.suppress
-    if about is None:
-        return order
+    assert about is not None
     assert isinstance(about.duration, int)
-    taken = {name for name, _ in STANDARD}
-    key_names = [".".join(path.parts) for path in one.pattern.partition]
-    known = set(listing.table.column_names)
-    values = []
-    for name in about.by or tuple(key_names):
-        shown = key_name(name, taken) if name in key_names else name
-        column = listing.values(shown if shown in known else returned_name(name, known))
-        values.append(column)
+    names = one.bytecode.names
+    keys = [".".join(path.parts) for path in one.pattern.partition]
+    shown = dict(zip((name for name, _ in one.pattern.returns), names.returned, strict=True))
+    shown |= dict(zip(keys, names.keys, strict=True))  # a key hides a returned column of its name
+    values = [listing.values(shown[name]) for name in about.by or keys]
     # State between calls has hashes; a complete result uses the values themselves, which may be of mixed types.
     group_of: Callable[[Sequence[v.Value]], Any] = reference_words if last is not None else _identities
     last = {} if last is None else last

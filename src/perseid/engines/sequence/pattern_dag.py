@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from perseid.compile.plan import PatternPlan, Plan
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.bytecode import CompiledPattern, compile_pattern
+from perseid.engines.sequence.bytecode import CompiledPattern, compile_pattern, names_of
 from perseid.engines.sequence.columns import arrow_type
-from perseid.engines.sequence.schema import STANDARD, arrow_of, join_schemas, key_name, output_schema, returned_name
+from perseid.engines.sequence.schema import arrow_of, join_schemas, output_schema
 from perseid.errors import TypeMismatchError, UnsupportedError
 from perseid.lang import expressions as ex
 from perseid.runtime.arrays import Int8Array, IntArray
@@ -76,10 +76,12 @@ def compile_stages(
 
 def _shown(core: CorePattern) -> Iterable[tuple[str, str]]:
     """Yield the columns of a match as an event, each with its name in the table of matches."""
-    taken = {name for name, _ in STANDARD}
     keys = [".".join(path.parts) for path in core.partition]
-    yield from ((name, key_name(name, taken)) for name in keys)
-    yield from ((name, returned_name(name, taken | set(keys))) for name, _ in core.returns if name not in keys)
+    names = names_of(core)
+    yield from zip(keys, names.keys, strict=True)
+    yield from (
+        (name, shown) for (name, _), shown in zip(core.returns, names.returned, strict=True) if name not in keys
+    )
     if MATCH_ID not in keys and MATCH_ID not in dict(core.returns):
         yield MATCH_ID, MATCH_ID
 

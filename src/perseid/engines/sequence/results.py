@@ -12,6 +12,7 @@ from perseid.errors import MissingExtraError
 from perseid.lang.printer import print_duration
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match
+from perseid.semantics.output_names import output_names
 from perseid.tables.html import matches_html
 
 if TYPE_CHECKING:
@@ -130,8 +131,9 @@ def _row(match: Match) -> Row:
         "start": match.start,
         "end": match.end,
     }
-    row.update({f"{k}" if k not in row else f"key_{k}": value for k, value in match.key.items()})
-    row.update({k if k not in row else f"{k}_returned": value for k, value in match.values.items()})
+    names = output_names(tuple(match.key), tuple(match.values), match.evidence is not None)
+    row.update(zip(names.keys, match.key.values(), strict=True))
+    row.update(zip(names.returned, match.values.values(), strict=True))
     if match.evidence is not None:
         row["evidence"] = [dict(event) for event in match.evidence]
         row["evidence_dropped"] = match.evidence_dropped

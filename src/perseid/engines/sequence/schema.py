@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from perseid.lang import expressions as ex
 from perseid.runtime.arrays import MOMENT
 from perseid.semantics import types as t
 from perseid.semantics.core import CorePattern, guards_of
+from perseid.semantics.output_names import STANDARD_NAMES
 from perseid.semantics.typing import infer
 
 ARROW = {
@@ -25,16 +26,8 @@ ARROW = {
     y.DATE: pa.date32(),
     y.DURATION: pa.duration("us"),
 }
-STANDARD = (
-    ("pattern", pa.string()),
-    ("match_id", pa.string()),
-    ("kind", pa.string()),
-    ("op", pa.string()),
-    ("revision", pa.int32()),
-    ("start", MOMENT),
-    ("end", MOMENT),
-)
-"""The columns of every row; key columns and returned columns follow."""
+_STANDARD_TYPES = (pa.string(), pa.string(), pa.string(), pa.string(), pa.int32(), MOMENT, MOMENT)
+STANDARD = tuple(zip(STANDARD_NAMES, _STANDARD_TYPES, strict=True))
 
 
 def arrow_of(type_: t.Type) -> pa.DataType | None:
@@ -76,16 +69,16 @@ def output_schema(
     fields = _Fields()
     for bytecode in patterns:
         core = bytecode.pattern.pattern
-        for path in core.partition:
-            name = key_name(".".join(path.parts), {n for n, _ in STANDARD})
+        for path, name in zip(core.partition, bytecode.names.keys, strict=True):
             fields.add(name, _key_type(path.parts, types, arrow), core)
-        for (name, formula, family), (_, expr) in zip(bytecode.outputs, core.returns, strict=True):
+        for (name, formula, family), (_, expr), shown in zip(
+            bytecode.outputs, core.returns, bytecode.names.returned, strict=True
+        ):
             column = bytecode.output_columns.get(name)
             if column is not None:
                 kind = arrow.get(column[1]) or arrow_of(types[column[1]])
             else:
                 kind = ARROW[family] if formula is not None else arrow_of(_inferred(expr, core, types))
-            shown = returned_name(name, {n for n, _ in STANDARD} | {".".join(path.parts) for path in core.partition})
             fields.add(shown, kind, core)
     kinds = fields.kinds
     if any(bytecode.pattern.pattern.evidence is not None for bytecode in patterns):
@@ -183,18 +176,3 @@ def conditions_checked(core: CorePattern, types: Mapping[str, t.Type]) -> None:
             returned_type(expr, core, types)
     for expr in guards_of(core):
         returned_type(expr, core, types)
-
-
-def free_name(name: str, taken: Collection[str]) -> str:
-    """The name, with underscores appended until it is free."""
-    while name in taken:
-        name += "_"
-    return name
-
-
-def key_name(name: str, taken: set[str]) -> str:
-    return f"key_{name}" if name in taken else name
-
-
-def returned_name(name: str, taken: set[str]) -> str:
-    return f"{name}_returned" if name in taken else name
