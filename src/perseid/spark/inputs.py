@@ -336,8 +336,3 @@ def time_field(one: InputFrame) -> st.StructField:
     name = next(here for there, here, _ in one.own if there == one.time)
     field: st.StructField = one.frame.schema[name]
     return field
-
-
-def longest_delay(inputs: Sequence[InputFrame]) -> int:
-    """The longest watermark delay of the inputs, in milliseconds."""
-    return max(delay_of(one) or 0 for one in inputs)
