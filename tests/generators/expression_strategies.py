@@ -25,6 +25,7 @@ from perseid.lang.expressions import (
     Is,
     Item,
     Like,
+    LikeOp,
     Literal,
     Member,
     Param,
@@ -49,6 +50,20 @@ CAST_TYPES = (
 _FIRST_MICROSECOND, _LAST_MICROSECOND = -62_135_596_800_000_000, 253_402_300_799_999_999
 _STRINGS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
 # The characters that mean something to like, casts and dates come up by chance too seldom.
+_REGULAR_EXPRESSIONS = (
+    "",
+    "^a",
+    "b$",
+    "^é.$",
+    "a+|b",
+    "(?i)[a-f]+",
+    "(a)(b)?",
+    "\\d{2}",
+    "\\.",
+    "(",
+    "(?=a)",
+    "x{9999}",
+)
 _TELLING = st.text(st.sampled_from("%_\\'\" -:.0123456789eET+Zaé\n"), max_size=12)
 
 
@@ -70,6 +85,10 @@ def literals() -> st.SearchStrategy[Literal]:
         st.integers(-719_162, 2_932_896).map(lambda x: Literal("date", x)),
         st.one_of(st.integers(0, 10**7), st.integers(0, 10**16)).map(lambda x: Literal("duration", x)),
     )
+
+
+def _string(value: str) -> Literal:
+    return Literal("string", value)
 
 
 def _calls(inner: st.SearchStrategy[Expr], function: Function) -> st.SearchStrategy[Expr]:
@@ -101,7 +120,8 @@ def _compound(
         st.builds(Between, inner, inner, inner, yes),
         st.builds(InList, inner, st.one_of(items, one_param), yes),
         st.builds(InRelation, items, st.sampled_from(list(relations)), yes),
-        st.builds(Like, inner, inner, yes),
+        st.builds(Like, inner, inner, yes, st.sampled_from(get_args(LikeOp))),
+        st.builds(Like, inner, st.sampled_from(_REGULAR_EXPRESSIONS).map(_string), yes, st.just("rlike")),
         st.builds(Is, inner, st.sampled_from(["null", "true", "false"]), yes),
         st.builds(Case, st.one_of(st.none(), inner), whens, st.one_of(st.none(), inner)),
         st.builds(Cast, inner, st.sampled_from(CAST_TYPES)),

@@ -189,11 +189,11 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
     def not_between(self, meta: Meta, value: ex.Expr, low: ex.Expr, high: ex.Expr) -> ex.Expr:
         return ex.Between(value, low, high, True, span=place(meta))
 
-    def like(self, meta: Meta, value: ex.Expr, pattern: ex.Expr) -> ex.Expr:
-        return ex.Like(value, pattern, span=place(meta))
+    def like(self, meta: Meta, value: ex.Expr, op: Token, pattern: ex.Expr) -> ex.Expr:
+        return ex.Like(value, pattern, op=op.lower(), span=place(meta))  # type: ignore[arg-type]
 
-    def not_like(self, meta: Meta, value: ex.Expr, pattern: ex.Expr) -> ex.Expr:
-        return ex.Like(value, pattern, True, span=place(meta))
+    def not_like(self, meta: Meta, value: ex.Expr, op: Token, pattern: ex.Expr) -> ex.Expr:
+        return ex.Like(value, pattern, True, op.lower(), span=place(meta))  # type: ignore[arg-type]
 
     def in_list(self, meta: Meta, value: ex.Expr, items: tuple[ex.Expr, ...]) -> ex.Expr:
         return ex.InList(value, items, span=place(meta))

@@ -78,6 +78,7 @@ class Param:
 
 
 UnaryOp = Choice["-", "not"]
+LikeOp = Choice["like", "ilike", "rlike"]
 BinaryOp = Choice["+", "-", "*", "/", "%", "||", "=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or"]
 
 
@@ -127,9 +128,12 @@ class InRelation:
 
 @dataclass(frozen=True, slots=True)
 class Like:
+    """``like``, ``ilike`` (case-insensitive) or ``rlike``, whose pattern is a regular expression."""
+
     value: Expr
     pattern: Expr
     negated: bool = False
+    op: LikeOp = "like"
     span: Span | None = span_field()
 
 

@@ -20,7 +20,7 @@ KEYWORDS = frozenset(
         "pattern", "match", "where", "within", "holds", "for", "partition", "by", "selection",
         "after", "skip", "report", "timeouts", "return", "suppress", "severity", "owner", "tags",
         "description", "to", "next", "past", "first", "last", "as", "limit", "event", "events",
-        "not", "change", "must", "until", "stays", "or", "and", "between", "like", "in", "is",
+        "not", "change", "must", "until", "stays", "or", "and", "between", "like", "ilike", "rlike", "in", "is",
         "distinct", "cast", "case", "when", "then", "else", "end", "of", "none", "evidence",
         "forever", "any", "true", "false", "null", "sql", "strict", "followed", "successor",
         "chronicle", "recent", "continuous", "cumulative", "immediate", "found", "updated", "lost",
@@ -34,8 +34,8 @@ KEYWORDS = frozenset(
 # Keywords at positions where a column is allowed.
 _WORDS_OF_EXPRESSIONS = frozenset(
     (
-        "or", "and", "not", "between", "like", "in", "is", "distinct", "cast", "case", "when", "then", "else",
-        "end", "true", "false", "null", "evidence", "as",
+        "or", "and", "not", "between", "like", "ilike", "rlike", "in", "is", "distinct", "cast", "case", "when", "then",
+        "else", "end", "true", "false", "null", "evidence", "as",
     )
 )  # fmt: skip
 
@@ -153,7 +153,7 @@ def print_expr(expr: ex.Expr) -> str:
             low, high = _at(expr.low, sum_level), _at(expr.high, sum_level)
             return f"{_at(expr.value, sum_level)} {no}between {low} and {high}"
         case ex.Like():
-            return f"{_at(expr.value, sum_level)} {no}like {_at(expr.pattern, sum_level)}"
+            return f"{_at(expr.value, sum_level)} {no}{expr.op} {_at(expr.pattern, sum_level)}"
         case ex.InList(items=(ex.Param() as only,)):
             return f"{_at(expr.value, sum_level)} {no}in {print_expr(only)}"
         case ex.InList():

@@ -46,6 +46,7 @@ _WORDS = {
     "SELECTION": "a selection (sql, strict, next, any, …)",
     "ACTION": "create, delete, set, link or unlink",
     "IS_WHAT": "null, true or false",
+    "LIKE": "like, ilike or rlike",
     "TREE": "a tree pattern (<< … >>)",
     "QUERY_CHANGE": "found, updated or lost",
     "ROUNDS": "consecutive, relaxed or combinations",
@@ -92,7 +93,7 @@ def explain_unexpected(error: UnexpectedInput, text: str, start: str) -> Pattern
 
 
 _FOREIGN_SIGNS = (
-    ("like~", "Use lower(x) like 'a%' to ignore case."),
+    ("like~", "Use x ilike 'a%' to ignore case."),
     ("==", "Use a single = to compare."),
     ("&&", "Use 'and' between conditions, & between steps in any order."),
     ("=>", "Use -> for 'followed by', >= for 'at least'."),
@@ -278,7 +279,7 @@ _NAMED_SELECTIONS = {
 }  # fmt: skip
 """Names of selections in the literature and other engines, lower case and letters only."""
 _NAMED_SKIPS = {"noskip": "none", "skiptonext": "to next", "skippastlastevent": "past last"}
-_LIKE_WORDS = frozenset(("rlike", "ilike", "regexp", "regex", "regexp_like", "glob", ":"))
+_LIKE_WORDS = frozenset(("regexp", "regex", "regexp_like", "glob", ":"))
 _STEP_BEGINS = r"(?:\b(?:match|not|until)\s|->>?|[,|&(])\s*"
 _CLAUSE_FIRSTS = {clause.split()[0]: clause for clause in CLAUSE_WORDS}
 _OPEN_LINE = rf"(->>?|,|\||&|\band|\bor)[ \t\r]*\n\s*(?:{'|'.join(_CLAUSE_FIRSTS)})\b[^\n]*"
@@ -564,10 +565,10 @@ def _quote_it(clause: str, word: str) -> Slip:
 
 def _about_conditions(spot: Spot) -> Slip | None:
     """String operators of other languages, names as bounds, conditions in parentheses after the type."""
-    if "_LIKE" in spot.expected and spot.word in _LIKE_WORDS:
+    if "LIKE" in spot.expected and spot.word in _LIKE_WORDS:
         left = spot.behind(r"(?<![\w.])[A-Za-z_][\w.]{0,40}")
         x = "x" if left is None else left[0]
-        return Slip(f"Use {x} like 'a%' or contains({x}, 'a'); use lower({x}) like 'a%' to ignore case.")
+        return Slip(f"Use {x} like 'a%', {x} ilike 'a%' to ignore case, or {x} rlike '^a' for a regular expression.")
     if spot.token.type in ("PARAM", "NAME") and spot.behind(r"\{[\d,\s]*"):
         return Slip("Use numbers as the bounds of a repetition: {2,5}, {2,}, {,5} or {3}." + _counted(spot))
     bracketed = "_AS" in spot.expected and spot.expected <= {"_AS", "DOT"}

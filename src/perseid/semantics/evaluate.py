@@ -36,7 +36,9 @@ from perseid.lang.expressions import (
 )
 from perseid.semantics import types as t
 from perseid.semantics import values as v
+from perseid.semantics.case_folding import fold_case
 from perseid.semantics.functions import FUNCTIONS, Function, concat, entry, literal_integer
+from perseid.semantics.regular_expressions import extract, matches, rlike
 from perseid.semantics.values import Relation, Value
 
 MAX_LIKE = 1_000
@@ -106,7 +108,8 @@ def evaluate(expr: Expr, scope: Scope) -> Value:
         case InRelation():
             return _signed(_in_relation(expr, scope), expr.negated)
         case Like():
-            return _signed(like(evaluate(expr.value, scope), evaluate(expr.pattern, scope)), expr.negated)
+            test = _LIKES[expr.op]
+            return _signed(test(evaluate(expr.value, scope), evaluate(expr.pattern, scope)), expr.negated)
         case Is():
             inner = evaluate(expr.value, scope)
             wanted = {"null": None, "true": True, "false": False}[expr.what]
@@ -121,6 +124,19 @@ def evaluate(expr: Expr, scope: Scope) -> Value:
             return v.scalar(base.get(expr.name)) if isinstance(base, dict) else None
         case Item():
             return _item(evaluate(expr.base, scope), evaluate(expr.key, scope))
+
+
+def evaluate_all(expr: Expr, scopes: Iterable[Scope]) -> list[Value]:
+    """Evaluate an expression in each scope; a regular expression is compiled once, not for each text."""
+    match expr:
+        case Like(op="rlike", pattern=Literal(value=str() as expression)):
+            found = matches([evaluate(expr.value, scope) for scope in scopes], expression)
+            return [_signed(one, expr.negated) for one in found]
+        case Call(name="regexp_extract", args=(text, Literal(value=str() as expression), *others)) if len(others) < 2:
+            group = literal_integer(others[0]) if others else 1
+            if group is not None:
+                return [*extract([evaluate(text, scope) for scope in scopes], expression, group)]
+    return [evaluate(expr, scope) for scope in scopes]
 
 
 def literal_value(expr: Literal) -> Value:
@@ -325,6 +341,16 @@ def like(value: Value, pattern: Value) -> bool | None:
             return False
         at = found.end()
     return len(value) - room >= at and tail.fullmatch(value, len(value) - room) is not None
+
+
+def ilike(value: Value, pattern: Value) -> bool | None:
+    """``like`` without regard to case: characters are compared by their case folding, one by one."""
+    if not isinstance(value, str) or not isinstance(pattern, str):
+        return None
+    return like(fold_case(value), fold_case(pattern))
+
+
+_LIKES: dict[str, Callable[[Value, Value], bool | None]] = {"like": like, "ilike": ilike, "rlike": rlike}
 
 
 @lru_cache(maxsize=256)

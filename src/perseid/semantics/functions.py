@@ -1,7 +1,7 @@
 """Allowlist of the functions and aggregates of expressions, as a table.
 
-Regular expressions are excluded on purpose: a backtracking match can take exponential time on an adversarial event.
-``like``, ``contains``, ``startswith``, ``endswith`` and ``split_part`` are linear.
+Functions of strings take linear time, on adversarial events too: regular expressions run in RE2, which does not
+backtrack, and they are constants.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from typing import Literal as Choice
 from perseid.lang.expressions import Expr, Literal, Unary
 from perseid.semantics import types as t
 from perseid.semantics import values as v
+from perseid.semantics.ip_networks import in_cidr
+from perseid.semantics.regular_expressions import regexp_extract
 from perseid.semantics.values import Value
 
 Kind = Choice[
     "any", "like first", "boolean", "number", "amount", "integer", "constant integer", "string", "text", "moment",
-    "unit", "array", "collection", "orderable", "step",
+    "unit", "array", "collection", "orderable", "step", "regular expression", "network",
 ]  # fmt: skip
 """Argument kinds: an *amount* is a number or a duration, *text* anything that prints, a *moment* a timestamp or a date;
 *like first* must be compatible with the first argument."""
@@ -514,6 +516,8 @@ _TABLE = (
     _scalar("position", ("string", "string"), _INT, _on_strings(lambda part, s: s.find(part) + 1), "position of the first in the second, from 1; 0 if not found", "position('b', 'abc') is 2"),
     _scalar("instr", ("string", "string"), _INT, _on_strings(lambda s, part: s.find(part) + 1), "position of the second in the first, from 1; 0 if not found", "instr('abc', 'b') is 2"),
     _scalar("split_part", ("string", "string", "integer"), _STR, _split_part, "the n-th part between separators, from the end if negative", "split_part('a.b.c', '.', 2) is 'b'"),
+    _scalar("regexp_extract", ("string", "regular expression", "constant integer"), _STR, regexp_extract, "the n-th group (0: all) of the first match of a regular expression; an empty string without a match", "regexp_extract('user 42', '([0-9]+)') is '42'", "regexp_extract('ab12', '[a-z]+', 0) is 'ab'", low=2),
+    _scalar("in_cidr", ("string", "network"), _BOOL, in_cidr, "true if an IPv4 or IPv6 address is in one of the networks; null for a string that is no address", "in_cidr('10.1.2.3', '10.0.0.0/8') is true", "in_cidr('::1', '10.0.0.0/8', '::1') is true", high=None),
     _scalar("year", ("moment",), _INT, _on_moments(lambda at: at.year), "the year (UTC)", "year(date '2024-05-01') is 2024"),
     _scalar("month", ("moment",), _INT, _on_moments(lambda at: at.month), "the month, 1 to 12 (UTC)", "month(date '2024-05-01') is 5"),
     _scalar("day", ("moment",), _INT, _on_moments(lambda at: at.day), "the day of the month (UTC)", "day(date '2024-05-01') is 1"),

@@ -31,6 +31,7 @@ from perseid.lang.expressions import (
 )
 from perseid.lang.printer import print_expr
 from perseid.semantics import types as t
+from perseid.semantics.constants import check_constant, check_group
 from perseid.semantics.functions import (
     AGGREGATES,
     FUNCTIONS,
@@ -99,8 +100,9 @@ def infer(expr: Expr, env: TypeEnv) -> t.Type:
         case InRelation():
             _in_relation(expr, env)
         case Like():
-            for side in (expr.value, expr.pattern):
-                _need_string(infer(side, env), side, "'like'")
+            _need_string(infer(expr.value, env), expr.value, f"'{expr.op}'")
+            kind: Kind = "regular expression" if expr.op == "rlike" else "string"
+            _need(kind, infer(expr.pattern, env), expr.pattern, f"'{expr.op}'")
         case Is():
             inner = infer(expr.value, env)
             if expr.what != "null":
@@ -409,6 +411,8 @@ def _count(number: int, noun: str) -> str:
 _ELSEWHERE = {
     "average": "avg",
     "ceiling": "ceil",
+    "cidr_match": "in_cidr",
+    "cidrmatch": "in_cidr",
     "ifnull": "coalesce",
     "isnull": "coalesce",
     "iif": "if",
@@ -431,7 +435,7 @@ def _call(expr: Call, env: TypeEnv) -> t.Type:
         near = _ELSEWHERE.get(expr.name) or nearest(expr.name, FUNCTIONS)
         hint = None if near else f"Available: {', '.join(sorted(FUNCTIONS))}."
         if expr.name.startswith(("regex", "rlike", "match")):
-            near, hint = None, "Use like, contains, startswith, endswith or split_part for strings."
+            near, hint = None, "Use x rlike '^a' for a regular expression, regexp_extract(x, '^(a+)', 1) for a part."
         elif expr.name in ("now", "current_timestamp", "current_date", "sysdate", "getdate"):
             near, hint = None, "Use the times of events: time(a) is the time of step a."
         raise UnknownNameError(f"Unknown function {expr.name!r}.", span=expr.span, nearest=near, hint=hint)
@@ -462,6 +466,8 @@ def _call(expr: Call, env: TypeEnv) -> t.Type:
                 hint=_mismatch_hint(so_far, type_),
             )
         found.append(type_)
+    if expr.name == "regexp_extract":
+        check_group(expr)
     if expr.name == "if":
         return _together(list(zip(expr.args, found, strict=True))[1:], "The branches of an if", expr.span)
     if expr.name == "mod":
@@ -522,6 +528,11 @@ _WANTED: dict[Kind, tuple[str, str]] = {
     "integer": ("an integer", "Use cast(x as bigint) to convert it."),
     "constant integer": ("an integer literal", "Write the number, as in round(x, 2)."),
     "string": ("a string", "Use cast(x as string) to convert it."),
+    "regular expression": (
+        "a constant regular expression",
+        "Write it in quotes, as in '^adm[0-9]+', or as a parameter.",
+    ),
+    "network": ("a constant network", "Write it in quotes, as in '10.0.0.0/8', or as a parameter."),
     "text": ("a value with a text form", "Select an element or a field of it."),
     "moment": ("a timestamp or a date", "Use cast(x as timestamp) to convert an ISO 8601 string."),
     "unit": ("a unit of time", "Write one in quotes: " + ", ".join(f"'{unit}'" for unit in UNITS) + "."),
@@ -534,6 +545,8 @@ _WANTED: dict[Kind, tuple[str, str]] = {
 
 def _need(kind: Kind, type_: t.Type, expr: Expr, where: str) -> None:
     if kind in ("any", "like first", "step") or (_fits(kind, type_) and _is_constant(kind, expr)):
+        if isinstance(expr, Literal):
+            check_constant(kind, expr)
         return
     if kind == "boolean":
         _need_boolean(type_, expr, where)
@@ -552,7 +565,7 @@ def _fits(kind: Kind, type_: t.Type) -> bool:
             return t.is_number(type_) or isinstance(type_, t.Duration)
         case "integer" | "constant integer":
             return isinstance(type_, t.Integer)
-        case "string" | "unit":
+        case "string" | "unit" | "regular expression" | "network":
             return isinstance(type_, t.String)
         case "text":
             return not isinstance(type_, t.Array | t.Map | t.Struct | t.BinaryType)
@@ -572,6 +585,8 @@ def _fits(kind: Kind, type_: t.Type) -> bool:
 def _is_constant(kind: Kind, expr: Expr) -> bool:
     if kind == "constant integer":
         return literal_integer(expr) is not None or isinstance(expr, Param)
+    if kind in ("regular expression", "network"):
+        return isinstance(expr, Param) or (isinstance(expr, Literal) and isinstance(expr.value, str))
     if kind == "unit" and isinstance(expr, Literal):
         return isinstance(expr.value, str) and expr.value.lower() in UNITS
     return True

@@ -7,7 +7,8 @@ and floats are double from the moment a column is read.
 
 Expressions that Spark cannot evaluate exactly are left to Python (the result is None): text of doubles and their long
 decimals (before Java 19 ``toString`` does not give the shortest digits), ``like`` with a pattern that is no literal
-(Spark's matching backtracks, and an adversarial event could choose the pattern), comparisons that need more than 38
+(Spark's matching backtracks, and an adversarial event could choose the pattern), regular expressions other than searches
+for a fixed string (Java's engine backtracks and differs from RE2), addresses in IPv6 networks, comparisons that need more than 38
 digits, and branches of different kinds where the reference returns the kind of the branch taken. Three groups are
 lowered although the last digit may differ: ``ln``, ``log10``, ``exp``, ``power``, ``distance_km`` and ``angle`` are
 Java's and not C's; ``upper`` and ``lower`` use the Unicode version of the JVM; ``round`` of a double starts from the
@@ -133,7 +134,7 @@ class _Writer:
                 items = [self.write(one) for one in expr.items]
                 return _signed(in_list(self.names, self.write(expr.value), items), expr.negated)
             case Like():
-                return _signed(like(self.names, self.write(expr.value), expr.pattern), expr.negated)
+                return _signed(like(self.names, self.write(expr.value), expr), expr.negated)
             case Is():
                 return is_(expr, self.write(expr.value))
             case Case():

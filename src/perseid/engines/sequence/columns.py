@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any, TypeAlias, TypeVar
@@ -24,7 +24,7 @@ from perseid.runtime.event_batch import EventBatch
 from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
-from perseid.semantics.evaluate import evaluate
+from perseid.semantics.evaluate import evaluate_all
 from perseid.semantics.events import Event
 from perseid.semantics.scope import Bindings, MatchScope, attribute_path
 
@@ -330,13 +330,11 @@ def _evaluated(column: LoadedColumn, batch: OrderedEvents) -> pa.Array:
             if isinstance(found, pa.ChunkedArray):
                 found = found.combine_chunks()
             coded = found.dictionary_encode() if not pa.types.is_dictionary(found.type) else found
-            values = [
-                _answer(column, Event(None, 0, {parts[0]: value}, ""), batch)
-                for value in [*coded.dictionary.to_pylist(), None]
-            ]
+            texts = [*coded.dictionary.to_pylist(), None]
+            values = _answers(column, (Event(None, 0, {parts[0]: text}, "") for text in texts), batch)
             codes = coded.indices.fill_null(len(values) - 1)
             return _array(values, column.family).take(codes)
-    return _array([_answer(column, event, batch) for event in _every_event(batch)], column.family)
+    return _array(_answers(column, _every_event(batch), batch), column.family)
 
 
 def _every_event(batch: OrderedEvents) -> Iterator[Event]:
@@ -349,9 +347,9 @@ def _every_event(batch: OrderedEvents) -> Iterator[Event]:
         yield batch.event(place) if place >= 0 else nothing
 
 
-def _answer(column: LoadedColumn, event: Event, batch: OrderedEvents) -> int | float | str | None:
-    scope = MatchScope(frozenset(), Bindings(), event, batch.relations)
-    return number_of(evaluate(column.expr, scope), column.family)
+def _answers(column: LoadedColumn, events: Iterable[Event], batch: OrderedEvents) -> list[int | float | str | None]:
+    scopes = (MatchScope(frozenset(), Bindings(), event, batch.relations) for event in events)
+    return [number_of(value, column.family) for value in evaluate_all(column.expr, scopes)]
 
 
 def number_of(value: Any, family: int) -> int | float | str | None:

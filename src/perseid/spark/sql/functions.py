@@ -5,7 +5,7 @@ from __future__ import annotations
 from perseid.lang.expressions import Call
 from perseid.semantics import types as t
 from perseid.semantics.functions import literal_integer
-from perseid.spark.sql import choices, columns, numbers, strings, times
+from perseid.spark.sql import choices, columns, networks, numbers, strings, times
 from perseid.spark.sql.casts import read_timestamp
 from perseid.spark.sql.pieces import InexpressibleError, Names, Sql, boolean, double, integer, need, string
 
@@ -52,6 +52,8 @@ def function(names: Names, expr: Call, args: list[Sql]) -> Sql:
         case "split_part":
             text, mark = need(a, t.String), need(others[0], t.String)
             return strings.split_part(names, text, mark, need(others[1], t.Integer))
+        case "in_cidr":
+            return boolean(networks.in_cidr(names, need(a, t.String), expr.args[1:]))
         case "year" | "month" | "day" | "dayofweek":
             return times.calendar_part(expr.name, a)
         case "hour" | "minute" | "second":

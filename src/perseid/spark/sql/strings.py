@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perseid.lang.expressions import Expr, Literal
+from perseid.lang.expressions import Expr, Like, Literal
 from perseid.semantics import types as t
 from perseid.semantics import values as v
+from perseid.semantics.case_folding import case_variants, fold_case
 from perseid.semantics.evaluate import MAX_LIKE, like_stretches
 from perseid.semantics.functions import literal_integer
+from perseid.semantics.regular_expressions import fixed_search, problem_of
 from perseid.spark.sql.literals import constant
 from perseid.spark.sql.numbers import MAX_INT, digits
 from perseid.spark.sql.pieces import NO_TRUTH, InexpressibleError, Names, Sql, firm, need, null, string
@@ -83,14 +85,46 @@ def split_part(names: Names, text: str, mark: str, number: str) -> Sql:
 # like
 
 
-def like(names: Names, value: Sql, written: Expr) -> str:
-    """A literal pattern as a search for its stretches in order, which takes linear time."""
+def like(names: Names, value: Sql, expr: Like) -> str:
+    """A literal pattern of ``like``, ``ilike`` or ``rlike`` as a search for fixed strings, which takes linear time."""
+    written = expr.pattern
     if not isinstance(written, Literal) or not isinstance(written.value, str):
         raise InexpressibleError
-    pattern = written.value
-    if isinstance(value.type, t.Null) or len(pattern) > MAX_LIKE:
+    if isinstance(value.type, t.Null):
         return NO_TRUTH
-    need(value, t.String)
+    text = need(value, t.String)
+    if expr.op == "rlike":
+        return _fixed(text, written.value)
+    if expr.op == "ilike":
+        return _stretches(names, string(_folded(text, written.value)), fold_case(written.value))
+    return _stretches(names, value, written.value)
+
+
+def _fixed(text: str, expression: str) -> str:
+    """A regular expression that is a search for a fixed string; Java's engine differs from RE2 in any other."""
+    if problem_of(expression) is not None:
+        return NO_TRUTH
+    search = fixed_search(expression)
+    if search is None:
+        raise InexpressibleError
+    wanted = constant(search.text)
+    if search.at_start and search.at_end:
+        return f"({text} = {wanted})"
+    function = "startswith" if search.at_start else "endswith" if search.at_end else "contains"
+    return f"{function}({text}, {wanted})"
+
+
+def _folded(text: str, pattern: str) -> str:
+    """A text with the characters of the pattern in their folded form; ``lower`` of the JVM has another mapping."""
+    folded = {char: variants[0] for one in pattern for variants in [case_variants(one)] for char in variants[1:]}
+    if not folded:
+        return text
+    return f"translate({text}, {constant(''.join(folded))}, {constant(''.join(folded.values()))})"
+
+
+def _stretches(names: Names, value: Sql, pattern: str) -> str:
+    if len(pattern) > MAX_LIKE:
+        return NO_TRUTH
     stretches = like_stretches(pattern)
     if stretches is None:
         return NO_TRUTH
