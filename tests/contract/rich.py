@@ -160,7 +160,9 @@ class Conditions:
         if roll < 9 and self.repeated:
             name = ch.pick(self.repeated)
             inner = ch.pick((f"{name}.i", f"{name}.d", f"{name}.n.x", f"{name}.i + {name}.d", f"abs({name}.i)"))
-            return ch.pick((f"count({name})", f"{ch.pick(('count', 'sum', 'avg', 'stddev', 'min', 'max'))}({inner})"))
+            function = ch.pick(("count", "sum", "avg", "stddev", "min", "max", "median", "percentile"))
+            fraction = f", {ch.pick(('0', '0.25', '0.9', '1e-1'))}" if function == "percentile" else ""
+            return ch.pick((f"count({name})", f"{function}({inner}{fraction})"))
         if roll == 9:
             return f"length({self.text()})"
         return self.column(ch.pick(("i", "i", "d", "d", "n.x")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import os
 import random
 from decimal import Decimal
@@ -23,6 +24,7 @@ from perseid.semantics.binding import bind
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import Detection, detect
 from perseid.semantics.events import Event
+from perseid.semantics.functions import FUNCTIONS
 from perseid.semantics.resolve import resolve
 from perseid.testing.cases import PatternCase, run_case
 from tests.blocks import blocks
@@ -189,6 +191,11 @@ MIXED = stream(
     [
         "c.s = a.s || b.s",
         "a.s || b.s || c.s like '%ab%'",
+        "a.s || c.s rlike '^a.?[ab]$'",
+        "c.s rlike '^a' and b.s not rlike 'b$'",
+        "c.s ilike upper(a.s) || '%'",
+        "regexp_extract(c.s, '^(.)(.*)$', 2) = b.s",
+        "in_cidr('10.0.0.' || cast(c.i as string), '10.0.0.0/30')",
         "c.v > a.v + b.v",
         "c.v = a.v",
         "c.v <=> a.v",
@@ -249,6 +256,17 @@ def test_conditions_across_events(condition: str, compiled: bool) -> None:
         "count(b.missing) = 0",
         "sum(b.missing) is null",
         "sum(b.i + b.d) > 0",
+        "median(b.i) > c.i",
+        "median(b.d) < c.d",
+        "median(b.v) > c.v",
+        "percentile(b.i, 0.25) <= 2",
+        "percentile(b.i, 1) > 2",
+        "percentile(b.d, 0) = 0",
+        "percentile(b.d, 1) > c.d",
+        "percentile(b.d, 5e-1) < 2 and percentile(b.i + b.d, 0.1) is not null",
+        "median(distinct b.i) > 2",
+        "median(b.missing) is null",
+        "median(b.s) is null",
     ],
 )
 def test_aggregates_across_events(condition: str, compiled: bool) -> None:
@@ -335,6 +353,30 @@ def test_twenty_thousand_rounds_in_one_attempt(compiled: bool) -> None:
     expected = [i % 7 for i in range(rounds)]
     assert dict(match.values) == {"n": rounds, "total": sum(expected), "latest": expected[-1]}
     assert len(match.contributing) == rounds + 2
+
+
+@modes
+def test_percentiles_of_many_values_in_any_order(compiled: bool) -> None:
+    size = 2_000 if compiled else 60
+    rng = random.Random(20240501)
+    pattern = resolve(
+        parse_pattern(
+            "pattern p match A a -> B+ b -> C c where median(b.v) >= 0 within forever "
+            "return percentile(b.v, 0) as p0, percentile(b.v, 0.01) as p1, median(b.v) as p50, "
+            "percentile(b.v, 0.999) as p999, percentile(b.v, 1) as p100, percentile(b.x, 0.9) as p90"
+        )
+    )
+    orders = [list(range(size)), list(range(size))[::-1], [i % 2 * i for i in range(size)], [7] * size]
+    orders.append(rng.sample(range(size), size))
+    for values in orders:
+        doubles = [rng.choice([value / 7, math.inf, -0.0]) for value in values]
+        taken = (("B", 1 + i, {"v": v, "x": x}) for i, (v, x) in enumerate(zip(values, doubles, strict=True)))
+        detection, _ = found(pattern, stream(("A", 0, {}), *taken, ("C", size + 1, {})), compiled)
+        (match,) = detection.matches
+        percentile = FUNCTIONS["percentile"].run
+        fractions = {"p0": 0.0, "p1": 0.01, "p50": 0.5, "p999": 0.999, "p100": 1.0}
+        expected = {name: percentile(list(values), fraction) for name, fraction in fractions.items()}
+        assert dict(match.values) == {**expected, "p90": percentile(doubles, 0.9)}
 
 
 @modes

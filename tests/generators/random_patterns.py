@@ -227,7 +227,7 @@ class _PatternMaker:
         first, second = ch.pick(self.names), ch.pick(self.names)
         if ch.chance(50):
             return ex.Binary(ch.pick(_COMPARISONS), ex.Ref((first, "v")), ex.Ref((second, "v")))
-        total: ex.Expr = ex.Call(ch.pick(("sum", "count")), (ex.Ref((first, "v")),))
+        total: ex.Expr = ex.Call(ch.pick(("sum", "count", "median")), (ex.Ref((first, "v")),))
         return ex.Binary(ch.pick(_COMPARISONS[:2]), total, ex.Literal("integer", ch.number(0, 4)))
 
     def returns(self) -> tuple[ast.Output, ...]:

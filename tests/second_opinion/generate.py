@@ -244,7 +244,7 @@ def _add_conditions(rng: random.Random, pattern: Pattern) -> None:
     if rng.random() < 0.12:
         repeated = [step.name for step, chain in steps if chain]
         if repeated:
-            function = rng.choice(["sum", "count", "min", "max", "first", "last"])
+            function = rng.choice(["sum", "count", "min", "max", "first", "last", "median"])
             name = rng.choice(repeated)
             pattern.where.append(Condition((function, name), rng.choice(["<=", ">="]), ("const", rng.randint(1, 4))))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from statistics import median
 from typing import Any, NamedTuple
 
 from tests.second_opinion.pattern_tree import (
@@ -407,7 +408,9 @@ class Matcher:
         right = self._value(condition.right, name, j, state, stack)
         return left is not None and right is not None and COMPARE[condition.op](left, right)
 
-    def _value(self, side: tuple[Any, ...], name: str | None, j: int | None, state: State, stack: Stack) -> int | None:
+    def _value(
+        self, side: tuple[Any, ...], name: str | None, j: int | None, state: State, stack: Stack
+    ) -> float | None:
         if side[0] == "const":
             return int(side[1])
         if side[0] == "v":
@@ -432,7 +435,8 @@ class Matcher:
         if function in ("first", "last"):
             return (values[0] if function == "first" else values[-1]) if values else None
         known = [value for value in values if value is not None]
-        return {"sum": sum, "min": min, "max": max}[function](known) if known else None
+        aggregates: dict[str, Callable[[list[int]], float]] = {"sum": sum, "min": min, "max": max, "median": median}
+        return aggregates[function](known) if known else None
 
     # search
 

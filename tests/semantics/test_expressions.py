@@ -316,15 +316,56 @@ EVENTS = [{"x": 1, "b": True, "s": "p", "d": D("1.50")}, {"x": None, "b": None, 
         ("collect(distinct t.s)", ["p", "q"]), ("sum(t.x * 2)", 10), ("sum(t.d)", D("3.75")), ("avg(t.d)", D("1.875000")),
         ("stddev(t.x)", math.sqrt(4.5)), ("sum(t.s)", None), ("sum(t.missing)", None), ("count(t.missing)", 0), ("max(t.s)", "q"),
         ("every(t.x > prev(t.x))", None), ("any(t.s <> prev(t.s))", True), ("sum(t.x * 9223372036854775807)", MAX),
+        ("median(t.x)", 2.5), ("median(t.d)", 1.875), ("percentile(t.x, 0.25)", 1.75), ("percentile(t.x, 1)", 4.0),
+        ("percentile(t.x, 1.5)", None), ("percentile(t.x, -1)", None), ("percentile(t.x, t.s)", None), ("median(t.s)", None),
+        ("median(t.missing)", None),
     ],
 )  # fmt: skip
 def test_aggregates(text, wanted):
     assert same(run(text, Row(events=EVENTS)), wanted)
 
 
-@pytest.mark.parametrize("name", ["sum", "avg", "min", "max", "first", "last", "prev", "stddev", "any", "every"])
+@pytest.mark.parametrize(
+    "name", ["sum", "avg", "min", "max", "first", "last", "prev", "stddev", "median", "any", "every"]
+)
 def test_aggregates_of_nothing_are_null(name):
     assert run(f"{name}(t.x)", Row()) is None
+    assert run("percentile(t.x, 0.5)", Row()) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "fraction", "wanted"),
+    [
+        ([3], "0.9", 3.0),  # one value is every percentile
+        ([4, 1, 3, 2], "0", 1.0), ([4, 1, 3, 2], "1", 4.0), ([4, 1, 3, 2], "0.5", 2.5),
+        ([0, 10], "0.3", 3.0),  # rank 0.3: 0.7 * 0 + 0.3 * 10
+        ([1, 2, 3, 4], "0.9", 3.7),  # rank 2.7: 0.3 * 3 + 0.7 * 4
+        ([0.1, 0.1, 5.0], "0.25", 0.1),  # equal ranks are not interpolated: 0.5 * 0.1 + 0.5 * 0.1
+        ([None, 5, None, 7], "0.5", 6.0),
+        ([1.0, math.nan], "0", 1.0), ([1.0, math.nan], "0.5", math.nan), ([math.nan, 2.0, 1.0], "0.5", 2.0),
+        ([math.inf, -math.inf], "0.5", math.nan), ([math.inf, math.inf], "0.5", math.inf), ([1.0, math.inf], "0.5", math.inf),
+        ([MAX, MAX - 1], "0.5", 2.0**63), ([D("0.1"), D("0.2")], "0.5", 0.5 * 0.1 + 0.5 * 0.2),
+        ([1, 2.5], "0.5", 1.75), ([1, "a"], "0.5", None), ([True, False], "0.5", None), ([timedelta(1), 2], "0.5", None),
+        ([timedelta(seconds=1), timedelta(seconds=4)], "0.5", timedelta(seconds=2.5)),
+        ([timedelta(microseconds=-1), timedelta(microseconds=-2)], "0.5", timedelta(microseconds=-1)),  # toward zero
+    ],
+)  # fmt: skip
+def test_percentiles(values, fraction, wanted):
+    scope = Row(events=[{"x": value} for value in values])
+    assert same(run(f"percentile(t.x, {fraction})", scope), wanted)
+    if fraction == "0.5":
+        assert same(run("median(t.x)", scope), wanted)
+
+
+def test_percentile_of_zeros_has_no_sign():
+    for zeros in ([-0.0], [-0.0, 0.0], [0.0, -0.0], [-5e-324, -0.0]):
+        found = run("percentile(t.x, 0.9)", Row(events=[{"x": value} for value in zeros]))
+        assert str(found) == "0.0"
+
+
+def test_percentile_of_distinct_values():
+    ones = Row(events=[{"x": x} for x in (1, 1, 1, 5)])
+    assert run("median(distinct t.x)", ones) == run("percentile(distinct t.x, 0.5)", ones) == 3.0
 
 
 def test_count_and_collect_of_nothing():

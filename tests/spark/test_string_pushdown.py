@@ -5,12 +5,15 @@ from __future__ import annotations
 import ipaddress
 import random
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql import types as spark_types
 
+import perseid as ps
 from perseid.lang.expressions import Call, Expr, Like, Literal, Ref
 from perseid.lang.printer import print_expr
 from perseid.semantics.case_folding import LAST_CASED, case_variants
@@ -21,6 +24,14 @@ from tests.semantics.test_expressions import Row
 
 pytestmark = pytest.mark.xdist_group("spark")
 
+TEXT = """
+pattern fixed match A a [name ilike 'k%'] -> B b [name rlike '^adm'] within 1 minute partition by user
+pattern expression match A a [name rlike '(?i)^adm.*[0-9]'] -> B b [name rlike '^adm.*[0-9]' or name rlike '^[a-r]'] within 1 minute
+    partition by user
+pattern networks match A a [in_cidr(ip, '10.0.0.0/8')] -> B b [not in_cidr(ip, '10.0.0.0/8', '2001:db8::/32')] within 20 seconds
+    partition by user
+pattern extracted match A a -> B b where regexp_extract(a.name, '(?i)[a-z]+', 0) = lower(b.name) within 20 seconds partition by user
+"""
 COLUMN = Ref(("x",))
 COLUMNS_AT_ONCE = 60
 
@@ -118,6 +129,33 @@ def _addresses(rng: random.Random) -> list[str | None]:
             )
         texts.append(text)
     return texts
+
+
+def test_dataframes_and_local_rows_have_the_same_matches(spark: SparkSession) -> None:
+    rng = random.Random(19)
+    addresses = [text for text in _addresses(rng) if text is None or "\n" not in text][:40]
+    rows = [
+        {
+            "ts": i,
+            "type": rng.choice(["A", "B"]),
+            "user": rng.choice(["ann", "bob"]),
+            "name": rng.choice(["admin", "ADMIN7", "Kim", "\u212aim", "root", "", None]),
+            "ip": rng.choice([*addresses, "10.0.0.7", "10.2.0.1", "2001:db8::1"]),
+        }
+        for i in range(300)
+    ]
+    patterns = ps.patterns(TEXT)
+    data = pa.table({name: [row[name] for row in rows] for name in rows[0]})
+    frame = spark.createDataFrame(data).withColumn("ts", f.timestamp_seconds("ts"))
+    local = ps.events([row | {"ts": datetime.fromtimestamp(row["ts"], UTC)} for row in rows])
+    wanted = sorted((m.pattern, m.start_us, m.end_us) for m in patterns.match(local))
+    found = patterns.match(ps.events(frame)).selectExpr("pattern", "unix_micros(start)", "unix_micros(end)").collect()
+    assert sorted(map(tuple, found)) == wanted
+    assert {name for name, _, _ in wanted} == {"fixed", "expression", "networks", "extracted"}
+    said = " ".join(patterns["fixed"].explain(ps.events(frame)).split())
+    assert "in Catalyst name ilike 'k%'" in said
+    said = " ".join(patterns["expression"].explain(ps.events(frame)).split())
+    assert "on executors name rlike '(?i)^adm.*[0-9]' (no exact equivalent in Spark SQL)" in said
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])

@@ -248,8 +248,8 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
     def call(self, meta: Meta, name: Token, args: tuple[ex.Expr, ...] = ()) -> ex.Expr:
         return ex.Call(lower(name), args, span=place(meta))
 
-    def call_distinct(self, meta: Meta, name: Token, arg: ex.Expr) -> ex.Expr:
-        return ex.Call(lower(name), (arg,), True, span=place(meta))
+    def call_distinct(self, meta: Meta, name: Token, args: tuple[ex.Expr, ...]) -> ex.Expr:
+        return ex.Call(lower(name), args, True, span=place(meta))
 
     def cast(self, meta: Meta, value: ex.Expr, type_: str) -> ex.Expr:
         return ex.Cast(value, type_, span=place(meta))

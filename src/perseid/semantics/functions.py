@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from functools import reduce
+from functools import cmp_to_key, reduce
 from typing import Any, TypeAlias
 from typing import Literal as Choice
 
@@ -23,11 +23,11 @@ from perseid.semantics.regular_expressions import regexp_extract
 from perseid.semantics.values import Value
 
 Kind = Choice[
-    "any", "like first", "boolean", "number", "amount", "integer", "constant integer", "string", "text", "moment",
-    "unit", "array", "collection", "orderable", "step", "regular expression", "network",
+    "any", "like first", "boolean", "number", "amount", "integer", "constant integer", "fraction", "string", "text",
+    "moment", "unit", "array", "collection", "orderable", "step", "regular expression", "network",
 ]  # fmt: skip
 """Argument kinds: an *amount* is a number or a duration, *text* anything that prints, a *moment* a timestamp or a date;
-*like first* must be compatible with the first argument."""
+*like first* must be compatible with the first argument; a *fraction* is a constant from 0 to 1."""
 
 ResultRule: TypeAlias = "Callable[[Sequence[t.Type], Sequence[Expr]], t.Type]"
 
@@ -69,6 +69,13 @@ def literal_integer(expr: Expr) -> int | None:
         return None if inner is None else -inner
     if isinstance(expr, Literal) and expr.kind == "integer" and isinstance(expr.value, int):
         return expr.value
+    return None
+
+
+def literal_fraction(expr: Expr) -> float | None:
+    """Return the value of a numeric literal from 0 to 1 as a double; None for anything else."""
+    if isinstance(expr, Literal) and v.is_number(expr.value) and expr.kind in ("integer", "decimal", "double"):
+        return float(expr.value) if 0 <= expr.value <= 1 else None
     return None
 
 
@@ -141,6 +148,12 @@ def _average_type(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
         case t.Duration():
             return t.Duration()
     return t.Unknown()
+
+
+def _percentile_type(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
+    if isinstance(types[0], t.Duration):
+        return types[0]
+    return t.Double() if t.is_number(types[0]) else t.Unknown()
 
 
 def _collected(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
@@ -429,6 +442,31 @@ def _stddev(found: list[Value]) -> Value:
     return math.sqrt(squares / (count - 1)) if count > 1 and squares >= 0 else math.nan if count > 1 else None
 
 
+def _percentile(found: list[Value], fraction: Value = 0.5) -> Value:
+    """The exact percentile, interpolated between the two closest ranks with the operations of Spark's ``percentile``.
+
+    NaN is above every number. Zero has no sign: Spark's depends on the order of its hash table.
+    """
+    known, part = _known(found), v.to_double(fraction)
+    if not known or part is None or not 0.0 <= part <= 1.0:
+        return None
+    spans = [v.microseconds(x) for x in known if isinstance(x, timedelta)]
+    alike: list[Any] | None = spans
+    if len(spans) < len(known):
+        alike = common(known) if all(v.is_number(x) for x in known) else None
+    if alike is None or None in alike:
+        return None
+    alike.sort(key=cmp_to_key(lambda x, y: v.compare(x, y) or 0))
+    at = (len(alike) - 1) * part
+    low, high = math.floor(at), math.ceil(at)
+    value = float(alike[low])
+    if v.compare(alike[low], alike[high]) != 0:
+        value = (high - at) * value + (at - low) * float(alike[high])
+    if spans:
+        return v.duration(max(v.MIN_INTEGER, min(int(value), v.MAX_INTEGER)))
+    return value + 0.0
+
+
 def _quantified(decisive: bool) -> Callable[[list[Value]], Value]:
     def apply(found: list[Value]) -> Value:
         known = [x for x in found if isinstance(x, bool)]
@@ -467,12 +505,13 @@ def _aggregate(
     run: Callable[..., Value],
     doc: str,
     *examples: str,
-    offset: bool = False,
+    second: Kind | None = None,
+    low: int = 1,
     distinct: bool = True,
 ) -> Function:
-    parameters: tuple[Kind, ...] = (kind, "constant integer") if offset else (kind,)
+    parameters: tuple[Kind, ...] = (kind,) if second is None else (kind, second)
     rule = result if callable(result) else _always(result)
-    return Function(name, 1, len(parameters), parameters, rule, run, doc, examples, False, True, distinct)
+    return Function(name, low, len(parameters), parameters, rule, run, doc, examples, False, True, distinct)
 
 
 def _evaluated_by_scope(*args: Value) -> Value:
@@ -540,12 +579,14 @@ _TABLE = (
     _aggregate("min", "orderable", _first, lambda xs: _extreme(-1)(*xs), "the smallest", "min(t.amount)"),
     _aggregate("max", "orderable", _first, lambda xs: _extreme(1)(*xs), "the largest", "max(t.amount)"),
     _aggregate("stddev", "number", _DBL, _stddev, "sample standard deviation; null for fewer than two values", "stddev(t.amount)"),
+    _aggregate("median", "amount", _percentile_type, _percentile, "the value in the middle, in order of size, or the mean of the two in the middle", "median(t.amount)"),
+    _aggregate("percentile", "amount", _percentile_type, _percentile, "the value at a fraction of the way from the smallest to the largest, interpolated", "percentile(t.amount, 0.9)", second="fraction", low=2),
     _aggregate("collect", "any", _collected, _known, "the values that are not null, in order, as an array", "collect(t.payee)"),
     _aggregate("any", "boolean", _BOOL, _quantified(True), "true if at least one is true", "any(t.amount > 100)", distinct=False),
     _aggregate("every", "boolean", _BOOL, _quantified(False), "true if all are true", "every(t.amount > 100)", distinct=False),
     _aggregate("first", "any", _first, lambda xs: xs[0] if xs else None, "value in the first event, null or not", "first(t.amount)", distinct=False),
     _aggregate("last", "any", _first, lambda xs: xs[-1] if xs else None, "value in the last event, null or not", "last(t.amount)", distinct=False),
-    _aggregate("prev", "any", _first, _prev, "value in the event before the last, or in an earlier one", "prev(t.amount)", "prev(t.amount, 2)", offset=True, distinct=False),
+    _aggregate("prev", "any", _first, _prev, "value in the event before the last, or in an earlier one", "prev(t.amount)", "prev(t.amount, 2)", second="constant integer", distinct=False),
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Function] = {function.name: function for function in _TABLE}

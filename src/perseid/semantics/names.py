@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, fields, replace
 from perseid.lang import expressions as ex
 
 AGGREGATES = frozenset(
-    ["count", "sum", "avg", "min", "max", "first", "last", "prev", "stddev", "any", "every", "collect"]
-)
+    ["count", "sum", "avg", "min", "max", "first", "last", "prev", "stddev", "median", "percentile", "any", "every",
+     "collect"]
+)  # fmt: skip
 NAVIGATION = frozenset({"first", "last", "prev"})
 """Aggregates that may be nested in another: ``every(t.x > prev(t.x))`` looks back from each iteration."""
 STEP_FUNCTIONS = frozenset({"time", "type"})

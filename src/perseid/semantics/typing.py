@@ -39,6 +39,7 @@ from perseid.semantics.functions import (
     UNITS,
     Function,
     Kind,
+    literal_fraction,
     literal_integer,
 )
 from perseid.semantics.values import decimal_type, sized
@@ -409,6 +410,7 @@ def _count(number: int, noun: str) -> str:
 
 
 _ELSEWHERE = {
+    "approx_percentile": "percentile",
     "average": "avg",
     "ceiling": "ceil",
     "cidr_match": "in_cidr",
@@ -422,7 +424,10 @@ _ELSEWHERE = {
     "mean": "avg",
     "nvl": "coalesce",
     "pow": "power",
+    "percentile_approx": "percentile",
+    "percentile_cont": "percentile",
     "previous": "prev",
+    "quantile": "percentile",
     "std": "stddev",
     "substr": "substring",
 }
@@ -527,6 +532,7 @@ _WANTED: dict[Kind, tuple[str, str]] = {
     "amount": ("a number or a duration", "Use cast(x as double) to convert a string."),
     "integer": ("an integer", "Use cast(x as bigint) to convert it."),
     "constant integer": ("an integer literal", "Write the number, as in round(x, 2)."),
+    "fraction": ("a constant from 0 to 1", "Write 0.9 for the 90th percentile."),
     "string": ("a string", "Use cast(x as string) to convert it."),
     "regular expression": (
         "a constant regular expression",
@@ -559,7 +565,7 @@ def _fits(kind: Kind, type_: t.Type) -> bool:
     if t.is_open(type_):
         return True
     match kind:
-        case "number":
+        case "number" | "fraction":
             return t.is_number(type_)
         case "amount":
             return t.is_number(type_) or isinstance(type_, t.Duration)
@@ -587,6 +593,8 @@ def _is_constant(kind: Kind, expr: Expr) -> bool:
         return literal_integer(expr) is not None or isinstance(expr, Param)
     if kind in ("regular expression", "network"):
         return isinstance(expr, Param) or (isinstance(expr, Literal) and isinstance(expr.value, str))
+    if kind == "fraction":
+        return literal_fraction(expr) is not None or isinstance(expr, Param)
     if kind == "unit" and isinstance(expr, Literal):
         return isinstance(expr.value, str) and expr.value.lower() in UNITS
     return True

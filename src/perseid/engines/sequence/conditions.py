@@ -133,6 +133,85 @@ def total(M: Arrays, at: int, slot: int, sp: int) -> None:
 
 
 @compiled
+def compare_values(M: Arrays, column: int, p: int, q: int) -> int:
+    """Return -1, 0 or 1 for a column's values of two events."""
+    t, e = M.tables, M.events
+    if t[t[S_FAMILIES] + column] == DOUBLE:
+        return compare_doubles(M.doubles[column, p], M.doubles[column, q])
+    a, b = e[E_COLUMNS + column, p], e[E_COLUMNS + column, q]
+    return int(a > b) - int(a < b)
+
+
+@compiled
+def number_at(M: Arrays, column: int, position: int) -> float:
+    """Return a numeric column's value of an event as a double."""
+    t = M.tables
+    if t[t[S_FAMILIES] + column] == DOUBLE:
+        return M.doubles[column, position]
+    return float(M.events[E_COLUMNS + column, position])
+
+
+@compiled
+def sift_down(M: Arrays, column: int, root: int, size: int) -> None:
+    """Move the root of a heap of positions below the entries with larger values."""
+    w = M.space
+    heap = w[A_TAKEN] + K_SORTED
+    moved = w[heap + TAKEN_WIDTH * root]
+    child = 2 * root + 1
+    while child < size:
+        if child + 1 < size:
+            left, right = w[heap + TAKEN_WIDTH * child], w[heap + TAKEN_WIDTH * (child + 1)]
+            if compare_values(M, column, left, right) < 0:
+                child += 1
+        larger = w[heap + TAKEN_WIDTH * child]
+        if compare_values(M, column, larger, moved) <= 0:
+            break
+        w[heap + TAKEN_WIDTH * root] = larger
+        root = child
+        child = 2 * root + 1
+    w[heap + TAKEN_WIDTH * root] = moved
+
+
+@compiled
+def percentile(M: Arrays, at: int, step: int, column: int, fraction: float, sp: int) -> None:
+    """Push a percentile of a column over the events of a step, interpolated between the two closest ranks.
+
+    A heap of the positions is taken apart down to these ranks, so that no order of the events takes quadratic time.
+    """
+    e, w, r = M.events, M.space, M.reals
+    heap = w[A_TAKEN] + K_SORTED
+    size = 0
+    for k in range(w[at + COUNT]):
+        entry = w[A_TAKEN] + TAKEN_WIDTH * k
+        position = w[entry + K_POSITION]
+        if w[entry + K_STEP] == step and not (e[E_NULLS, position] >> column) & 1:
+            w[heap + TAKEN_WIDTH * size] = position
+            size += 1
+    w[C_STEPS] += size >> CHEAP_SHIFT
+    w[w[A_NULLS] + sp] = 1 if size == 0 else 0
+    if size == 0:
+        return
+    for k in range(size // 2):
+        sift_down(M, column, size // 2 - 1 - k, size)
+    rank = (size - 1) * fraction
+    low, high = math.floor(rank), math.ceil(rank)
+    while size > high + 1:
+        size -= 1
+        w[heap] = w[heap + TAKEN_WIDTH * size]
+        sift_down(M, column, 0, size)
+    upper = w[heap]
+    if low < high:
+        w[heap] = w[heap + TAKEN_WIDTH * high]
+        sift_down(M, column, 0, high)
+    lower = w[heap]
+    value = number_at(M, column, lower)
+    if compare_values(M, column, lower, upper) != 0:
+        # Same order of operations as Spark, so that the last bit agrees.
+        value = (high - rank) * value + (rank - low) * number_at(M, column, upper)
+    r[sp] = value + 0.0  # zero has no sign
+
+
+@compiled
 def add_to_totals(M: Arrays, slots: int, step: int, position: int) -> None:
     """Add one more event to the totals of a step."""
     t, e, w, r = M.tables, M.events, M.space, M.reals
@@ -227,6 +306,8 @@ def evaluate(M: Arrays, formula: int, at: int, own: int) -> int:
                     w[si + sp] = int(e[E_TIME, position])
             elif op == F_TOTAL:
                 total(M, at, a, sp)
+            elif op == F_PERCENTILE:  # b packs column and constant
+                percentile(M, at, a, b & 255, M.constants[b >> 8], sp)
             else:  # F_PREV: the value some iterations before the last; b packs column and offset
                 k, left, position = w[at + COUNT] - 1, b >> 8, -1
                 while k >= 0:

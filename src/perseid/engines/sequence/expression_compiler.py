@@ -20,6 +20,7 @@ from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.evaluate import evaluate
+from perseid.semantics.functions import literal_fraction
 from perseid.semantics.names import AGGREGATES, STEP_FUNCTIONS, references, strip_step_name
 from perseid.semantics.scope import Bindings, MatchScope
 from perseid.semantics.typing import infer, member_type
@@ -482,6 +483,12 @@ class ExpressionCompiler:
                 return self._total(y.TOTAL_LAST, column, family, step), family
             case "stddev" if numeric:
                 return self._total(y.TOTAL_STDDEV, column, family, step), y.DOUBLE
+            case "median" | "percentile" if numeric:
+                fraction = 0.5 if expr.name == "median" else literal_fraction(expr.args[-1])
+                if fraction is None:
+                    raise NotCompilable("percentile")
+                self.doubles.append(fraction)
+                return [(y.F_PERCENTILE, step, len(self.doubles) - 1 << 8 | column)], y.DOUBLE
             case "any" | "every" if family == y.BOOLEAN:
                 function = y.TOTAL_ANY if expr.name == "any" else y.TOTAL_EVERY
                 return self._total(function, column, family, step), y.BOOLEAN
@@ -518,7 +525,9 @@ class ExpressionCompiler:
     def looks_at_totals_of(self, formula: int, step: int) -> bool:
         """True if a formula may read running totals or earlier iterations of this step."""
         return any(
-            (op == y.F_TOTAL and self.totals[a][3] == step) or (op == y.F_PREV and a == step) or op == y.F_PYTHON
+            (op == y.F_TOTAL and self.totals[a][3] == step)
+            or (op in (y.F_PERCENTILE, y.F_PREV) and a == step)
+            or op == y.F_PYTHON
             for op, a, _ in self.code[formula]
         )
 

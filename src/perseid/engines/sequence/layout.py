@@ -93,11 +93,12 @@ INTEGER, DOUBLE, STRING, BOOLEAN, TIMESTAMP, DATE, DURATION, OPAQUE = range(8)
 # unless it is null, then all others
 FORMULA_WIDTH = 3
 (
-    F_END, F_INT, F_DOUBLE, F_NULL, F_OWN, F_CURRENT, F_UNIFIED, F_OWN_TIME, F_TIME, F_TOTAL, F_PREV,
+    F_END, F_INT, F_DOUBLE, F_NULL, F_OWN, F_CURRENT, F_UNIFIED, F_OWN_TIME, F_TIME, F_TOTAL, F_PERCENTILE,
+    F_PREV,
     F_NOT, F_NEG, F_NEG_D, F_TO_DOUBLE, F_TO_TIMESTAMP, F_ABS, F_ABS_D,
     F_ADD, F_SUB, F_MUL, F_DIV, F_MOD, F_ADD_D, F_SUB_D, F_MUL_D, F_DIV_D, F_MOD_D, F_EQ, F_LT, F_LE, F_EQ_D, F_LT_D,
     F_LE_D, F_AND, F_OR, F_IS_NULL, F_IS_TRUE, F_IS_FALSE, F_IF, F_SAME, F_SAME_D, F_PYTHON,
-) = range(43)  # fmt: skip
+) = range(44)  # fmt: skip
 
 # rows of the event array; the columns that conditions load follow
 E_TIME, E_MASK, E_MUST, E_NULLS = range(4)
@@ -134,8 +135,9 @@ MERGED_POINTS = 1 << 20
 """Size of the memo table, in entries, at which it stops growing for the points of earlier starts."""
 STACK = 64
 """Capacity of the evaluation stack; in the arena's doubles it comes first, totals after it."""
-TAKEN_WIDTH = 3
-K_STEP, K_POSITION, K_ANY = range(3)
+# K_SORTED is scratch: the k-th entry has the position of the k-th event that a percentile is sorting
+TAKEN_WIDTH = 4
+K_STEP, K_POSITION, K_ANY, K_SORTED = range(4)
 
 # the result of a search
 GOES_ON, DECIDED = 0, 1
