@@ -112,13 +112,13 @@ def main() -> None:
     rows.extend(fixes[0].rows(BEGIN + timedelta(minutes=6)))
     done = now(6, "the first fix is chosen", [])
     print("\nthe deployment:", ", ".join(deployed(done)))
-    print("valid:", not done.standing[()]["overcommitted"])
+    print("valid:", not done.current[()]["overcommitted"])
 
 
 def tell(moment: datetime, what: str, done: ps.graph.Reaction) -> None:
     """Print the changes of one time, and whether the deployment is suspended."""
     made = [change for change in done.changes if change["ts"] == moment]
-    held = done.standing[()]["overcommitted"]
+    held = done.current[()]["overcommitted"]
     print(f"{moment:%H:%M} {what}")
     if made:
         print(f"      the deployment follows: {', '.join(dict.fromkeys(c['rule'] for c in made))}")

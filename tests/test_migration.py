@@ -122,8 +122,23 @@ OLD_CALLS: dict[str, tuple[Callable[[], object], Callable[[], object], list[str]
         lambda: ps.graph.model(CHANGES, METAMODEL, events=ps.events(EVENTS)),
         ["beside= of model", "events="],
     ),
+    "rejected changes of a model": (lambda: _model().refused(), lambda: _model().rejected(), ["refused", "rejected"]),
+    "rejected changes of a reaction": (
+        lambda: ps.graph.react(_model()).refused,
+        lambda: ps.graph.react(_model()).rejected,
+        ["refused", "rejected"],
+    ),
+    "current matches of a reaction": (
+        lambda: ps.graph.react(_model()).standing,
+        lambda: ps.graph.react(_model()).current,
+        ["standing", "current"],
+    ),
     "combine": (lambda: _places().beside(ps.events(EVENTS)), lambda: _places().combine(ps.events(EVENTS)), ["beside", "combine"]),
 }  # fmt: skip
+
+
+def _model() -> ps.graph.Models:
+    return ps.graph.model([*CHANGES, {**CHANGES[0], "change": "delete", "element": "m"}], METAMODEL)
 
 
 def _places() -> ps.uncertain.UncertainEvents:

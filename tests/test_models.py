@@ -211,7 +211,7 @@ def test_value_that_does_not_fit_is_rejected_and_the_greatest_other_counts() -> 
     model = ps.graph.model(rows, ps.graph.metamodel(TIED))
     with pytest.warns(ps.errors.PerseidWarning, match="1 change rejected by the model"):
         assert model.matches()[()]["q"] == [("a", 10, None, None)]
-    assert [change.value for _, _, change, _ in model.refused()] == ["many"]
+    assert [change.value for _, _, change, _ in model.rejected()] == ["many"]
 
 
 def test_several_values_for_one_attribute_are_elementary_changes_in_order() -> None:
@@ -263,7 +263,7 @@ def test_what_does_not_fit_is_told() -> None:
     rows.append(at(1, "set", "h1", attribute="ram", value="much"))
     with pytest.warns(ps.errors.PerseidWarning, match="3 changes rejected by the model"):
         assert matched("toleration", rows) == []
-    reasons = [why for *_, why in ps.graph.model(rows, ps.graph.metamodel(CPS)).refused()]
+    reasons = [why for *_, why in ps.graph.model(rows, ps.graph.metamodel(CPS)).rejected()]
     assert reasons == [
         "Node 'h1' already exists, with type Host.",
         "Unknown attribute 'cpu' of Host.",
@@ -317,7 +317,7 @@ class FrameOfSpark:
     def mapInArrow(self) -> None: ...
 
 
-@pytest.mark.parametrize("method", ["events", "matches", "refused", "live"])
+@pytest.mark.parametrize("method", ["events", "matches", "rejected", "live"])
 def test_reading_a_model_of_spark_locally_is_a_typed_error(method: str) -> None:
     model = ps.graph.model(FrameOfSpark(), ps.graph.metamodel(CPS))
     with pytest.raises(ps.errors.UnsupportedError, match=rf"model\.{method}\(\) needs local changes") as caught:

@@ -75,7 +75,7 @@ def test_a_rule_sets_what_a_query_found_in_the_same_moment() -> None:
         "available_cpu",
         8,
     )
-    assert done.standing[()]["overcommitted"] == []
+    assert done.current[()]["overcommitted"] == []
     assert [(e["_type"], e["_place"]) for e in done.events("overcommitted").to_pylist()] == [
         ("found overcommitted", 0),
         ("lost overcommitted", 1),
@@ -279,8 +279,12 @@ def test_a_rule_that_wakes_itself_for_ever_is_stopped() -> None:
 
 def test_what_a_rule_asks_in_vain_is_told() -> None:
     done = reacted("rule gone on lost idle(host) do delete host", [*host(0, "h1"), at(1, "delete", "h1")])
-    (refused,) = done.refused
-    assert (refused["rule"], refused["element"], refused["why"]) == ("gone", "h1", "Node 'h1' not found in the model.")
+    (rejected,) = done.rejected
+    assert (rejected["rule"], rejected["element"], rejected["why"]) == (
+        "gone",
+        "h1",
+        "Node 'h1' not found in the model.",
+    )
     assert "1 changes rejected" in repr(done)
 
 

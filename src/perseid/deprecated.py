@@ -79,10 +79,11 @@ MOVED_NAMES = {
 
 MOVED_METHODS = {
     "detect": "match",
+    "refused": "rejected",
     "standing": "current",
     "beside": "combine",
 }
-"""New names of methods, by the old ones."""
+"""New names of methods and attributes, by the old ones."""
 
 OPTION_NAMES = ("idle", "shards", "max_state", "max_steps", "max_matches")
 """Parameters of functions that declare streams; they are fields of ``StreamOptions`` now."""

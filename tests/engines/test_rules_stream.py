@@ -126,7 +126,7 @@ def texts(values: dict[str, Any]) -> dict[str, str | None]:
 def expected(done: Reaction) -> dict[str, list[Any]]:
     """What was done in one process, by model where the order is that of the model."""
     found: dict[str, list[Any]] = {}
-    for what, rows in (("changed", done.changes), ("rejected", done.refused), ("lives", done.lives)):
+    for what, rows in (("changed", done.changes), ("rejected", done.rejected), ("lives", done.lives)):
         for row in rows:
             said = {name: value for name, value in row.items() if name != "site"}
             said = said | ({"match": texts(row["match"])} if what == "lives" else {"value": text_of(row["value"])})

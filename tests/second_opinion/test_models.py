@@ -527,7 +527,7 @@ def check(seed: int) -> str:
             return "non-empty" if table else "empty"
         agree("matches", model.matches(), {key: log.matches for key, log in expected.items()})
         rejected = Counter(
-            (key, second(time), change.action, change.element) for key, time, change, _ in model.refused()
+            (key, second(time), change.action, change.element) for key, time, change, _ in model.rejected()
         )
         agree(
             "rejected changes",

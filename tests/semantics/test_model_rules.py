@@ -116,8 +116,9 @@ def test_patterns_find_what_a_whole_run_finds() -> None:
         expected = set()
         for group in grouped(cps.patterns, cps.queries, ()):
             rows = EventRows(cps.queries, group.watched, ())
-            for key, time, one in done._rounds:
-                rows.add(key, time, one.told)
+            for key, time, iterations in done._moments:
+                for one in iterations:
+                    rows.add(key, time, one.told)
             events = event_stream(rows.table(pa.string(), []), stream, group.watched)
             for pattern in group.patterns:
                 for match in ps.pattern(pattern).match(events):

@@ -77,7 +77,7 @@ def same(found: list[Any], done: ps.graph.Reaction) -> None:
     rows = sorted((row.asDict() for row in found), key=lambda row: (row["ts"], row["site"], row["place"]))
     rows = [{**row, "ts": row["ts"].replace(tzinfo=dt.UTC)} for row in rows]
     assert len({row["id"] for row in rows}) == len(rows)
-    for what, expected in (("changed", done.changes), ("rejected", done.refused)):
+    for what, expected in (("changed", done.changes), ("rejected", done.rejected)):
         assert [(row["ts"], row["site"], row["rule"], row["round"], row["change"], row["element"], row["value"])
                 for row in rows if row["what"] == what] == [
             (row["ts"], row["site"], row["rule"], row["round"], row["change"], row["element"], text(row["value"]))
@@ -125,7 +125,7 @@ def test_a_batch_does_what_is_done_here(spark: SparkSession) -> None:
     done = ps.graph.react(ps.graph.model(frame, SITE, key="site"), observation=counted)
     expected = here(changes())
     same(done.collect(), expected)
-    assert counted.get["bad"] == sum(row["rule"] is None for row in expected.refused)
+    assert counted.get["bad"] == sum(row["rule"] is None for row in expected.rejected)
     same_tables(done, expected)
     crowd = ps.graph.select_emitted(done, SITE, "crowd")
     assert [f"{f.name} {f.dataType.simpleString()}" for f in crowd.schema] == [
@@ -143,7 +143,7 @@ def test_what_is_asked_of_another_model_can_be_added_to_the_stream(spark: SparkS
     )
     elsewhere = [tuple(row[name] for name in NAMES) for row in here(changes()).elsewhere]
     local = here([*changes(), *(tuple(text(x) if i == 6 else x for i, x in enumerate(row)) for row in elsewhere)])
-    assert again.count() == sum(row["site"] == "all" for row in local.refused)
+    assert again.count() == sum(row["site"] == "all" for row in local.rejected)
 
 
 def test_a_stream_does_what_is_done_here(spark: SparkSession, tmp_path: Path) -> None:

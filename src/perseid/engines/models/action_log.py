@@ -7,11 +7,12 @@ rows, and changes requested of other models. Time, model key and place in the tr
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from perseid.engines.models.plan import ROLES
+from perseid.engines.models.plan import ROLES, role_values
 from perseid.engines.models.transactions import Key
 from perseid.engines.sequence.columns import arrow_type
 from perseid.errors import EventDataError
@@ -19,12 +20,13 @@ from perseid.runtime.arrays import MOMENT
 from perseid.semantics import values as v
 from perseid.semantics.graphs import Change
 from perseid.semantics.hashing import hash_values, hash_words, match_seeds
-from perseid.semantics.model_rules import RequestedChange, RuleIteration
+from perseid.semantics.model_rules import RuleIteration
 from perseid.semantics.values import Value
 
 BEFORE, AFTER = ("rule", "round", "place", "what"), ("name", "values", "match", "why", "id")
 """Columns before and after the role columns of a change."""
 _TEXTS = pa.map_(pa.string(), pa.string())
+_NO_CHANGE = (None,) * len(ROLES)
 _TYPES = {"round": pa.int32(), "place": pa.int32(), "values": _TEXTS, "match": _TEXTS}
 
 
@@ -47,6 +49,24 @@ def action_log_schema(
     return pa.schema([(name, types.get(name, pa.string())) for name in named])
 
 
+class RuleAction(NamedTuple):
+    """An action: a row of the log without time, model key and place, and with values of all types."""
+
+    what: str
+    rule: str | None
+    """None for a change of the input."""
+    round: int
+    """The iteration of the rule."""
+    change: Change | None = None
+    model: Key | None = None
+    """The key of the target if it is another model."""
+    name: str | None = None
+    """The name of an emitted row."""
+    values: Mapping[str, Value] | None = None
+    match: Mapping[str, Value] | None = None
+    why: str | None = None
+
+
 class ActionLog:
     """Collects the rows of an action log."""
 
@@ -57,54 +77,40 @@ class ActionLog:
         self.element: type = str if pa.types.is_string(element) else int
         self.rows: list[tuple[object, ...]] = []
 
-    def add(self, key: Key, time: int, rounds: Iterable[RuleIteration]) -> None:
-        """Add all iterations of one transaction of a model."""
-        first = len(self.rows)
-        for one in rounds:
-            self._round(key, time, one, first)
+    def add(self, key: Key, time: int, iterations: Iterable[RuleIteration]) -> None:
+        """Add the actions at one time of a model."""
+        for place, action in enumerate(actions_of(iterations)):
+            model = key if action.model is None else self._model(action.rule, action.model)
+            change = _NO_CHANGE if action.change is None else self._change(action.rule, action.change)
+            values, match = _texts(action.values), _texts(action.match)
+            self.rows.append(
+                (
+                    *(time, *model, action.rule, action.round, place, action.what, *change),
+                    *(action.name, values, match, action.why, _identity(key, time, place)),
+                )
+            )
 
-    def _round(self, key: Key, time: int, one: RuleIteration, first: int) -> None:
-        def row(model: Key, what: str, rule: str | None, change: Change | None = None, **rest: object) -> None:
-            place = len(self.rows) - first
-            said = (None,) * len(ROLES) if change is None else self._said(rule, change)
-            more = (rest.get(name) for name in AFTER[:-1])
-            identity = _identity(key, time, place)
-            self.rows.append((time, *model, rule, one.number, place, what, *said, *more, identity))
-
-        reasons = {id(change): why for change, why in one.told.refused}
-        for asked in one.asked:
-            if id(asked.change) in reasons:
-                row(key, "rejected", asked.rule, asked.change, why=reasons[id(asked.change)])
-            elif asked.rule is not None:
-                row(key, "changed", asked.rule, asked.change)
-        for life in one.lives:
-            row(key, life.state, life.rule, match=_texts(life.match))
-        for told in one.emitted:
-            row(key, "emitted", told.rule, name=told.name, values=_texts(told.values))
-        for asked in one.elsewhere:
-            row(self._model(asked), "requested", asked.rule, asked.change)
-
-    def _model(self, asked: RequestedChange) -> Key:
+    def _model(self, rule: str | None, given: Key) -> Key:
         """Key of the target model, cast to the types of the key."""
-        assert asked.model is not None
-        model = tuple(v.conform(value, kind) for value, kind in zip(asked.model, self.key, strict=True))
-        for given, found, kind in zip(asked.model, model, self.key, strict=True):
-            if given is not None and found is None:
+        model = tuple(v.conform(value, kind) for value, kind in zip(given, self.key, strict=True))
+        for value, found, kind in zip(given, model, self.key, strict=True):
+            if value is not None and found is None:
                 raise EventDataError(
-                    f"Rule {asked.rule} identifies a model by {given!r}, expected a value of type {kind}.",
+                    f"Rule {rule} identifies a model by {value!r}, expected a value of type {kind}.",
                     hint=f"Use: for model cast(… as {kind}) do ….",
                 )
         return model
 
-    def _said(self, rule: str | None, change: Change) -> tuple[object, ...]:
+    def _change(self, rule: str | None, change: Change) -> tuple[object, ...]:
+        """The role columns of a change, with its value as text."""
         for element in (change.element, change.target):
             if element is not None and type(element) is not self.element:
                 raise EventDataError(
                     f"Rule {rule} uses {element!r} as the name of a node, expected {'a string' if self.element is str else 'an integer'}.",
                     hint="Use the same type for the names of all nodes: cast(… as string), or cast(… as bigint).",
                 )
-        value = text_of(v.scalar(change.value))
-        return change.action, change.element, change.kind, change.attribute, value, change.target
+        action, named, kind, attribute, value, target = role_values(change)
+        return action, named, kind, attribute, text_of(v.scalar(value)), target
 
     def table(self) -> pa.Table:
         columns = list(zip(*self.rows, strict=True)) if self.rows else [()] * len(self.schema)
@@ -112,8 +118,26 @@ class ActionLog:
         return pa.table(arrays, schema=self.schema)
 
 
-def _texts(values: Mapping[str, Value]) -> list[tuple[str, str | None]]:
-    return [(name, text_of(value)) for name, value in values.items()]
+def actions_of(iterations: Iterable[RuleIteration]) -> Iterator[RuleAction]:
+    """Yield the actions at one time of a model, in the order of the log: of the rules, and rejected changes of the input."""
+    for one in iterations:
+        reasons = {id(change): why for change, why in one.told.refused}
+        for asked in one.asked:
+            if id(asked.change) in reasons:
+                why = reasons[id(asked.change)]
+                yield RuleAction("rejected", asked.rule, one.number, change=asked.change, why=why)
+            elif asked.rule is not None:
+                yield RuleAction("changed", asked.rule, one.number, change=asked.change)
+        for life in one.lives:
+            yield RuleAction(life.state, life.rule, one.number, match=life.match)
+        for told in one.emitted:
+            yield RuleAction("emitted", told.rule, one.number, name=told.name, values=told.values)
+        for asked in one.elsewhere:
+            yield RuleAction("requested", asked.rule, one.number, change=asked.change, model=asked.model)
+
+
+def _texts(values: Mapping[str, Value] | None) -> list[tuple[str, str | None]] | None:
+    return None if values is None else [(name, text_of(value)) for name, value in values.items()]
 
 
 def text_of(value: Value) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -64,6 +64,22 @@ class EventRows:
     def key_columns(self, types: Sequence[pa.DataType]) -> dict[str, pa.Array]:
         pairs = enumerate(zip(self.key, types, strict=True))
         return {name: pa.array([key[place] for key in self.keys], type_) for place, (name, type_) in pairs}
+
+
+def collect_events(
+    queries: Queries,
+    watched: Sequence[EventStreamFilter],
+    key: Sequence[str],
+    effects: Iterable[tuple[Key, int, TransactionEffects]],
+) -> tuple[list[EventRows], list[str]]:
+    """Return the events of transactions for each filter, and the reason for each rejected change."""
+    found = [EventRows(queries, one, key) for one in watched]
+    rejected: list[str] = []
+    for model, time, told in effects:
+        for one in found:
+            one.add(model, time, told)
+        rejected += [why for _, why in told.refused]
+    return found, rejected
 
 
 def arrow_columns(

@@ -17,17 +17,16 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.models.column_program import FrameColumn, FrameColumns, NotVectorizable
-from perseid.engines.models.frame_events import event_table, happened, ranks_of
-from perseid.engines.models.frame_rows import ArrangedFrames, FrameShape, require_fitting
-from perseid.engines.models.stream import Data_co, Models, bind_patterns, type_of, values_of
+from perseid.engines.models.column_program import FrameColumn, NotVectorizable
+from perseid.engines.models.frame_rows import FrameShape, require_fitting
+from perseid.engines.models.frame_table import FrameTable
+from perseid.engines.models.stream import Data_co, Models, bind_patterns, type_of
+from perseid.engines.models.transactions import Transaction
 from perseid.errors import missing_column
-from perseid.runtime.arrays import IntArray
-from perseid.runtime.key_encoding import one_chunk
 from perseid.runtime.query import Query, TableSchema
 from perseid.semantics.graphs import Change, Element
 from perseid.semantics.model_steps import EventStreamFilter, EventStreamGroup
-from perseid.tables.columns import Table, read_table, time_column
+from perseid.tables.columns import Column, Table, read_table, time_column
 
 
 @dataclass(frozen=True)
@@ -49,20 +48,12 @@ class Frames(Models[Data_co]):
         """Return the query of patterns over tables with these schemas."""
         return bind_patterns(self, groups, schemas, self.shape)
 
-    def transactions(self) -> Iterator[tuple[tuple[object, ...], int, list[Change]]]:
+    def transactions(self) -> Iterator[Transaction]:
+        """Yield the changes of every frame, as of the changes of models."""
         table = self._table(set(self.sets))
         if not table.rows:
             return
-        rows = self._arranged(table)
-        values = {name: _taken(values_of(table, name), rows.rows(table.columns[name])) for name in self.sets}
-        keys = [_taken(values_of(table, name), rows.order[rows.last]) for name in self.key]
-        times, first = rows.time[rows.last].tolist(), rows.first_frames().tolist()
-        for frame, time in enumerate(times):
-            yield (
-                tuple(column[frame] for column in keys),
-                time,
-                self.shape.changes(values, frame, first[frame] == frame),
-            )
+        yield from self._frames(table, {name: table.columns[name] for name in self.sets}).transactions()
 
     def event_tables(self, watched: Sequence[EventStreamFilter]) -> tuple[list[pa.Table], list[str]]:
         """Return tables of events and the reasons of rejected changes; all frames at once if possible."""
@@ -97,23 +88,17 @@ class Frames(Models[Data_co]):
 
     def _at_once(self, watched: EventStreamFilter) -> pa.Table:
         asked = self.shape.asked(self.queries, watched)
-        ranks = ranks_of(asked, watched)
         table = self._table(set(asked.program.columns))
         if not table.rows:
             raise NotVectorizable("the table has no rows")
-        rows = self._arranged(table)
-        time = rows.time[rows.last]
-        columns = {one.name: rows.vector(_fitting(table, one), one) for one in asked.program.columns.values()}
-        frames = FrameColumns(time, rows.first_frames(), columns)
-        events = happened(asked, ranks, frames, os.cpu_count() or 1)
-        keys = {name: rows.key(table.columns[name]) for name in self.key}
-        return event_table(self.queries, watched, ranks, events, time, keys, self.shape.element)
+        columns = {one.name: _fitting(table, one) for one in asked.program.columns.values()}
+        return self._frames(table, columns).events(asked, watched, os.cpu_count() or 1)
 
-    def _arranged(self, table: Table) -> ArrangedFrames:
+    def _frames(self, table: Table, columns: Mapping[str, Column]) -> FrameTable:
         for name in self.key:
             type_of(table, name)
-        keys = [one_chunk(table.columns[name]) for name in self.key]
-        return ArrangedFrames(keys, np.asarray(time_column(table, self.time)))
+        keys = {name: table.columns[name] for name in self.key}
+        return FrameTable(self.shape, keys, columns, np.asarray(time_column(table, self.time)))
 
     def _table(self, columns: set[str]) -> Table:
         table = read_table(self.data, {self.time, *self.key, *columns})
@@ -126,10 +111,6 @@ class Frames(Models[Data_co]):
     def __repr__(self) -> str:
         by = f"by {', '.join(self.key)}" if self.key else "of one model"
         return f"<model {self.queries.kinds.metamodel.name}: frames of {len(self.sets)} columns {by}>"
-
-
-def _taken(values: list[object], rows: IntArray) -> list[object]:
-    return [values[row] for row in rows.tolist()]
 
 
 def _fitting(table: Table, column: FrameColumn) -> pa.Array | pa.ChunkedArray:

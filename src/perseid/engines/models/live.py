@@ -8,6 +8,7 @@ from perseid.engines.models.deltas import Delta
 from perseid.engines.models.network import Network
 from perseid.engines.models.ranks import in_order
 from perseid.engines.models.sources import MovingWindows
+from perseid.engines.models.transactions import Key, Transaction
 from perseid.semantics.graphs import Change, Element, Graph, Happening
 from perseid.semantics.metamodels import unknown as unknown_name
 from perseid.semantics.model_changes import QueryChange, TransactionEffects, applied, split_input, touched
@@ -58,6 +59,20 @@ class LiveModel:
         deltas = self.network.propagate(0, done, remembered)
         for name, matches in self.matches.items():
             matches.remember(set(deltas.get(self.network.outputs[name], _NOTHING)))
+
+
+def apply_transactions(
+    models: dict[Key, LiveModel],
+    queries: Queries,
+    reported: Iterable[str] | None,
+    transactions: Iterable[Transaction],
+) -> Iterator[tuple[Key, int, TransactionEffects]]:
+    """Apply transactions to their models, and yield the effects of each; a model begins with its first transaction."""
+    for key, time, changes in transactions:
+        model = models.get(key)
+        if model is None:
+            model = models[key] = LiveModel(queries, reported)
+        yield key, time, model.transact(time, changes)
 
 
 class _Matches:

@@ -20,11 +20,17 @@ from perseid.errors import UnsupportedError
 from perseid.lang.model_printer import print_models
 from perseid.lang.models import ModelFile
 from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
+from perseid.semantics.graphs import Change, Element
 from perseid.semantics.model_queries import Queries
 from perseid.semantics.model_steps import EventStreamFilter
 
 ROLES = ("change", "element", "kind", "attribute", "value", "target")
 """Roles of the columns of a change: the action, its element, and its arguments."""
+
+
+def role_values(change: Change) -> tuple[str, Element, str | None, str | None, object, Element | None]:
+    """Return the values of a change in the order of :data:`ROLES`."""
+    return change.action, change.element, change.kind, change.attribute, change.value, change.target
 
 
 @dataclass(frozen=True)

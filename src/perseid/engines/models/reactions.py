@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from perseid.engines.models.events import EventRows
-from perseid.engines.models.live import LiveModel
-from perseid.engines.models.pattern_trigger import PatternTrigger, plan_triggers
-from perseid.engines.models.stream import Models, change_row, standing_matches
+from perseid.deprecated import warn_deprecated
+from perseid.engines.models.action_log import RuleAction, actions_of
+from perseid.engines.models.events import collect_events
+from perseid.engines.models.pattern_trigger import plan_triggers
+from perseid.engines.models.rule_run import RuleMoment, RuleRun
+from perseid.engines.models.stream import Models, change_row, current_matches
 from perseid.engines.sequence.results import Matches
 from perseid.errors import EventDataError, UnsupportedError
 from perseid.lang import rules as r
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match
 from perseid.semantics.model_queries import Match as QueryMatch
-from perseid.semantics.model_rules import Life, Reacting, RequestedChange, RuleIteration
 from perseid.semantics.model_steps import EventStreamFilter
 from perseid.semantics.rules import Rules, column_name
 
@@ -30,20 +32,15 @@ class Reaction:
     """Effects of rules, in time order; every list has rows for a table. Create it with :func:`perseid.graph.react`."""
 
     def __init__(
-        self,
-        models: Models,
-        rules: Rules,
-        rounds: Sequence[tuple[Key, int, RuleIteration]],
-        late: Sequence[Match],
-        capped: int,
-        live: dict[Key, LiveModel],
+        self, models: Models, rules: Rules, moments: Sequence[RuleMoment], run: RuleRun, late: Sequence[Match]
     ) -> None:
-        self._rounds = sorted(rounds, key=lambda one: one[1])
+        """``late`` are the matches of triggers that no rule has acted on, because only the end decides them."""
+        self._moments = sorted(moments, key=lambda moment: moment[1])
         self._late = late
-        self._capped = capped
+        self._capped = run.capped()
         self.models = models
         """The stream that the rules ran over."""
-        self.live = live
+        self.live = run.models
         """The final models, by key."""
         self.emitted: dict[str, list[Row]] = {}
         """Rows that rules emitted, by name."""
@@ -53,52 +50,61 @@ class Reaction:
         """Changes that rules requested of other models: rows of the stream, to be appended to it."""
         self.lives: list[Row] = []
         """Lifecycle of the matches that trigger rules: appeared, updated, disappeared, and fired."""
-        self.refused: list[Row] = []
+        self.rejected: list[Row] = []
         """Rejected changes, of rules and of the input (no ``rule``), with the reason in ``why``."""
         for rule in rules.rules:
-            for action in (a for block in rule.blocks for a in block.actions if isinstance(a, r.Emit)):
-                self.emitted.setdefault(action.name, [])
-        for key, time, one in self._rounds:
-            self._add(self._place(key, time), one)
+            for emit in (a for block in rule.blocks for a in block.actions if isinstance(a, r.Emit)):
+                self.emitted.setdefault(emit.name, [])
+        for key, time, iterations in self._moments:
+            place = {models.time: v.moment(time), **dict(zip(models.key, key, strict=True))}
+            for action in actions_of(iterations):
+                self._add(place, action)
 
-    def _add(self, place: Row, one: RuleIteration) -> None:
-        reasons = {id(change): why for change, why in one.told.refused}
-        for asked in one.asked:
-            row = {**change_row(self.models, place, asked.change), "rule": asked.rule, "round": one.number}
-            if id(asked.change) in reasons:
-                self.refused.append({**row, "why": reasons[id(asked.change)]})
-            elif asked.rule is not None:
+    def _add(self, place: Row, action: RuleAction) -> None:
+        if action.name is not None:
+            self.emitted[action.name].append({**place, **(action.values or {})})
+        elif action.change is None:
+            life = {"rule": action.rule, "match": dict(action.match or {}), "state": action.what, "round": action.round}
+            self.lives.append({**place, **life})
+        elif action.model is not None:
+            other = {**place, **dict(zip(self.models.key, action.model, strict=True))}
+            self.elsewhere.append(change_row(self.models, other, action.change))
+        else:
+            row = {**change_row(self.models, place, action.change), "rule": action.rule, "round": action.round}
+            if action.what == "rejected":
+                self.rejected.append({**row, "why": action.why})
+            else:
                 self.changes.append(row)
-        self.lives += [_life(place, life, one.number) for life in one.lives]
-        for told in one.emitted:
-            self.emitted[told.name].append({**place, **told.values})
-        self.elsewhere += [change_row(self.models, self._other(place, asked), asked.change) for asked in one.elsewhere]
-
-    def _place(self, key: Key, time: int) -> Row:
-        return {self.models.time: v.moment(time), **dict(zip(self.models.key, key, strict=True))}
-
-    def _other(self, place: Row, asked: RequestedChange) -> Row:
-        assert asked.model is not None
-        return {**place, **dict(zip(self.models.key, asked.model, strict=True))}
 
     @property
     def matches(self) -> Matches:
         """All matches of the patterns that trigger rules: those that :meth:`match` finds in the same events."""
-        found = [match for _, _, one in self._rounds for match in one.matches]
+        found = [match for _, _, iterations in self._moments for one in iterations for match in one.matches]
         found = sorted([*found, *self._late], key=lambda match: (match.end_us, match.start_us))
         return Matches(found, {"capped": self._capped})
 
     @property
-    def standing(self) -> dict[Key, dict[str, list[QueryMatch]]]:
+    def current(self) -> dict[Key, dict[str, list[QueryMatch]]]:
         """The final matches, by model and query."""
-        return standing_matches(self.live)
+        return current_matches(self.live)
+
+    @property
+    def standing(self) -> dict[Key, dict[str, list[QueryMatch]]]:
+        """The deprecated name of :attr:`current`."""
+        warn_deprecated("standing", "current")
+        return self.current
+
+    @property
+    def refused(self) -> list[Row]:
+        """The deprecated name of :attr:`rejected`."""
+        warn_deprecated("refused", "rejected")
+        return self.rejected
 
     def events(self, *queries: str) -> pa.Table:
         """Return found, updated and lost matches of the named queries, or of all, iteration by iteration."""
         watched = EventStreamFilter(queries or tuple(self.models.queries.queries), ())
-        rows = EventRows(self.models.queries, watched, self.models.key)
-        for key, time, one in self._rounds:
-            rows.add(key, time, one.told)
+        effects = ((key, time, one.told) for key, time, iterations in self._moments for one in iterations)
+        (rows,), _ = collect_events(self.models.queries, [watched], self.models.key, effects)
         return rows.table(*self.models.name_types())
 
     def __repr__(self) -> str:
@@ -107,44 +113,24 @@ class Reaction:
         parts = [f"{fired} rules fired", f"{len(self.changes)} changes", f"{told} rows emitted"]
         if self.elsewhere:
             parts.append(f"{len(self.elsewhere)} changes for other models")
-        if self.refused:
-            parts.append(f"{len(self.refused)} changes rejected")
+        if self.rejected:
+            parts.append(f"{len(self.rejected)} changes rejected")
         return f"<reaction: {', '.join(parts)}>"
-
-
-def _life(place: Row, life: Life, number: int) -> Row:
-    return {**place, "rule": life.rule, "match": dict(life.match), "state": life.state, "round": number}
 
 
 def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, changes: int) -> Reaction:
     """Run the rules over every transaction of every model."""
     check_columns(models, rules)
-    plans = plan_triggers(rules, models.key, models.shape_of_beside())
-    running: dict[Key, Reacting] = {}
-    live: dict[Key, LiveModel] = {}
-    triggers: dict[Key, PatternTrigger] = {}
-    found: list[tuple[Key, int, RuleIteration]] = []
-
-    def noted(key: Key, moments: Iterable[tuple[int, list[RuleIteration]]]) -> None:
-        found.extend((key, time, one) for time, told in moments for one in told)
-
-    for key, time, asked in models.transactions():
-        if until is not None and time > until:
-            continue
-        if key not in running:
-            live[key] = LiveModel(models.queries)
-            triggers[key] = PatternTrigger(models.queries, plans, dict(zip(models.key, key, strict=True)))
-            triggers[key].renew_budget(models.budget)
-            running[key] = Reacting(rules, live[key], triggers[key], rounds, changes)
-        noted(key, running[key].until(time))
-        noted(key, [(time, running[key].transact(time, asked))])
+    run = RuleRun(
+        rules=rules, patterns=plan_triggers(rules, models.key, models.shape_of_beside()), key=models.key, reported=None,
+        models={}, triggers={}, until=until, rounds=rounds, changes=changes, budget=models.budget,
+    )  # fmt: skip
+    moments = [*run.run(models.transactions()), *run.run_timers(Watermark(ended=True))]
     late: list[Match] = []
-    for key, one in running.items():
-        noted(key, one.until(None if until is None else until + 1))
+    for trigger in run.triggers.values():
         # A match decided only by the end of the stream has no time at which a rule could act.
-        late += one.watch.finish() if until is None else one.watch.pass_to(until + 1)
-    capped = sum(trigger.capped() for trigger in triggers.values())
-    return Reaction(models, rules, found, late, capped, live)
+        late += trigger.finish() if until is None else trigger.pass_to(until + 1)
+    return Reaction(models, rules, moments, run, late)
 
 
 def check_columns(models: Models, rules: Rules) -> None:

@@ -9,14 +9,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
 from perseid.engines.models.action_log import ActionLog, action_log_schema
-from perseid.engines.models.live import LiveModel
 from perseid.engines.models.pattern_trigger import PatternTrigger, plan_triggers
 from perseid.engines.models.plan import ModelsPlan, make_plan
+from perseid.engines.models.rule_run import RuleRun
 from perseid.engines.models.shard import accept, by_time, encode_shard, ready, taken
 from perseid.engines.models.state import ModelsState
 from perseid.engines.models.transactions import Key
@@ -30,7 +31,7 @@ from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.watermark import Watermark
 from perseid.semantics import types as t
 from perseid.semantics.model_queries import ANode
-from perseid.semantics.model_rules import CHANGES, ROUNDS, Reacting
+from perseid.semantics.model_rules import CHANGES, ROUNDS
 from perseid.semantics.model_steps import EventStreamFilter
 from perseid.semantics.rules import Rules, emitted_sorts
 
@@ -126,29 +127,26 @@ class Running(ModelsState):
 def react(plan: ReactingPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """Process one call of a shard: apply complete transactions, run the rules, and log their effects."""
     kept = _running(plan, state)
-    for trigger in kept.triggers.values():
-        trigger.renew_budget(plan.budget)
+    run = RuleRun(
+        rules=plan.rules, patterns=plan.patterns, key=plan.key, reported=plan.told, models=kept.models,
+        triggers=kept.triggers, until=plan.until, rounds=plan.rounds, changes=plan.changes, budget=plan.budget,
+    )  # fmt: skip
+    run.renew_budget()
     late, why, timely = by_time(rows, kept, watermark)
     accept(plan, rows, timely, kept)
-    counted: Counter[str] = Counter(events=len(timely), late=len(late), bad=0, capped=-_capped(kept))
+    counted: Counter[str] = Counter(events=len(timely), late=len(late), bad=0, capped=-run.capped())
     log = ActionLog(plan.schema, [plan.types[name] for name in plan.key], plan.element)
-    for key, time, changes in ready(kept, watermark):
-        if plan.until is None or time <= plan.until:
-            one = _of(plan, kept, key)
-            _pass(log, key, one, time)
-            moment = one.transact(time, changes)
-            log.add(key, time, moment)
-            counted["bad"] += len(moment[0].told.refused)
-    if plan.patterns and (watermark.ended or watermark.current is not None):
-        for key in kept.models:
-            _pass(log, key, _of(plan, kept, key), _end(plan, watermark))
+    for key, time, iterations in chain(run.run(ready(kept, watermark)), run.run_timers(watermark)):
+        log.add(key, time, iterations)
+        # Iteration 0 has the changes of the input, and none of a timer.
+        counted["bad"] += len(iterations[0].told.refused)
     kept.pass_to(watermark)
     state = None
     if not watermark.ended:
         triggers = [kept.triggers[key] for key in kept.models]
         kept.sequences = encode_triggers(plan.queries, plan.patterns, plan.types, plan.key, triggers, kept.done)
         state = encode_shard(plan, kept)
-    counted["capped"] += _capped(kept)
+    counted["capped"] += run.capped()
     counted["matches"] = len(log.rows)
     counted["live_keys"] = len(kept.models)
     counted["retained_events"] = len(kept.waiting)
@@ -157,32 +155,6 @@ def react(plan: ReactingPlan, rows: EventBatch, state: bytes | None, watermark: 
     # Rules act on a match that a deadline decides one microsecond after the deadline.
     wakes += [wake + 1 for trigger in kept.triggers.values() if (wake := trigger.wake()) is not None]
     return StepResult(log.table(), state, min(wakes, default=None), dict(counted), late, why)
-
-
-def _pass(log: ActionLog, key: Key, one: Reacting, time: int | None) -> None:
-    for moment, rounds in one.until(time):
-        log.add(key, moment, rounds)
-
-
-def _end(plan: ReactingPlan, watermark: Watermark) -> int | None:
-    """Return the exclusive bound of elapsed time, for models without a change too; None for all time."""
-    if watermark.ended:
-        return None if plan.until is None else plan.until + 1
-    assert watermark.current is not None
-    return watermark.current + 1
-
-
-def _of(plan: ReactingPlan, kept: Running, key: Key) -> Reacting:
-    if key not in kept.models:
-        kept.models[key] = LiveModel(plan.queries, plan.told)
-    if key not in kept.triggers:
-        kept.triggers[key] = PatternTrigger(plan.queries, plan.patterns, dict(zip(plan.key, key, strict=True)))
-        kept.triggers[key].renew_budget(plan.budget)
-    return Reacting(plan.rules, kept.models[key], kept.triggers[key], plan.rounds, plan.changes)
-
-
-def _capped(kept: Running) -> int:
-    return sum(trigger.capped() for trigger in kept.triggers.values())
 
 
 def _running(plan: ReactingPlan, state: bytes | None) -> Running:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows, content_columns
+from perseid.engines.models.events import PLACE, TIME, TYPE, collect_events, content_columns
 from perseid.engines.models.frame_shard import brought_by_frames
-from perseid.engines.models.live import LiveModel
+from perseid.engines.models.live import apply_transactions
 from perseid.engines.models.plan import ROLES, ModelsPlan, PatternGroup
 from perseid.engines.models.state import ModelsState, read_state, write_state
-from perseid.engines.models.transactions import BufferedChange, Key, transactions
+from perseid.engines.models.transactions import BufferedChange, Transaction, transactions
 from perseid.engines.sequence.shard import SequenceShard, run
 from perseid.errors import LimitError
 from perseid.runtime.arrays import Int8Array, IntArray
@@ -64,15 +64,9 @@ def brought_by_changes(
 ) -> list[pa.Table]:
     """Apply complete transactions; return their events for each group of patterns."""
     accept(plan, rows, timely, kept)
-    gathered = [EventRows(plan.queries, one.watched, plan.key) for one in plan.asked]
-    for key, time, changes in ready(kept, watermark):
-        model = kept.models.get(key)
-        if model is None:
-            model = kept.models[key] = LiveModel(plan.queries, plan.told)
-        told = model.transact(time, changes)
-        counted["bad"] += len(told.refused)
-        for one in gathered:
-            one.add(key, time, told)
+    effects = apply_transactions(kept.models, plan.queries, plan.told, ready(kept, watermark))
+    gathered, rejected = collect_events(plan.queries, [one.watched for one in plan.asked], plan.key, effects)
+    counted["bad"] += len(rejected)
     counted["live_keys"] = len(kept.models)
     counted["retained_events"] = len(kept.waiting)
     return [one.table(plan.element, [plan.types[name] for name in plan.key]) for one in gathered]
@@ -97,7 +91,7 @@ def accept(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: ModelsSta
         kept.waiting.append(BufferedChange(key, int(times[row]), rank, waits))
 
 
-def ready(kept: ModelsState, watermark: Watermark) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
+def ready(kept: ModelsState, watermark: Watermark) -> Iterator[Transaction]:
     """Remove the complete transactions from the buffer, and yield them by model and time."""
     if watermark.ended:
         ready, kept.waiting = kept.waiting, []

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
+from perseid.deprecated import deprecated_method
 from perseid.engines.models.engine import rules_plan
-from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows, content_columns
+from perseid.engines.models.events import PLACE, TIME, TYPE, collect_events, content_columns
 from perseid.engines.models.frame_rows import FrameShape
-from perseid.engines.models.live import LiveModel
-from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
-from perseid.engines.models.transactions import BufferedChange, Key, transactions
+from perseid.engines.models.live import LiveModel, apply_transactions
+from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan, role_values
+from perseid.engines.models.transactions import BufferedChange, Key, Transaction, transactions
 from perseid.engines.sequence.narrowing import column_types
 from perseid.engines.sequence.results import Matches
 from perseid.engines.sequence.schema import common_type
@@ -93,7 +94,7 @@ class Models(StreamDeclaration[Matches, Data_co]):
         """Return why queries evaluate the rows one by one; None if they evaluate all at once."""
         return "rows are changes"
 
-    def transactions(self) -> Iterator[tuple[Key, int, Sequence[Change | Happening]]]:
+    def transactions(self) -> Iterator[Transaction]:
         """Yield every transaction of every model: models in order of first occurrence, each in time order."""
         table = read_table(self.data)
         for role in ("change", "element"):
@@ -161,11 +162,7 @@ class Models(StreamDeclaration[Matches, Data_co]):
 
     def told(self, queries: Iterable[str] | None = None) -> Iterator[tuple[Key, int, TransactionEffects]]:
         """Yield the result of every transaction, for all queries or for some."""
-        live: dict[Key, LiveModel] = {}
-        for key, time, changes in self.transactions():
-            if key not in live:
-                live[key] = LiveModel(self.queries, queries)
-            yield key, time, live[key].transact(time, changes)
+        yield from apply_transactions({}, self.queries, queries, self.transactions())
 
     def events(self, *queries: str) -> pa.Table:
         """Return a row for each found, updated or lost match of the named queries, or of all: by model, then time."""
@@ -177,13 +174,8 @@ class Models(StreamDeclaration[Matches, Data_co]):
 
     def event_tables(self, watched: Sequence[EventStreamFilter]) -> tuple[list[pa.Table], list[str]]:
         """Return a table of events for each watcher, and the reason for each rejected change; reads changes once."""
-        rows = [EventRows(self.queries, one, self.key) for one in watched]
-        rejected: list[str] = []
         queries = dict.fromkeys(name for one in watched for name in one.queries)
-        for key, time, told in self.told(queries):
-            for one in rows:
-                one.add(key, time, told)
-            rejected += [why for _, why in told.refused]
+        rows, rejected = collect_events(self.queries, watched, self.key, self.told(queries))
         element, keys = self.name_types()
         return [one.table(element, keys) for one in rows], rejected
 
@@ -195,24 +187,22 @@ class Models(StreamDeclaration[Matches, Data_co]):
     def matches(self) -> dict[Key, dict[str, list[Match]]]:
         """Return the matches after the last change, by model and query."""
         self._require_local("matches")
-        return standing_matches(self.live())
+        return current_matches(self.live())
 
-    def refused(self) -> list[tuple[Key, int, Change, str]]:
+    def rejected(self) -> list[tuple[Key, int, Change, str]]:
         """Return the rejected changes: model key, time, change, and reason."""
-        self._require_local("refused")
+        self._require_local("rejected")
         return [(key, time, *one) for key, time, told in self.told() for one in told.refused]
+
+    refused = deprecated_method("refused", rejected)
 
     def live(self, until: int | None = None) -> dict[Key, LiveModel]:
         """Return the models by key, after the last change or after the changes up to a time."""
         self._require_local("live")
         live: dict[Key, LiveModel] = {}
-        rejected: list[str] = []
-        for key, time, changes in self.transactions():
-            if until is None or time <= until:
-                if key not in live:
-                    live[key] = LiveModel(self.queries)
-                rejected += [why for _, why in live[key].transact(time, changes).refused]
-        warn_of_rejected(rejected)
+        timely = (one for one in self.transactions() if until is None or one[1] <= until)
+        effects = apply_transactions(live, self.queries, None, timely)
+        warn_of_rejected([why for _, _, told in effects for _, why in told.refused])
         return live
 
     def _require_local(self, method: str) -> None:
@@ -238,6 +228,9 @@ class Models(StreamDeclaration[Matches, Data_co]):
 
 def events_here(models: Models, watched: Sequence[EventStreamFilter]) -> tuple[list[Events], list[str]]:
     """Return the events of local models for each watcher, and the reasons of rejected changes; warn of these."""
+    # A local run shares `apply_transactions`, `collect_events` and `FrameTable` with the step of the engine, and does
+    # not call the step: rows of matches have no contributing events, and the step has no horizon, no patterns over
+    # matches of other patterns, and no columns with values of several types.
     tables, rejected = models.event_tables(watched)
     warn_of_rejected(rejected)
     return [event_stream(table, models, one) for table, one in zip(tables, watched, strict=True)], rejected
@@ -263,7 +256,7 @@ def joined_types(events: Events, types: Mapping[str, t.Type]) -> JoinedEvents:
     return JoinedEvents(tuple(events.data) if several else None, tuple(sorted(own.items())))
 
 
-def standing_matches(live: Mapping[Key, LiveModel]) -> dict[Key, dict[str, list[Match]]]:
+def current_matches(live: Mapping[Key, LiveModel]) -> dict[Key, dict[str, list[Match]]]:
     """Return the current matches, by model and query."""
     return {key: {name: ordered(held.standing) for name, held in one.matches.items()} for key, one in live.items()}
 
@@ -279,8 +272,7 @@ def event_stream(data: pa.Table, models: Models, watched: EventStreamFilter) -> 
 
 def change_row(models: Models, place: Mapping[str, object], change: Change) -> dict[str, object]:
     """Return a change as a row of the stream; ``place`` has its time and model key."""
-    values = (change.action, change.element, change.kind, change.attribute, change.value, change.target)
-    return {**place, **dict(zip((models.columns[role] for role in ROLES), values, strict=True))}
+    return {**place, **dict(zip((models.columns[role] for role in ROLES), role_values(change), strict=True))}
 
 
 def changes_of(columns: Mapping[str, str], table: Table) -> list[Change]:

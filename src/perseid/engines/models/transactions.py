@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -10,6 +10,8 @@ from perseid.semantics.graphs import Change, Happening, have_equal_ranks, in_tur
 from perseid.semantics.values import Value
 
 Key: TypeAlias = "tuple[Value, ...]"
+Transaction: TypeAlias = "tuple[Key, int, Sequence[Change | Happening]]"
+"""All changes of one model at one time, in order."""
 
 
 @dataclass(slots=True)
@@ -22,7 +24,7 @@ class BufferedChange:
     change: Change | Happening
 
 
-def transactions(waiting: Iterable[BufferedChange]) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
+def transactions(waiting: Iterable[BufferedChange]) -> Iterator[Transaction]:
     """Group the changes of one model and time: models in order of first occurrence, each in time order."""
     models: dict[Key, list[BufferedChange]] = {}
     for one in waiting:
