@@ -8,6 +8,8 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, settings
 
+os.environ.setdefault("PERSEID_PROGRESS", "0")  # tests of the line of progress enable it
+
 settings.register_profile(
     "ci", derandomize=True, max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

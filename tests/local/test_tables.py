@@ -189,6 +189,12 @@ def arrow() -> pa.Table:
             "time": pa.array([dt.time(1), n, dt.time(2)]),
             "view": pa.array(["a", n, "longer than twelve bytes"], pa.string_view()),
             "bytes": pa.array([b"a", n, b"longer than twelve bytes"], pa.binary_view()),
+            "views": pa.array([["a", n], n, []], pa.large_list(pa.string_view())),
+            "pairs": pa.array([["a", n], n, ["b", "c"]], pa.list_(pa.string_view(), 2)),
+            "fields": pa.array([{"a": "x"}, n, {"a": n}], pa.struct({"a": pa.string_view()})),
+            "codes": pa.DictionaryArray.from_arrays(
+                pa.array([0, n, 1], pa.uint32()), pa.array(["a", "b"], pa.string_view())
+            ),
             "fixed": pa.array([b"ab", n, b"cd"], pa.binary(2)),
             "dictionary": pa.array(["a", n, "b"]).dictionary_encode(),
             "numbers": pa.array([5, n, 7]).dictionary_encode(),

@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-
-from perseid.errors import EventDataError, type_name
+from perseid.errors import EventDataError
+from perseid.tables.arrow_streams import is_arrow_stream, read_arrow_stream
 from perseid.tables.columns import are_paths
 from perseid.tables.files import csv_table, read_objects, text_of
 from perseid.tables.rows import is_spark
@@ -20,22 +19,16 @@ CSV_ENDINGS = (".csv",)
 def reusable_rows(data: object) -> object:
     """Return rows that can be read several times, as a declared stream is.
 
-    CSV and JSON Lines files are read here; Parquet files are read where they are needed. Objects with the Arrow PyCapsule
-    interface (Polars, DuckDB) become an Arrow table, iterators a list.
+    CSV and JSON Lines files are read here; Parquet files are read where they are needed. Frames of Polars and other
+    objects with the Arrow PyCapsule interface (DuckDB) become an Arrow table, iterators a list.
     """
     if is_spark(data):  # a DataFrame of Spark has the interface, too
         return data
     if are_paths(data):
         return _read_files([data] if isinstance(data, str | os.PathLike) else list(data), data)
-    if isinstance(data, pa.Table | pa.RecordBatch) or type_name(data).startswith("pandas."):
-        return data
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data).read_all()
-    if isinstance(data, Iterator):
-        return list(data)
-    if type_name(data) == "polars.LazyFrame":
-        raise EventDataError("Events cannot be read from a polars.LazyFrame.", hint="Use frame.collect().")
-    return data
+    if is_arrow_stream(data):
+        return read_arrow_stream(data)
+    return list(data) if isinstance(data, Iterator) else data
 
 
 def _read_files(paths: list[str | os.PathLike[str]], data: object) -> object:

@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import Lock
 
 from perseid.runtime import jit
+from perseid.runtime.progress import write_message
 
 PLAIN_ROWS = 1_000
 """Rows of one input up to which plain Python takes less time than a first compilation."""
@@ -112,11 +113,10 @@ def _start(engine: str, marker: Path) -> None:
 
 
 def wait_for_build(engine: str) -> None:
-    """Wait for a compilation that this process started, with one line on a terminal."""
+    """Wait for a compilation that this process started, with one line if a person waits for it."""
     build = _BUILDS.get(engine)
     if build is None or build.poll() is not None:
         return
-    if sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write("Compiling kernels, once per machine; this takes one to two minutes.\n")
+    write_message("Compiling kernels, once per machine; this takes one to two minutes.")
     while build.poll() is None:
         time.sleep(POLL_INTERVAL_S)

@@ -23,6 +23,7 @@ from perseid.errors import EventDataError
 from perseid.runtime.arrays import MOMENT, ArrowColumn, BoolArray, IntegerArray
 from perseid.semantics import values as v
 from perseid.tables import rows as row_reader
+from perseid.tables.arrow_streams import without_views
 from perseid.tables.parquet import Paths, is_dataset, open_parquet
 
 if TYPE_CHECKING:
@@ -330,6 +331,9 @@ def _settled(column: Column) -> Column:
     is_ = pa.types
     if is_.is_run_end_encoded(kind):
         return _settled(pc.run_end_decode(column))
+    plain = without_views(kind)
+    if plain != kind:
+        return _settled(column.cast(plain))
     if is_.is_dictionary(kind):
         if is_.is_string(kind.value_type) or is_.is_large_string(kind.value_type):
             return column
@@ -345,10 +349,8 @@ def _settled(column: Column) -> Column:
     if is_.is_uint64(kind):
         beyond = pc.greater(column, pa.scalar(2**63 - 1, kind))
         return pc.if_else(beyond, pa.scalar(None, kind), column).cast(pa.int64())
-    if is_.is_string_view(kind):
-        return column.cast(pa.large_string())
-    if is_.is_binary_view(kind) or is_.is_fixed_size_binary(kind):
-        return column.cast(pa.large_binary() if is_.is_binary_view(kind) else pa.binary())
+    if is_.is_fixed_size_binary(kind):
+        return column.cast(pa.binary())
     if is_.is_float16(kind):
         return column.cast(pa.float64())
     if is_.is_decimal(kind) and not is_.is_decimal128(kind):

@@ -16,6 +16,8 @@ import pyarrow as pa
 
 from perseid.errors import EventDataError
 from perseid.runtime.key_encoding import key_hashes
+from perseid.runtime.progress import Progress
+from perseid.tables.arrow_streams import without_views
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -58,9 +60,7 @@ def open_parquet(paths: Paths, coded: Sequence[str] = ()) -> ds.FileSystemDatase
             f"The Parquet files have incompatible schemas: {_reason(error)}.",
             hint="Use files with the same column types.",
         ) from error
-    # Arrow cannot take rows out of views yet.
-    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    schema = pa.schema([column.with_type(plain.get(column.type, column.type)) for column in schema])
+    schema = pa.schema([column.with_type(without_views(column.type)) for column in schema])
     return ds.FileSystemDataset(fragments, schema, parts[0].format, parts[0].filesystem)
 
 
@@ -71,12 +71,13 @@ def partitioned(
     memory_limit: int,
     coded: Sequence[str] = (),
     keep: Callable[[pa.Table], pa.Table] | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[pa.Table]:
     """Yield tables with all rows of the keys in them; a single table if everything fits ``memory_limit`` bytes.
 
     Larger inputs are split by key in one pass through temporary files, and rows remain in the order of the files. A
     table exceeds the limit if a single key does. ``keep`` filters a single table as it is read; pieces are not
-    filtered.
+    filtered. ``progress`` shows which piece is read.
     """
     dataset = open_parquet(paths, coded)
     columns = _present(dataset, None if needed is None else {*needed, *key_columns})
@@ -94,7 +95,7 @@ def partitioned(
             "and without a key they cannot be split.",
             hint="Add 'partition by' to the pattern, raise the memory limit, or run the pattern on Spark.",
         )
-    yield from _split(open_parquet(paths), columns, keys, size, memory_limit)
+    yield from _split(open_parquet(paths), columns, keys, size, memory_limit, progress)
 
 
 def _read(dataset: ds.Dataset, columns: list[str], keep: Callable[[pa.Table], pa.Table] | None) -> pa.Table:
@@ -203,14 +204,21 @@ def _bounded() -> dict[str, int | ds.FragmentScanOptions]:
 
 
 def _split(
-    dataset: ds.Dataset, columns: list[str], keys: list[str], size: int, memory_limit: int
+    dataset: ds.Dataset,
+    columns: list[str],
+    keys: list[str],
+    size: int,
+    memory_limit: int,
+    progress: Progress | None,
 ) -> Iterator[pa.Table]:
     # Twice as many buckets as for keys of equal size, which they never are.
     count = min(_MOST_BUCKETS, -(-2 * size // max(1, memory_limit)))
     with tempfile.TemporaryDirectory(prefix="perseid-") as folder:
         files = [Path(folder, f"{bucket}.arrows") for bucket in range(count)]
         used = _spill(dataset, columns, keys, files, memory_limit)
-        for bucket in used:
+        for number, bucket in enumerate(used, 1):
+            if progress is not None:
+                progress.begin_piece(number, len(used))
             with pa.OSFile(str(files[bucket]), "rb") as source, pa.ipc.open_stream(source) as reader:
                 table = reader.read_all()
             files[bucket].unlink()

@@ -10,6 +10,7 @@ from typing import Any
 
 from perseid.errors import BindingError, EventDataError, missing_column, type_name
 from perseid.semantics import values as v
+from perseid.tables.arrow_streams import is_arrow_stream, read_arrow_stream
 
 _MICROS = 1_000_000
 
@@ -37,7 +38,9 @@ def require_here(what: str, data: object) -> None:
 
 
 def read_relation(name: str, rows: object) -> list[tuple[object, ...]]:
-    """Read a relation: rows of values, single values, dicts, a pandas frame or an Arrow table."""
+    """Read a relation: rows of values, single values, dicts, a pandas or Polars frame, or an Arrow table."""
+    if not is_spark(rows) and is_arrow_stream(rows):
+        rows = read_arrow_stream(rows)
     if hasattr(rows, "to_pylist") or (hasattr(rows, "to_dict") and hasattr(rows, "columns")):
         return [tuple(row.values()) for row in rows_of(rows)]
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):

@@ -605,6 +605,7 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
         if len(carried):
             count = restore_run(M, partials, seed, ways, begins, carried, carried[partition], carried[partition + 1])
         for position in range(begins, end + 1):
+            w[C_START] = position  # progress reads it
             if w[C_STEPS] > w[C_STEPS_END]:
                 count = FULL
             if count < 0:

@@ -19,6 +19,7 @@ from perseid.runtime.arrays import IntArray
 from perseid.runtime.contract import Engine, StateReport, StepResult
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.explanation import Row
+from perseid.runtime.progress import Progress
 from perseid.runtime.watermark import Watermark
 from perseid.semantics import types as t
 
@@ -49,6 +50,7 @@ def find_all(
     horizon: int | None = None,
     threads: int = 1,
     compiled: bool = True,
+    progress: Progress | None = None,
 ) -> list[PatternMatches]:
     """Find the encoded matches of every pattern, with the data needed to materialize them."""
     from perseid.engines.sequence.columns import OrderedEvents, batch_in
@@ -59,7 +61,9 @@ def find_all(
     chosen = None if wanted is None else np.flatnonzero(wanted)
     places: dict[int, tuple[OrderedEvents, IntArray, IntArray | None, int]] = {}
     out = []
-    for bytecode in plan.patterns:
+    for number, bytecode in enumerate(plan.patterns, 1):
+        if progress is not None:
+            progress.begin_pattern(number)
         route = bytecode.pattern.route
         if route not in places:
             order, offsets, occurrence, duplicates = arranged(rows, route, chosen)
@@ -67,7 +71,14 @@ def find_all(
         shared, offsets, occurrence, duplicates = places[route]
         batch = replace(shared)  # loaded columns are shared by all patterns; string codes differ by pattern
         raw, arrays = find(
-            bytecode, batch, offsets, horizon=horizon, threads=threads, compiled=compiled, budget=plan.budget
+            bytecode,
+            batch,
+            offsets,
+            horizon=horizon,
+            threads=threads,
+            compiled=compiled,
+            budget=plan.budget,
+            progress=progress,
         )
         out.append(PatternMatches(bytecode, raw, batch, offsets, occurrence, arrays, duplicates))
     return out

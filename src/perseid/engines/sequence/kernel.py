@@ -190,13 +190,13 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 begun = True
                 begin_key(M, end - low)
                 w[C_MERGING] = 0
+            w[C_START] = start  # progress reads it
             steps = w[C_STEPS]
             if not straight:
                 # A start of a straight pattern takes bounded time and has at most one match: only events tried count.
                 w[C_STEPS] += 1
                 begin_attempt(M, end - low)
             if w[C_STEPS] > w[C_STEPS_END]:
-                w[C_START] = start
                 w[C_RESUME] = resume
                 answer = stopped_by(M)
                 if answer != SPENT:
@@ -244,7 +244,6 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 w[C_OUT] = written
                 w[C_HELD] = held
                 w[C_CAPPED] = capped
-                w[C_START] = start
                 w[C_RESUME] = resume
                 answer = stopped_by(M)
                 if answer != SPENT:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import overload
+from typing import TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,7 @@ from perseid.engines.sequence.stream import Events, read_events
 from perseid.errors import EventDataError
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.progress import Progress
 from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match, check_relations, detect, make_match
@@ -50,28 +51,26 @@ def match_here(
     memory_limit: int | None = None,
 ) -> Matches:
     """All matches of a plan's patterns over a declared stream."""
-    if any(pattern.feeds_on for pattern in plan.patterns):
-        # Matches that feed patterns are events too: they are few, and built one by one.
-        events = read_events(stream)
-        patterns = [pattern.pattern for pattern in plan.patterns]
-        try:
-            detection = detect(
-                patterns,
-                events,
-                kernel_matcher(plan, budget=stream.budget),
-                horizon=horizon,
-                strictly_later=stream.strictly_later,
-                dedupe=stream.dedupe,
-                relations=relations,
-            )
-        except UnicodeEncodeError:
-            cells = ((name, value, e.time) for e in events for name, value in e.attributes.items())
-            raise _lone_surrogate_in(cells) from None
-        there = {name for e in events for name in e.attributes}
-        if events:
-            warn_of_keys(plan, there)
-        said = notes(plan, {e.type for e in events if e.type}, there)
-        return Matches(detection.matches, detection.counters(), reported, columns, said if events else [])
+    with Progress() as progress:
+        if any(pattern.feeds_on for pattern in plan.patterns):
+            found, counted, said = _match_fed(plan, stream, relations, horizon, progress)
+        else:
+            found, counted, said = _match_pieces(plan, stream, relations, horizon, memory_limit, progress)
+    return Matches(found, counted, reported, columns, said)
+
+
+Matched: TypeAlias = tuple[Sequence[Match], Mapping[str, int], Sequence[str]]
+"""Matches, counters and notes."""
+
+
+def _match_pieces(
+    plan: Plan,
+    stream: Events,
+    relations: Mapping[str, list[tuple[object, ...]]],
+    horizon: int | None,
+    memory_limit: int | None,
+    progress: Progress,
+) -> Matched:
     check_relations([pattern.pattern for pattern in plan.patterns], relations)
     tables = {name: v.Relation(rows) for name, rows in relations.items()}
     found: list[Gathered] = []
@@ -80,20 +79,58 @@ def match_here(
     counted: Counter[str] = Counter()
     rows_seen = 0
     known: dict[str, t.Type] = {}
-    for rows, columns_here in row_pieces(plan, stream, tables, memory_limit):
+    for rows, columns_here in row_pieces(plan, stream, tables, memory_limit, progress):
         found = [one if one.compact else _compact(one) for one in found]
         rows_seen += len(rows)
         types.update(rows.type_names)
         names |= columns_here
         known = {name: column_type(column) for name, column in rows.columns.items()}
+        progress.begin_search(len(rows), len(plan.patterns))
         try:
             numbered = make_plan(plan, known, strictly_later=stream.strictly_later)
             numbered = replace(numbered, budget=stream.budget)
-            found.extend(_gather(numbered, rows, horizon, counted))
+            found.extend(_gather(numbered, rows, horizon, counted, progress))
         except UnicodeEncodeError:
             raise _lone_surrogate_in(_cells(rows)) from None
-    said = notes(plan, types, names, known) if rows_seen else []
-    return Matches(_Listed(found), counted, reported, columns, said)
+    return _Listed(found), counted, notes(plan, types, names, known) if rows_seen else []
+
+
+def _match_fed(
+    plan: Plan,
+    stream: Events,
+    relations: Mapping[str, list[tuple[object, ...]]],
+    horizon: int | None,
+    progress: Progress,
+) -> Matched:
+    """The matches of patterns that feed on others. Matches that feed are events too: they are built one by one."""
+    events = read_events(stream)
+    searched, of_all = 0, max(len(events) * len(plan.patterns), 1)
+
+    def count(partition: int) -> None:
+        nonlocal searched
+        searched += partition
+
+    progress.begin_search(len(events), 1)
+    progress.watch(lambda: searched / of_all)
+    try:
+        detection = detect(
+            [pattern.pattern for pattern in plan.patterns],
+            events,
+            kernel_matcher(plan, budget=stream.budget, count=count),
+            horizon=horizon,
+            strictly_later=stream.strictly_later,
+            dedupe=stream.dedupe,
+            relations=relations,
+        )
+    except UnicodeEncodeError:
+        cells = ((name, value, e.time) for e in events for name, value in e.attributes.items())
+        raise _lone_surrogate_in(cells) from None
+    names = {name for e in events for name in e.attributes}
+    if not events:
+        return detection.matches, detection.counters(), []
+    progress.clear()
+    warn_of_keys(plan, names)
+    return detection.matches, detection.counters(), notes(plan, {e.type for e in events if e.type}, names)
 
 
 def _lone_surrogate_in(cells: Iterable[tuple[str, object, int]]) -> EventDataError:
@@ -159,8 +196,12 @@ class Gathered:
     compact: bool = False
 
 
-def _gather(plan: SequencePlan, rows: EventBatch, horizon: int | None, counted: Counter[str]) -> Iterator[Gathered]:
-    for found in find_all(plan, rows, horizon=horizon, threads=os.cpu_count() or 1):
+def _gather(
+    plan: SequencePlan, rows: EventBatch, horizon: int | None, counted: Counter[str], progress: Progress
+) -> Iterator[Gathered]:
+    every = find_all(plan, rows, horizon=horizon, threads=os.cpu_count() or 1, progress=progress)
+    progress.begin_output()
+    for found in every:
         listing, kept = materialize(found, rows, counted, horizon)
         yield Gathered(found, rows, listing, kept)
 

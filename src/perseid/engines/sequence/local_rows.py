@@ -20,6 +20,7 @@ from perseid.errors import EventDataError
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.event_batch import Column, EventBatch
 from perseid.runtime.hashing import hash_columns, identities
+from perseid.runtime.progress import Progress
 from perseid.semantics import values as v
 from perseid.semantics.hashing import hash_values, identity_of
 from perseid.tables.columns import (
@@ -39,28 +40,33 @@ MEMORY_SHARE = 4
 
 
 def row_pieces(
-    plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None
+    plan: Plan,
+    stream: Events,
+    relations: Mapping[str, v.Relation],
+    memory_limit: int | None,
+    progress: Progress | None = None,
 ) -> Iterator[tuple[EventBatch, set[str]]]:
     """Yield the rows at once or in pieces of whole partitions, each with the names of all columns of its input."""
-    warned = False
-    for rows, names in _row_pieces(plan, stream, relations, memory_limit):
+    warned, progress = False, progress or Progress()
+    for rows, names in _row_pieces(plan, stream, relations, memory_limit, progress):
         if len(rows) and not warned:  # every piece has the same columns
+            progress.clear()
             warn_of_keys(plan, names)
             warned = True
         yield rows, names
 
 
 def _row_pieces(
-    plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None
+    plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None, progress: Progress
 ) -> Iterator[tuple[EventBatch, set[str]]]:
     if not isinstance(stream.data, Mapping):
         [(_, only)] = stream.inputs()
-        for table in _pieces(plan, only, memory_limit):
+        for table in _pieces(plan, only, memory_limit, progress):
             try:
                 rows = _rows(plan, only, table, relations)
             except EventDataError:
                 # It names a row by number, which did not count filtered events: read again without the filter.
-                for whole in _pieces(plan, only, memory_limit, narrow=False):
+                for whole in _pieces(plan, only, memory_limit, progress, narrow=False):
                     _rows(plan, only, whole, relations)
                 raise
             yield rows, set(table.names or table.columns)
@@ -74,7 +80,9 @@ def _row_pieces(
     yield _joined(parts), names
 
 
-def _pieces(plan: Plan, stream: Events, memory_limit: int | None, narrow: bool = True) -> Iterator[Table]:
+def _pieces(
+    plan: Plan, stream: Events, memory_limit: int | None, progress: Progress, narrow: bool = True
+) -> Iterator[Table]:
     if not are_paths(stream.data):
         yield read_table(stream.data, None)
         return
@@ -88,7 +96,7 @@ def _pieces(plan: Plan, stream: Events, memory_limit: int | None, narrow: bool =
     limit = memory_limit if memory_limit is not None else _memory() // MEMORY_SHARE
     split = [path[0] for path in shared if len(path) == 1]
     keep = partial(_wanted, plan.event_types, stream) if narrow and plan.event_types is not None else None
-    for piece in partitioned(stream.data, split, needed, limit, [stream.type], keep):
+    for piece in partitioned(stream.data, split, needed, limit, [stream.type], keep, progress):
         yield read_table(piece, needed)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
 import numpy as np
@@ -30,8 +30,14 @@ _ARROW: tuple[tuple[type, pa.DataType], ...] = (
 )
 
 
-def kernel_matcher(plan: Plan, *, compiled: bool = True, budget: SearchBudget = DEFAULT_BUDGET) -> Matcher:
-    """A matcher of the plan's patterns that runs the kernel."""
+def kernel_matcher(
+    plan: Plan,
+    *,
+    compiled: bool = True,
+    budget: SearchBudget = DEFAULT_BUDGET,
+    count: Callable[[int], None] | None = None,
+) -> Matcher:
+    """A matcher of the plan's patterns that runs the kernel; ``count`` gets the size of each searched partition."""
     by_name = {pattern.name: pattern for pattern in plan.patterns}
 
     def run(
@@ -46,6 +52,8 @@ def kernel_matcher(plan: Plan, *, compiled: bool = True, budget: SearchBudget = 
         bytecode = compile_pattern(plan, by_name[pattern.name], batch.types(), strictly_later)
         offsets = np.array([0, len(events)], np.int64)
         raw, _ = find(bytecode, batch, offsets, horizon=horizon, compiled=compiled, budget=budget)
+        if count is not None:
+            count(len(events))
         found = [
             RawMatch(
                 tuple(raw.taken(i)),

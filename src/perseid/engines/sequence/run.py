@@ -24,6 +24,7 @@ from perseid.runtime.arena import allocate
 from perseid.runtime.arrays import FloatArray, IntArray
 from perseid.runtime.cold_start import wait_for_build
 from perseid.runtime.jit import COMPILED, Kernel, runs_compiled
+from perseid.runtime.progress import Progress
 from perseid.runtime.search_budget import (
     ATTEMPT_STEPS_PER_EVENT,
     DEFAULT_BUDGET,
@@ -119,6 +120,7 @@ def find(
     compiled: bool = True,
     threads: int = 1,
     budget: SearchBudget = DEFAULT_BUDGET,
+    progress: Progress | None = None,
 ) -> tuple[MatchBuffer, y.Arrays]:
     """Find the matches of a pattern in every partition of a batch; ``compiled`` False runs plain Python.
 
@@ -158,9 +160,14 @@ def find(
     first_steps = FIRST_SLICE_STEPS if waits else y.FOREVER
     if fast and COMPILED and not runs_compiled():
         first_steps = PLAIN_SLICE_STEPS
+    if progress is not None:
+        events = max(sum(search.events for search in searches), 1)
+        progress.watch(lambda: sum(search.searched for search in searches) / events)
     if len(searches) > 1 or not searches[0].run(first_steps):
         searches[0].load()
         _run_in_threads(searches)
+    if progress is not None:
+        progress.watch(lambda: 1.0)  # without the arenas of the searches
     raws = []
     for (first, _), search in zip(parts, searches, strict=True):
         raws.append(gather(bytecode, search.written, search.frontiers, search.capped, search.wake, first))
@@ -258,6 +265,16 @@ class PartitionSearch:
         space[y.C_EVENT_STEPS], space[y.C_EVENT_MATCHES] = STEPS_PER_EVENT // cost, MATCHES_PER_EVENT
         space[y.C_ATTEMPT_STEPS] = ATTEMPT_STEPS_PER_EVENT // cost
         self._arrays = arrays._replace(space=space, reals=reals)
+
+    @property
+    def events(self) -> int:
+        """The number of events to search."""
+        return int(self._offsets[-1] - self._offsets[0]) if len(self._offsets) else 0
+
+    @property
+    def searched(self) -> int:
+        """The number of events before the one that the kernel is at; another thread may read it during the search."""
+        return int(self._arrays.space[y.C_START] - self._offsets[0]) if len(self._offsets) else 0
 
     def load(self) -> None:
         """Load or compile the kernel in this thread, which an interrupt can end; other threads cannot be interrupted."""

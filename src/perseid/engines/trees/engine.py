@@ -86,7 +86,7 @@ def reader_of(trees: Trees) -> DocumentReader:
     return DocumentReader(trees.program, trees.trusted)
 
 
-def readings(trees: Trees, bodies: pa.Array, is_path: bool) -> Iterator[tuple[int, DocumentReader, Findings]]:
+def _readings(trees: Trees, bodies: pa.Array, is_path: bool) -> Iterator[tuple[int, DocumentReader, Findings]]:
     """Match a column of documents in pieces; yield results with the number that their document numbers start from."""
     reader = reader_of(trees)
     if is_path:
@@ -105,7 +105,7 @@ def prepare(plan: TreesPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepar
         return
     given = columns.get(STREAM)
     streams = None if given is None else given.cast(pa.string()).to_pylist()
-    for first, reader, findings in readings(plan.trees, columns[BODY], plan.is_path):
+    for first, reader, findings in _readings(plan.trees, columns[BODY], plan.is_path):
         own = None if streams is None else streams[first:]
         at, made = _events(plan, reader, findings, own)
         yield Prepared(at + first, made, findings.refused_from(first))
@@ -121,7 +121,7 @@ def _prepare_results(plan: TreesPlan, names: Sequence[str], bodies: pa.Array) ->
     """Yield a row for each result of a tree pattern, and one for each document that cannot be read."""
     from perseid.engines.trees.results import ERROR, error_column, result_columns
 
-    for first, reader, findings in readings(plan.trees, bodies, plan.is_path):
+    for first, reader, findings in _readings(plan.trees, bodies, plan.is_path):
         yield Prepared(findings.document[findings.firsts] + first, result_columns(names, reader, findings))
         if findings.refused:
             bad = findings.refused_from(first)

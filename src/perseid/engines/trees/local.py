@@ -3,51 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.engines.sequence.stream import Events
-from perseid.engines.trees.engine import Trees, prepare, readings
+from perseid.engines.trees.engine import Trees, prepare
 from perseid.engines.trees.formats import XML
 from perseid.engines.trees.namespaces import warn_of_namespaces
-from perseid.engines.trees.results import ERROR, PATTERN, error_column, result_columns, result_fields
+from perseid.engines.trees.results import PATTERN
 from perseid.engines.trees.row_documents import has_text, textless
 from perseid.engines.trees.stream import Documents, TreeQuery, event_stream
 from perseid.errors import DocumentError, EventDataError
-from perseid.runtime.document_columns import BODY, DOCUMENT, PLACE, STREAM, TYPE
+from perseid.runtime.contract import Prepared
+from perseid.runtime.document_columns import BODY, DOCUMENT, STREAM, TYPE
 from perseid.runtime.event_batch import Column
 from perseid.runtime.hashing import identities
+from perseid.runtime.query import PrepareStage
 from perseid.tables.columns import Table, read_table
-
-if TYPE_CHECKING:
-    pass
 
 _LEAVE_OUT = "Remove the row. Use ps.xml.tree_patterns(…).match(…) to list all unreadable documents."
 
 
 def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> pa.Table:
     """Match tree patterns with local documents; return results, and errors of unreadable documents, as a table."""
-    fields, pieces, bodies = result_fields(trees.patterns), [], []
+    stage, tables, bodies = documents.bind_trees(trees, names, ()), [], []
     for event_type, data in documents.inputs():
         table = read_documents(documents, data)
         documents.require(list(table.columns), event_type)
-        documents.refuse_returned((field.name for field in fields), list(table.columns))
-        kept = {name: whole_array(column) for name, column in table.columns.items() if name != documents.body}
+        documents.refuse_returned(stage.columns, list(table.columns))
         bodies.append(bodies_of(documents, table))
-        pieces.append(_no_rows(kept, {field.name: field.type for field in fields}))
-        for first, reader, findings in readings(trees, bodies[-1], documents.is_path):
-            refused = findings.refused_from(first)
-            for at, columns in (
-                (findings.document[findings.firsts] + first, result_columns(names, reader, findings)),
-                (np.array([one.row for one in refused], np.int64), {ERROR: error_column(refused)}),
-            ):
-                own = [columns[f.name].cast(f.type) if f.name in columns else pa.nulls(len(at), f.type) for f in fields]
-                of_documents = {name: column.take(pa.array(at)) for name, column in kept.items()}
-                pieces.append(pa.table({**of_documents, **dict(zip([f.name for f in fields], own, strict=True))}))
-    found = pa.concat_tables(pieces, promote_options="permissive")
+        kept = {name: whole_array(column) for name, column in table.columns.items() if name != documents.body}
+        tables.append(_run_prepare(stage, kept, {BODY: bodies[-1]}))
+    found = pa.concat_tables(tables, promote_options="permissive")
     if documents.format == XML and found[PATTERN].null_count == found.num_rows:
         warn_of_namespaces(documents, bodies, trees.patterns)
     return found
@@ -92,14 +80,14 @@ def _is_readable(kind: pa.DataType) -> bool:
 
 def read_here(documents: Documents, asked: TreeQuery) -> Events:
     """Return local documents as events; raise an error with the row of one that cannot be read."""
-    tables, bodies = [], []
+    stage, tables, bodies = asked.bind(documents, ()), [], []
     for event_type, data in documents.inputs():
         table = read_documents(documents, data)
         documents.require(list(table.columns), event_type)
         documents.require_time(list(table.columns))
         documents.refuse_returned(asked.variables, list(table.columns))
         bodies.append(bodies_of(documents, table))
-        tables.append(_events_here(documents, asked, event_type, table, bodies[-1]))
+        tables.append(_events_here(documents, stage, event_type, table, bodies[-1]))
     events = pa.concat_tables(tables, promote_options="permissive")
     if documents.format == XML and not {step.type for step in asked.steps}.intersection(
         pc.unique(events[TYPE]).to_pylist()
@@ -109,7 +97,7 @@ def read_here(documents: Documents, asked: TreeQuery) -> Events:
 
 
 def _events_here(
-    documents: Documents, asked: TreeQuery, event_type: str | None, table: Table, bodies: pa.Array
+    documents: Documents, stage: PrepareStage, event_type: str | None, table: Table, bodies: pa.Array
 ) -> pa.Table:
     columns = {name: whole_array(column) for name, column in table.columns.items()}
     kept = {name: column for name, column in columns.items() if name != documents.body}
@@ -119,22 +107,27 @@ def _events_here(
         given[STREAM] = pa.array([event_type] * table.rows, pa.string())
     elif documents.type is not None:
         given[STREAM] = columns[documents.type]
-    texts = dict.fromkeys(asked.variables, pa.string())
-    pieces = [_no_rows(kept, {TYPE: pa.string(), PLACE: pa.int64(), **texts})]
-    for piece in prepare(asked.bind(documents, ()).plan, given):
+    return _run_prepare(stage, kept, given)
+
+
+def _run_prepare(stage: PrepareStage, kept: Mapping[str, pa.Array], given: Mapping[str, pa.Array]) -> pa.Table:
+    """Return the rows of ``prepare`` with the columns of their documents; raise an error for a bad record."""
+    pieces = [_output_rows(stage, kept, Prepared((), {}))]  # the columns, for tables without documents
+    for piece in prepare(stage.plan, given):
         for bad in piece.bad:
             raise DocumentError(
                 f"Row {bad.row + 1}: {bad.reason}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT
             )
-        rows = pa.array(piece.rows, pa.int64())
-        pieces.append(pa.table({**{name: column.take(rows) for name, column in kept.items()}, **piece.columns}))
-    return pa.concat_tables(pieces, promote_options="permissive")
+        pieces.append(_output_rows(stage, kept, piece))
+    return pa.concat_tables(pieces)
 
 
-def _no_rows(kept: Mapping[str, pa.Array], ours: Mapping[str, pa.DataType]) -> pa.Table:
-    """Return an empty table with the columns of results, for tables without documents."""
-    of_documents = {name: column.slice(0, 0) for name, column in kept.items()}
-    return pa.table({**of_documents, **{name: pa.nulls(0, kind) for name, kind in ours.items()}})
+def _output_rows(stage: PrepareStage, kept: Mapping[str, pa.Array], piece: Prepared) -> pa.Table:
+    rows = pa.array(piece.rows, pa.int64())
+    columns = {name: column.take(rows) for name, column in kept.items()}
+    for name, kind in stage.columns.items():
+        columns[name] = piece.columns[name].cast(kind) if name in piece.columns else pa.nulls(len(rows), kind)
+    return pa.table(columns)
 
 
 def whole_array(column: Column) -> pa.Array:
