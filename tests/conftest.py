@@ -1,12 +1,17 @@
-"""Hypothesis profiles (HYPOTHESIS_PROFILE is ``ci``, the default, ``long`` or ``deep``), and the time of each test file."""
+"""Hypothesis profiles (HYPOTHESIS_PROFILE is ``ci``, the default, ``long`` or ``deep``); distribution and time of test files."""
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.scheduling import FileScheduling
 
 os.environ.setdefault("PERSEID_PROGRESS", "0")  # tests of the line of progress enable it
 
@@ -23,6 +28,20 @@ for name, examples in (("long", 2_000), ("deep", 10_000)):
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 SLOWEST_FILES = 80
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileScheduling | None:
+    """Distribute tests by file, unless another distribution is selected."""
+    from tests.scheduling import FileScheduling
+
+    return FileScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_collection_finish() -> None:
+    """Exclude modules and test items from garbage collections, which would traverse them thousands of times."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
