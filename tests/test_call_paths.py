@@ -92,5 +92,5 @@ def test_document_passes_few_functions_until_its_notification() -> None:
     subscriptions = ps.xscl.subscriptions({"copies": COPIES})
     assert subscriptions.match(documents).num_rows == 1
     functions, files = count_calls(lambda: subscriptions.match(documents))
-    assert functions <= 120
+    assert functions <= 115
     assert files <= 27

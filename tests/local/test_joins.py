@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import random
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 import perseid as ps
+from perseid.engines.joins import local, shard
+from perseid.engines.joins.engine import JOINS
+from perseid.engines.joins.plan import JoinsPlan
+from perseid.engines.trees import formats
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import Watermark
 
 ITEM = "<item><by>{by}</by><t>{t}</t></item>"
 SAME = "F//item->a[/by->x][/t->t] {}{{x = y{}, {}}} F//item->b[/by->y][/t->u]"
@@ -146,3 +158,102 @@ def test_path_of_the_predicate_is_another_node_than_a_bracket_that_compares_the_
     text = "L//i[/y->y] FOLLOWED BY{r/x = y AND y = r/x, forever} R//i->r[/x < 2]"
     found = ps.xscl.subscriptions(text).match(given).to_pylist()
     assert [(row["left"]["n"], row["right"]["n"]) for row in found] == [(0, 1)]
+
+
+# One engine, local and on Spark
+
+
+def test_local_rows_are_those_of_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine is called once for all documents, which cross it as numbers."""
+    calls: list[tuple[EventBatch, bytes | None, Watermark]] = []
+
+    def step(plan: JoinsPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
+        calls.append((rows, state, watermark))
+        return JOINS.run_step(plan, rows, state, watermark)
+
+    monkeypatch.setattr(local, "JOINS", replace(JOINS, step=step))
+    given = documents((0, "ann", "x"), (5, "ann", "y"), (5, "eve", "y"))
+    assert ps.xscl.subscriptions(SAME.format("FOLLOWED BY", "", "1 day")).match(given).num_rows == 1
+    ((rows, state, watermark),) = calls
+    assert (state, watermark) == (None, Watermark(ended=True))
+    assert rows.columns["_document"].to_pylist() == rows.identity.tolist() == [0, 1, 2]
+
+
+def test_equal_documents_are_separate() -> None:
+    """A table may have a row several times; on Spark, its id decides whether it is one document."""
+    data = [{"ts": 0, "feed": "F", "xml": ITEM.format(by="ann", t="x")}] * 3
+    same = ps.documents(data, body="xml", type="feed", time="ts")
+    text = SAME.format("JOIN", "", "1 day")
+    assert ps.xscl.subscriptions(text).match(same).num_rows == 6
+
+
+def test_documents_of_many_blocks_have_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(3)
+    rows = [(chance.randrange(50), chance.choice(["ann", "bob"]), chance.choice("xy")) for _ in range(60)]
+    text = SAME.format("JOIN", " AND t = u", "3 seconds")
+    whole = pairs(text, *rows)
+    monkeypatch.setattr(shard, "PART", 7)
+    monkeypatch.setattr(formats, "PIECE", 200)
+    assert pairs(text, *rows) == whole
+    assert len(whole) > 50
+
+
+def test_an_index_is_released_with_its_subscriptions() -> None:
+    shard._SHARDS.clear()
+    given = documents((0, "ann", "x"), (5, "ann", "x"))
+    some = ps.xscl.subscriptions(SAME.format("FOLLOWED BY", "", "1 day"))
+    assert some.match(given).num_rows == some.match(given, expand=True).num_rows == 1
+    assert len(shard._SHARDS) == 2
+    assert all(one.joined.num_rows == one.joiner.count == 0 for one in shard._SHARDS.values())
+    del some
+    assert not shard._SHARDS
+
+
+def test_threads_match_the_same_subscriptions() -> None:
+    some = ps.xscl.subscriptions(SAME.format("FOLLOWED BY", "", "1 day"))
+    given = [documents(*((n, f"{n % many}", "x") for n in range(200))) for many in range(1, 9)]
+    alone = [some.match(one).num_rows for one in given]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda one: some.match(one).num_rows, given)) == alone
+
+
+def test_texts_and_bytes_in_tables_of_one_stream_are_each_read_as_they_are() -> None:
+    said = "<?xml version='1.0' encoding='iso-8859-1'?>" + ITEM.format(by="Jürgen", t="x")
+    data = {
+        "F": [{"n": 0, "ts": 0, "xml": said}],
+        "G": [{"n": 1, "ts": 1, "xml": said.encode("latin-1")}],
+    }
+    text = SAME.format("FOLLOWED BY", "", "1 day").replace("F//item->b", "G//item->b")
+    (row,) = ps.xscl.subscriptions(text).match(ps.documents(data, body="xml", time="ts"), expand=True).to_pylist()
+    assert dict(row["values"]) == {"x": "Jürgen", "y": "Jürgen"}
+
+
+def test_rows_of_bad_documents_are_counted_over_all_tables() -> None:
+    text = SAME.format("FOLLOWED BY", "", "1 day").replace("F//item->b", "G//item->b")
+    data = {"F": [{"ts": 0, "xml": "<item/>"}] * 2, "G": [{"ts": 0, "xml": "<item>"}]}
+    with pytest.raises(ps.errors.DocumentError, match="Row 3: No element found"):
+        ps.xscl.subscriptions(text).match(ps.documents(data, body="xml", time="ts"))
+
+
+def test_names_of_owners_are_strings() -> None:
+    text = SAME.format("FOLLOWED BY", "", "1 day")
+    (row,) = ps.xscl.subscriptions({7: text}).match(documents((0, "ann", "x"), (5, "ann", "x"))).to_pylist()
+    assert row["subscriptions"] == ["7"]
+    with pytest.raises(ps.PerseidError, match=r"Two subscriptions have the name '1'\.") as found:
+        ps.xscl.subscriptions({1: text, "1": text})
+    assert found.value.hint == "Use names that differ as strings, unlike 1 and '1'."
+    for names in ({"\ud800": text}, {"a": text.replace("1 day", "1 day} \ud800")}):
+        with pytest.raises(ps.PerseidError, match="has a lone surrogate, which is no Unicode character"):
+            ps.xscl.subscriptions(names)
+
+
+def test_a_subscription_with_too_many_nodes_is_an_error_when_it_is_declared(tmp_path: Path) -> None:
+    """Each comparison has a node of its own on the left, and they have their common ancestor there."""
+    nodes = "".join(f"[/a{n}->x{n}]" for n in range(64))
+    text = f"F//i{nodes} FOLLOWED BY{{{' AND '.join(f'x{n} = y' for n in range(64))}, 1 day}} F//i->y"
+    with pytest.raises(ps.errors.LimitError, match="at most 64 nodes of a document and 128 comparisons"):
+        ps.xscl.subscriptions(text)
+    table = ps.xscl.subscription_table(tmp_path)
+    with pytest.raises(ps.errors.LimitError, match="at most 64 nodes of a document and 128 comparisons"):
+        table.add({"ann": text})
+    assert table.current() == {}

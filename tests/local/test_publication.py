@@ -241,3 +241,34 @@ def test_patterns_find_what_subscriptions_find(relation: str) -> None:
     told = ps.pattern(pattern + "return a.n as l, b.n as r").match(given).to_dicts()
     assert pairs[0] == pairs[1] == sorted((row["l"], row["r"]) for row in told)
     assert len(pairs[0]) > 10
+
+
+@pytest.mark.parametrize("words", [{"results": False}, {"results": True}, {}])
+def test_published_documents_do_not_depend_on_results(words: dict[str, bool]) -> None:
+    """Without results, subscriptions of a pair have one row, although they publish different documents."""
+    texts = {
+        "one": PAIRS,
+        "two": PAIRS.replace("{t}{u}", "{u}"),
+        "plain": SAME.format("", "1 hour"),
+        "again": AGAIN,
+    }
+    given = documents((0, "ann", "x"), (5, "ann", "y"), (20, "ann", "z"))
+    rows = ps.xscl.subscriptions(texts).match(given, **words).to_pylist()
+    assert Counter(who for row in rows for who in row["subscriptions"]) == {"one": 3, "two": 3, "plain": 3, "again": 2}
+    if words == {"results": False}:
+        assert sorted(len(row["subscriptions"]) for row in rows) == [1, 1, 3, 3, 3]
+
+
+def test_what_json_documents_publish_is_xml() -> None:
+    rows = [{"ts": ts, "feed": "F", "body": f'{{"k": {k}}}'} for ts, k in enumerate([1, 1, 2, 1])]
+    texts = {
+        "pairs": "SELECT <p>{x}</p> FROM F/json->a[/k->x] FOLLOWED BY{x = y, 1 second} F/json->b[/k->y] PUBLISH pairs",
+        "again": "pairs//p/k->w FOLLOWED BY{w = x, 1 hour} F/json->c[/k->x]",
+    }
+    given = ps.documents(rows, body="body", type="feed", time="ts", format="json")
+    found = ps.xscl.subscriptions(texts).match(given).to_pylist()
+    assert [(row["subscriptions"], row["left"]["ts"], row["right"]["ts"]) for row in found] == [
+        (["pairs"], 0, 1),
+        (["again"], 1, 3),
+    ]
+    assert found[1]["left"]["published"] == "<p><k>1</k></p>"

@@ -10,6 +10,7 @@ from perseid.api.arguments import Frame
 from perseid.api.subscriptions import (
     PairOptions,
     SubscriptionQueries,
+    SubscriptionSet,
     add_note_of_wrong_text,
     match_subscriptions_on_spark,
     subscriptions,
@@ -72,12 +73,7 @@ class SubscriptionTable(SubscriptionQueries):
         return standing(read_file(self._folder, name) for name in files_in(self._folder))
 
     def _match_local(self, documents: Documents, expand: bool, results: bool | None) -> pa.Table:
-        current = self.current()
-        if current:
-            return subscriptions(current)._match_local(documents, expand, results)
-        from perseid.engines.joins.local import join_here
-
-        return join_here(documents, (), expand, None, results)
+        return SubscriptionSet(self.current())._match_local(documents, expand, results)
 
     def _match_on_spark(self, documents: Documents, options: PairOptions) -> Frame:
         return match_subscriptions_on_spark(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from perseid.api.arguments import Frame, Observation, SparkData, all_on_spark, require_no_spark_options
 from perseid.api.keywords import check_keywords
 from perseid.api.stream_kinds.registry import kind_of
 from perseid.api.stream_options import MAX_SHARDS
 from perseid.deprecated import deprecated_method
-from perseid.engines.joins.graph import joins_of
+from perseid.engines.joins.graph import ENDLESS, joins_of
 from perseid.engines.joins.plan import DEFAULT_SHARES
+from perseid.engines.joins.publication import Publication
 from perseid.engines.joins.table import files_in, read_file, standing
 from perseid.engines.trees.stream import Documents
 from perseid.errors import EventDataError, PerseidError, UnsupportedError
@@ -24,8 +25,6 @@ from perseid.viz.words import many
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from perseid.engines.joins.publication import Texts
 
 
 @dataclass(frozen=True)
@@ -106,49 +105,36 @@ class SubscriptionQueries:
 class SubscriptionSet(SubscriptionQueries):
     """Subscriptions by owner; each relates two documents by values that they have in common."""
 
-    def __init__(self, texts: Texts) -> None:
-        from perseid.engines.joins.index import Subscriptions  # its kernels are loaded when they are first needed
-        from perseid.engines.joins.publication import Publication
-        from perseid.engines.joins.register import IndexBuilder
-        from perseid.engines.joins.values import Values
-
-        self._count = len(texts)
-        self._publication = Publication(texts)
-        self._levels: list[Subscriptions] = []
-        for whose in self._publication.levels:
-            self._levels.append(Subscriptions(Values()))
-            sources = self._publication.sources
-            IndexBuilder(self._levels[-1]).add(
-                sources if len(whose) == len(texts) else {one: sources[one] for one in whose}
-            )
-        self._texts = texts
+    def __init__(self, texts: Mapping[Any, str]) -> None:
+        self._texts = _by_name(texts)
+        self._publication = Publication(self._texts)
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._texts)
 
     def __repr__(self) -> str:
         return f"<{many(len(self), 'subscription')}>"
 
     def _match_local(self, documents: Documents, expand: bool, results: bool | None) -> pa.Table:
-        from perseid.engines.joins.local import join_here
+        from perseid.engines.joins.local import match_here  # its kernels are loaded when they are first needed
 
-        return join_here(documents, self._levels, expand, self._publication, results)
+        return match_here(documents, self._publication, expand, results)
 
     def _match_on_spark(self, documents: Documents, options: PairOptions) -> Frame:
-        if len(self._levels) > 1:
+        if len(self._publication.levels) > 1:
             raise UnsupportedError(
                 "On Spark, a set of subscriptions that read what others of the set PUBLISH is not supported.",
                 hint="Run the publishing subscriptions first, write their results, and match the others over these documents.",
             )
-        texts = {str(name): text for name, text in self._texts.items()}
-        results = self._publication.makes if options.results is None else options.results
-        return match_subscriptions_on_spark(documents, texts, options, results=results, always=options.results is True)
+        results = self._publication.constructs if options.results is None else options.results
+        always = options.results is True
+        return match_subscriptions_on_spark(documents, self._texts, options, results=results, always=always)
 
     def explain(self) -> str:
         """The number of subscriptions, the parts that they share, and the searched tree patterns."""
-        levels = self._levels
-        from perseid.engines.joins.graph import ENDLESS
+        from perseid.engines.joins.register import index_of
 
+        levels = [index_of(level.program) for level in self._publication.levels]
         joins = {joins_of(template) for index in levels for template in index.templates}
         templates = {template for index in levels for template in index.templates}
         chains = list(dict.fromkeys(chain for index in levels for chain in index.chains))
@@ -166,9 +152,28 @@ class SubscriptionSet(SubscriptionQueries):
         shown = [f"    {chain.stream}{chain.tree}" for chain in chains]
         lines += [*shown[:20], *([f"    and {len(shown) - 20} more"] if len(shown) > 20 else [])]
         if len(levels) > 1:
-            parts = ", then ".join(f"{len(some):,}" for some in self._publication.levels)
+            parts = ", then ".join(f"{len(level.texts):,}" for level in self._publication.levels)
             lines.append(f"  evaluated in order, since some read what others publish: {parts}")
         return "\n".join(lines) + "\n"
+
+
+def _by_name(texts: Mapping[Any, str]) -> dict[str, str]:
+    """The texts by owner, whose name is a string in every row."""
+    named: dict[str, str] = {}
+    for owner, text in texts.items():
+        name = str(owner)
+        if name in named:
+            raise PerseidError(
+                f"Two subscriptions have the name {name!r}.", hint="Use names that differ as strings, unlike 1 and '1'."
+            )
+        try:
+            f"{name}{text}".encode()
+        except UnicodeEncodeError:
+            raise PerseidError(
+                f"The subscription {name!r} has a lone surrogate, which is no Unicode character.", hint="Remove it."
+            ) from None
+        named[name] = text
+    return named
 
 
 def _documents(stream: object) -> Documents:
@@ -219,7 +224,7 @@ def _standing_texts(folder: str) -> dict[str, str]:
 
 
 @check_keywords
-def subscriptions(texts: str | Iterable[str] | Texts) -> SubscriptionSet:
+def subscriptions(texts: str | Iterable[str] | Mapping[Any, str]) -> SubscriptionSet:
     """Subscriptions from their texts in XSCL, by owner.
 
     ``"Feed//item->a[/author->x] FOLLOWED BY{x = y, 1 day} Feed//item->b[/author->y]"``: one, several, or several by name. A
@@ -240,7 +245,7 @@ def subscriptions(texts: str | Iterable[str] | Texts) -> SubscriptionSet:
         raise
 
 
-def add_note_of_wrong_text(error: PerseidError, texts: Texts) -> None:
+def add_note_of_wrong_text(error: PerseidError, texts: Mapping[Any, str]) -> None:
     """Add a note with the name of the invalid subscription, if there are several."""
     if len(texts) > 1:
         wrong = next((name for name, text in texts.items() if _is_wrong(text)), None)

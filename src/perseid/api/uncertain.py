@@ -17,7 +17,7 @@ from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.errors import EventDataError, UnsupportedError, did_you_mean, missing_column
 from perseid.lang import ast
 from perseid.runtime.explanation import describe_max_ahead
-from perseid.runtime.watermark import Watermark
+from perseid.runtime.local_run import run_local
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import check_relations
@@ -63,7 +63,7 @@ def match_uncertain(
     streams = streams_for(cores, stream, rows.type_names)
     types = {name: column.type for name, column in rows.columns.items()}
     plan = make_plan(cores, streams, types, telling=telling)
-    done = UNCERTAIN.run_step(plan, rows, None, Watermark(ended=True))
+    done = run_local(UNCERTAIN, plan, rows)
     require_distributions(streams, rows, done.bad)
     there = [name for i, name in enumerate(rows.type_names) if (rows.type_codes == i).any()]
     asked = sorted(

@@ -50,14 +50,13 @@ class Alternatives:
         """By the prefixes of a disjunction: its number."""
         self._pending: list[tuple[IntArray, IntArray]] = []
         """Families added since the last lookup, which sorts them all in at once."""
-
-    def __bool__(self) -> bool:
-        return len(self._entries) > 0 or bool(self._pending)
+        self.is_empty = True
 
     def add(self, entries: IntArray, prefixes: IntArray) -> None:
         """Add families: a row of entries each, in the order of the alternatives, and the end prefix of each entry."""
         if entries.size:
             self._pending.append((entries, prefixes))
+            self.is_empty = False
 
     def _sort_pending(self) -> None:
         if not self._pending:
@@ -75,7 +74,7 @@ class Alternatives:
 
     def families(self, entries: EntryNumbers) -> IntArray:
         """By entry: its family, or -1."""
-        if not self:
+        if self.is_empty:
             return np.full(len(entries), -1, np.int64)
         self._sort_pending()
         at = np.minimum(np.searchsorted(self._entries, entries), len(self._entries) - 1)
@@ -84,7 +83,7 @@ class Alternatives:
     def disjunctions(self, entries: EntryNumbers) -> IntArray:
         """By entry: the number of its family's disjunction, from 1; 0 if it has no alternatives."""
         families = self.families(entries)
-        if not self:
+        if self.is_empty:
             return np.zeros(len(entries), np.int64)
         return np.where(families < 0, 0, self._disjunctions[families] + 1)
 
@@ -102,12 +101,10 @@ class Merged:
 def merge_alternatives(
     joined: FoundRows, subscriptions: RegisteredEntries, pair: IntArray, entry: EntryNumbers
 ) -> Merged | None:
-    """Merge alternatives that match the same pair of documents and nodes; None if no entry has alternatives.
+    """Merge alternatives that match the same pair of documents and nodes; None if none of the entries has any.
 
     ``pair`` and ``entry`` are parallel arrays of result rows and the entries that they notify.
     """
-    if not subscriptions.alternatives:
-        return None
     families = subscriptions.alternatives.families(entry)
     places = np.flatnonzero(families >= 0)
     if not len(places):

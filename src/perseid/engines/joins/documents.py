@@ -12,9 +12,8 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.joins.graph import NodeChain
+from perseid.engines.joins.graph import MAX_SLOTS, NodeChain
 from perseid.engines.joins.joiner import ChainBindings
-from perseid.engines.joins.layout import MAX_SLOTS
 from perseid.engines.joins.plan import CHAINS, FOUND, NODES, TEXTS
 from perseid.errors import LimitError
 from perseid.runtime.arrays import IntArray

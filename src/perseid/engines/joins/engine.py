@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.joins.plan import BODIES, JoinsPlan, make_plan
+from perseid.engines.joins.plan import BODIES, EPOCH, IDENTITY, TIME, JoinsPlan, make_plan
 from perseid.engines.joins.program import ChainProgram
 from perseid.engines.trees.formats import read_chunks
 from perseid.runtime.arrays import Int32Array, IntArray
 from perseid.runtime.contract import Capabilities, Engine, Prepared, StateReport, StepResult
 from perseid.runtime.document_columns import BODY, STREAM
-from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.event_batch import EventBatch, take_events
 from perseid.runtime.watermark import Watermark
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ FILE = "_file"
 
 
 @lru_cache(maxsize=4)
-def _reader(program: ChainProgram, trusted: bool) -> tuple[ChainReader, IntArray]:
-    """Return the reader of a program, cached per process with its dictionary of element names."""
+def _reader(program: ChainProgram, trusted: bool, thread: int) -> tuple[ChainReader, IntArray]:
+    """Return the reader of a program, cached per thread with its dictionary of element names."""
+    del thread  # readers are not thread-safe
     from perseid.engines.joins.documents import keys_of
     from perseid.engines.joins.reading import ChainReader
 
@@ -42,10 +44,10 @@ def prepare(plan: JoinsPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepar
     """Find the chains of all subscriptions in documents; drop documents without any."""
     from perseid.engines.joins.documents import as_columns
 
-    program = plan.chain_program()
+    program = plan.chains or plan.chain_program()
     if not program.chains:
         return
-    reader, keys = _reader(program, plan.trusted)
+    reader, keys = _reader(program, plan.trusted, get_ident())
     streams = columns[STREAM].cast(pa.string()).to_pylist()
     for lot in read_chunks(columns[BODY], plan.format):
         count = len(lot.bodies)
@@ -69,20 +71,15 @@ def step(plan: JoinsPlan, rows: EventBatch, state: bytes | None, watermark: Wate
 
 def _received(plan: JoinsPlan, rows: EventBatch) -> tuple[list[str], pa.Table]:
     """Split input rows into the names of added subscription files and the table of documents."""
-    from perseid.engines.joins.state import EPOCH, IDENTITY, TIME, document_schema
-
     names: list[str] = []
-    columns = {name: rows.columns[name] for name in (*plan.found, *plan.columns.names)}
-    own = np.arange(len(rows))
-    if rows.control is not None:
-        own = np.flatnonzero(rows.control == 0)
+    if rows.control is not None and rows.control.any():
         names = rows.columns[FILE].take(pa.array(np.flatnonzero(rows.control))).to_pylist()
-    schema = document_schema(plan)
-    made: list[IntArray | Int32Array | pa.Array] = [rows.time[own], rows.identity[own], np.zeros(len(own), np.int32)]
-    made += [columns[name].take(pa.array(own)).cast(kind) for name, kind in plan.found.items()]
-    made += [columns[field.name].take(pa.array(own)).cast(field.type) for field in plan.columns]
-    assert schema.names[:3] == [TIME, IDENTITY, EPOCH]
-    return sorted(set(names)), pa.table(made, schema=schema)
+        rows = take_events(rows, np.flatnonzero(rows.control == 0))
+    made: list[IntArray | Int32Array | pa.Array] = [rows.time, rows.identity, np.zeros(len(rows.time), np.int32)]
+    made += [rows.columns[name].cast(kind) for name, kind in plan.found.items()]
+    made += [rows.columns[field.name].cast(field.type) for field in plan.columns]
+    assert plan.retained.names[:3] == [TIME, IDENTITY, EPOCH]
+    return sorted(set(names)), pa.table(made, schema=plan.retained)
 
 
 def report(state: bytes) -> StateReport:

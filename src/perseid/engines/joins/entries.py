@@ -144,6 +144,10 @@ class SubscriptionStore:
         """Return the template row of an entry."""
         return self._rows[int(self._asked[place])]
 
+    def rows(self, places: EntryNumbers) -> list[TemplateRow]:
+        """Return the template rows of entries."""
+        return [self._rows[number] for number in self._asked[places].tolist()]
+
     def swapped(self, places: EntryNumbers) -> BoolArray:
         """By entry: True if the older document matches the right block."""
         return np.array([row.swapped for row in self._rows], np.bool_)[self._asked[places]]

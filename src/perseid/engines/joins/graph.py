@@ -19,12 +19,17 @@ from itertools import permutations, product
 from math import factorial, prod
 from typing import TypeAlias
 
+from perseid.errors import LimitError
 from perseid.lang import tree_patterns as tp
 from perseid.lang.subscriptions import MIRRORED, Block, Comparator, TemporalRelation
 from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, reduced_nodes, step_at
 
 ENDLESS = 1 << 62
 """The window of subscriptions without one."""
+MAX_SLOTS = 64
+"""Maximum number of nodes of a template on one side."""
+MAX_EDGES = 128
+"""Maximum number of edges of a template."""
 MAX_ORDERS = 5_040
 """Limit of edge orders tried for the canonical one; beyond it some isomorphic graphs have different templates."""
 
@@ -162,6 +167,7 @@ def _row(related: Related, older: int, strict: bool) -> TemplateRow:
         )
     shown = [reduced_nodes(pair[side] for pair in related.pairs) for side in sides]
     template, order = _canonical(edges, shown, strict)
+    _require_limits(template)
     numbers = _numbered([edges[i] for i in order])[1]
     places = tuple(
         tuple(slots.index(known[node]) for node in nodes)
@@ -179,6 +185,15 @@ def _row(related: Related, older: int, strict: bool) -> TemplateRow:
         (places[0], places[1]),
         (names[0], names[1]),
     )
+
+
+def _require_limits(template: SubscriptionTemplate) -> None:
+    many = max((slot for edge in template.edges for slot in (*edge.older, *edge.newer)), default=0)
+    if many >= MAX_SLOTS or len(template.edges) > MAX_EDGES:
+        raise LimitError(
+            f"A subscription has at most {MAX_SLOTS} nodes of a document and {MAX_EDGES} comparisons.",
+            hint="Split it into several subscriptions.",
+        )
 
 
 def _kind_of(op: Comparator, value: tp.Constant, newer: bool) -> Kind:

@@ -26,7 +26,6 @@ from perseid.engines.joins.graph import (
 from perseid.engines.joins.kernel import put_again, put_all, put_paths
 from perseid.engines.joins.layout import Index
 from perseid.engines.joins.values import Values
-from perseid.errors import LimitError
 from perseid.lang.tree_patterns import Constant
 from perseid.runtime.arrays import FloatArray, Int8Array, Int32Array, IntArray
 
@@ -116,12 +115,6 @@ class Subscriptions:
         """Return the root prefix of a template, registering the template if it is new."""
         number = self.templates.setdefault(template, len(self.templates))
         if number == len(self.roots):
-            many = max((slot for edge in template.edges for slot in (*edge.older, *edge.newer)), default=0)
-            if many >= y.MAX_SLOTS or len(template.edges) > y.MAX_EDGES:
-                raise LimitError(
-                    f"A subscription has at most {y.MAX_SLOTS} nodes of a document and {y.MAX_EDGES} comparisons.",
-                    hint="Split it into several subscriptions.",
-                )
             if self.prefixes + 1 > len(self.asks):
                 self._grow()
             self.roots.append(self.prefixes)

@@ -85,6 +85,8 @@ class Joiner:
         self._room: dict[str, int] = {"pairs": 256, "links": 1024, "states": 256, "found": 4096, "nodes": 1 << 14}
         self._latest = np.zeros(0, np.int32)
         self.index: Index | None = None
+        self._heights = np.zeros(0, np.int64)
+        """By chain: its height."""
 
     def add(self, times: IntArray, bindings: ChainBindings) -> Joined:
         """Join documents, the oldest first, with each other and all earlier ones; number them in order of arrival."""
@@ -116,7 +118,7 @@ class Joiner:
     def text_of(self, document: int, node: int) -> str | None:
         """Return the text of a node at the end of a chain; None for other nodes."""
         begin, end = self.documents[document - self.forgotten].tolist()
-        heights = self._heights()
+        heights = self.heights()
         for chain, value, at in self.rows[begin:end].tolist():
             if self.nodes[at + heights[chain] - 1] == node:
                 return str(self.subscriptions.values.texts[value])
@@ -184,14 +186,17 @@ class Joiner:
         """Number of times that all views were dropped because of their limit."""
         return int(self._told[N_DROPPED])
 
-    def _heights(self) -> IntArray:
-        return np.array([chain.height for chain in self.subscriptions.chains] or [0], np.int64)
+    def heights(self) -> IntArray:
+        """Return the height of each chain; chains are only ever added."""
+        if len(self._heights) != max(len(self.subscriptions.chains), 1):
+            self._heights = np.array([chain.height for chain in self.subscriptions.chains] or [0], np.int64)
+        return self._heights
 
     def store(self) -> Store:
         """Return the join state as arrays for the kernels."""
         known = self.subscriptions.values.known()
         return Store(
-            self.times, self.documents, self.rows, self._heights(), self.nodes, *known, self.heads, self.postings, self.slices
+            self.times, self.documents, self.rows, self.heights(), self.nodes, *known, self.heads, self.postings, self.slices
         )  # fmt: skip
 
     def room(self, before: Room | None = None) -> Room:
@@ -317,7 +322,7 @@ def merged_blocks(joined: Joined, subscriptions: Subscriptions) -> Iterator[Merg
 
     A block ends after the last row of a newer document, so it contains all alternatives of a notification.
     """
-    if not subscriptions.alternatives:
+    if subscriptions.alternatives.is_empty:
         yield MergedBlock(joined)
         return
     rows = joined.rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import NamedTuple, TypeAlias
 
+from perseid.engines.joins import graph
 from perseid.engines.joins.graph import Kind
 from perseid.runtime.arrays import ByteArray, FloatArray, Int32Array, IntArray
 from perseid.runtime.jit import typed, words
@@ -59,9 +60,7 @@ OPS = {"<": LESS, "<=": LESS_OR_EQUAL, ">": GREATER, ">=": GREATER_OR_EQUAL, "="
 O_GROUP, O_COUNT, O_OLDER, O_NEWER, O_AT, O_WIDTH = range(6)
 """A group of subscriptions, the number of its first ones that match; the two documents; and the offset of the nodes."""
 
-MAX_SLOTS = 64
-"""Maximum number of nodes of a template on one side."""
-MAX_EDGES = 128
+MAX_SLOTS, MAX_EDGES = graph.MAX_SLOTS, graph.MAX_EDGES
 
 # View materialization (paper 3, Section 5).
 NO_VIEWS, SHARED, CACHED = range(3)

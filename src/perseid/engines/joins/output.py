@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +15,7 @@ from perseid.engines.joins.entries import EntryNumbers
 from perseid.engines.joins.graph import Kind, TemplateRow
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner, require_expandable
-from perseid.engines.joins.plan import BODIES, VALUES, JoinsPlan
-from perseid.engines.joins.state import EPOCH, user_columns
+from perseid.engines.joins.plan import BODIES, EPOCH, GIVEN, VALUES, JoinsPlan
 from perseid.runtime.arrays import IntArray
 
 
@@ -47,7 +47,9 @@ class NotificationWriter:
             return
         if self.plan.expand:
             require_expandable(joined)
-        merged = merge_alternatives(joined, self.index, pair, entry)
+        merged = None
+        if not self.index.alternatives.is_empty:
+            merged = merge_alternatives(joined, self.index, pair, entry)
         values: list[list[tuple[str, str]]] = []
         if self.plan.expand:
             values = list(self._values(joined, joiner, pair, entry, merged))
@@ -80,8 +82,8 @@ class NotificationWriter:
     ) -> pa.Table:
         """Return a row per pair, result and document order: subscriptions with swapped blocks get separate rows."""
         if results is not None:
-            _, made = np.unique(np.array([one or "" for one in results.to_pylist()]), return_inverse=True)
-            by = by * (int(made.max()) + 1) + made
+            made = results.dictionary_encode(null_encoding="encode")
+            by = by * len(made.dictionary) + np.asarray(made.indices, np.int64)
         order = np.argsort(by, kind="stable")
         by, entry = by[order], entry[order]
         begins = np.flatnonzero(np.concatenate([[True], by[1:] != by[:-1]]))
@@ -95,12 +97,22 @@ class NotificationWriter:
         self, joined: Joined, joiner: Joiner, pair: IntArray, entry: EntryNumbers, merged: Merged | None
     ) -> Iterator[list[tuple[str, str]]]:
         """By retained entry: the variables that it compares, and those of its other matching alternatives."""
-        for place, i in enumerate(pair.tolist()):
+        rows, pairs, last = self.index.numbers.rows(entry), pair.tolist(), -1
+        known: dict[tuple[int, int], list[tuple[str, str]]] = {}
+        """By pair and template row, which many entries of a pair have in common."""
+        for place, i in enumerate(pairs):
             if merged is not None and not merged.kept[place]:
                 continue
-            places = (place, *(() if merged is None else merged.also.get(place, ())))
-            ways = [(self.index.numbers.row(int(entry[at])), nodes_of(joined, int(pair[at]))) for at in places]
-            yield values_of(ways, joiner, int(joined.rows[i, y.O_OLDER]), int(joined.rows[i, y.O_NEWER]))
+            if i != last:
+                known.clear()
+                last = i
+            texts = []
+            for at in (place, *(() if merged is None else merged.also.get(place, ()))):
+                key = pairs[at], id(rows[at])
+                if key not in known:
+                    known[key] = _first_by_name(_texts(rows[at], joined, pairs[at], joiner))
+                texts.append(known[key])
+            yield texts[0] if len(texts) == 1 else _first_by_name(chain.from_iterable(texts))
 
     def _results(
         self, joined: Joined, documents: pa.Table, pair: IntArray, entry: EntryNumbers, left: IntArray, right: IntArray
@@ -135,9 +147,8 @@ class NotificationWriter:
     ) -> pa.Table:
         columns = [whose]
         for numbers in (left, right):
-            given = [
-                column.take(pa.array(numbers)).combine_chunks() for column in user_columns(documents, self.plan.columns)
-            ]
+            places = pa.array(numbers)
+            given = [documents[GIVEN + name].take(places).combine_chunks() for name in self.plan.columns.names]
             columns.append(pa.StructArray.from_arrays(given, fields=list(self.plan.columns)))
         columns += [one for one in (values, results) if one is not None]
         if self.plan.rejected:
@@ -149,22 +160,20 @@ class NotificationWriter:
         return pa.concat_tables([self.plan.schema.empty_table(), *self._parts])
 
 
-def values_of(
-    ways: Iterable[tuple[TemplateRow, list[int]]], joiner: Joiner, older: int, newer: int
-) -> list[tuple[str, str]]:
-    """Return the texts of a notification's variables over all matching alternatives; on conflict, the first one's."""
+def _first_by_name(texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     found: dict[str, str] = {}
-    for row, nodes in ways:
-        for name, text in _texts(row, joiner, older, newer, nodes):
-            found.setdefault(name, text)
+    for name, text in texts:
+        found.setdefault(name, text)
     return list(found.items())
 
 
-def _texts(row: TemplateRow, joiner: Joiner, older: int, newer: int, nodes: list[int]) -> Iterator[tuple[str, str]]:
+def _texts(row: TemplateRow, joined: Joined, pair: int, joiner: Joiner) -> Iterator[tuple[str, str]]:
     """Yield the variables of a notification that an equality compares, with their texts, left block first.
 
     Other nodes are omitted, because the availability of their texts depends on other subscriptions.
     """
+    nodes = nodes_of(joined, pair)
+    older, newer = (int(joined.rows[pair, column]) for column in (y.O_OLDER, y.O_NEWER))
     shown = row.template.shown
     own = len(shown[0])
     edges = [(edge.older[-1], edge.newer[-1]) for edge in row.template.edges if edge.kind is Kind.EQUAL]

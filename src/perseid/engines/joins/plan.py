@@ -16,12 +16,18 @@ from perseid.engines.joins.program import (
     SubscriptionProgram,
     compile_chains_once,
     compile_subscriptions,
+    cut_texts,
 )
 from perseid.engines.joins.table import chains_of
 from perseid.engines.trees.formats import XML
+from perseid.lang.xscl_parts import Cutter
 from perseid.runtime.watermark import WATERMARK
 
 DEFAULT_SHARES = 4
+TIME, IDENTITY, EPOCH = "_time", "_identity", "_epoch"
+"""The columns of a retained document that every stream has."""
+GIVEN = "column "
+"""The prefix of the user's columns of retained documents."""
 CHAINS, TEXTS, NODES, BODIES = "_chains", "_texts", "_nodes", "_body"
 FOUND = {CHAINS: pa.list_(pa.int64()), TEXTS: pa.list_(pa.string()), NODES: pa.list_(pa.int64())}
 """The columns added to a document: keys of its chains, the text of each chain's last node, the nodes of all chains."""
@@ -40,6 +46,8 @@ class JoinsPlan:
     """Hash of the subscriptions or their folder, and of the construction options; a state is bound to one digest."""
     program: SubscriptionProgram | None = field(default=None, compare=False)
     """Subscriptions fixed at planning time; None if they are in a folder."""
+    chains: ChainProgram | None = field(default=None, compare=False)
+    """The compiled chains of these subscriptions."""
     folder: str | None = None
     namespaces: tuple[tuple[str, str], ...] = ()
     trusted: bool = False
@@ -72,15 +80,21 @@ class JoinsPlan:
             fields = [pa.field("kind", text), *fields, pa.field("reason", text), pa.field("row", text)]
         return pa.schema(fields)
 
-    @property
+    @cached_property
     def found(self) -> dict[str, pa.DataType]:
         """The columns added to documents before the shuffle."""
         return {**FOUND, **({BODIES: pa.string() if self.texts else pa.binary()} if self.results else {})}
 
+    @cached_property
+    def retained(self) -> pa.Schema:
+        """The columns of retained documents."""
+        own = [(TIME, pa.int64()), (IDENTITY, pa.int64()), (EPOCH, pa.int32()), *self.found.items()]
+        return pa.schema([*own, *(field.with_name(GIVEN + field.name) for field in self.columns)])
+
     def chain_program(self) -> ChainProgram:
         """Return the compiled chains of all subscriptions that are registered at this time."""
-        if self.program is not None:
-            return self.program.chains
+        if self.chains is not None:
+            return self.chains
         assert self.folder is not None
         return compile_chains_once(chains_of(self.folder), self.namespaces)
 
@@ -93,18 +107,22 @@ def make_plan(
     subscriptions: Mapping[str, str] | str,
     columns: pa.Schema,
     *,
+    program: SubscriptionProgram | None = None,
     namespaces: tuple[tuple[str, str], ...] = (),
     results: bool = False,
     always: bool = False,
     **settings: Any,
 ) -> JoinsPlan:
-    """Plan subscriptions, given as texts by owner or as the path of a folder."""
+    """Plan subscriptions, given as texts by owner or as the path of a folder; ``program`` has the texts compiled."""
     folder = subscriptions if isinstance(subscriptions, str) else None
     texts = {} if isinstance(subscriptions, str) else subscriptions
+    if folder is None and program is None:
+        program = compile_subscriptions(cut_texts(texts, Cutter()))
     return JoinsPlan(
         columns,
         _digest((folder, namespaces, results, always), texts),
-        None if folder is not None else compile_subscriptions(texts, namespaces, always),
+        program,
+        None if program is None else compile_chains_once(program.chains, namespaces),
         folder,
         namespaces=namespaces,
         results=results,

@@ -5,10 +5,10 @@ The driver compiles it once. It is plain data, so executors evaluate it without 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -127,14 +127,20 @@ class SubscriptionProgram:
     """The distinct SELECT clauses of subscriptions that construct results."""
     makes: Int32Array
     """By owner: the index of its construction, or -1."""
-    chains: ChainProgram
+    chains: tuple[NodeChain, ...]
+    """The chains that the subscriptions need in documents."""
 
     def has_alternatives(self) -> bool:
         """Return True if some subscription has OR."""
         return any(map(has_alternatives, (*(one.form for one in self.single), *(one.form for one in self.groups))))
 
-    def select(self, partition: QueryPartition) -> tuple[SubscriptionGroups[str], Constructions[str]]:
-        """Return the subscriptions with a row in a partition, and their constructions."""
+    def select(
+        self, partition: QueryPartition, always: bool = False
+    ) -> tuple[SubscriptionGroups[str], Constructions[str]]:
+        """Return the subscriptions with a row in a partition, and their constructions.
+
+        With ``always``, subscriptions without SELECT and PUBLISH construct the default result.
+        """
         single = [one for one in self.single if partition.owns(one.parts).any()]
         chosen = [(group, np.flatnonzero(_any(group.parts, partition))) for group in self.groups]
         found = [(group, some) for group, some in chosen if len(some)]
@@ -144,16 +150,17 @@ class SubscriptionProgram:
             tuple((self.owners[one.place].as_py(), one.form) for one in single),
         )
         return groups, self._constructions(
-            [*(group.places[some] for group, some in found), np.array([one.place for one in single], np.int64)]
+            [*(group.places[some] for group, some in found), np.array([one.place for one in single], np.int64)], always
         )
 
-    def _constructions(self, places: Sequence[IntArray | Int32Array]) -> dict[str, Construction | None]:
-        if not self.constructions:
+    def _constructions(self, places: Sequence[IntArray | Int32Array], always: bool) -> dict[str, Construction | None]:
+        if not self.constructions and not always:
             return {}
         at = np.concatenate(places)
-        at = at[self.makes[at] >= 0]
+        at = at if always else at[self.makes[at] >= 0]
         owners = self.owners.take(pa.array(at)).to_pylist()
-        return {owner: self.constructions[n] for owner, n in zip(owners, self.makes[at].tolist(), strict=True)}
+        made = (*self.constructions, None)  # the index -1 is the default result
+        return {owner: made[number] for owner, number in zip(owners, self.makes[at].tolist(), strict=True)}
 
 
 def _any(parts: Sequence[IntArray], partition: QueryPartition) -> BoolArray:
@@ -162,24 +169,21 @@ def _any(parts: Sequence[IntArray], partition: QueryPartition) -> BoolArray:
     return found
 
 
-def compile_subscriptions(
-    texts: Mapping[str, str], namespaces: Sequence[tuple[str, str]] = (), always: bool = False
-) -> SubscriptionProgram:
-    """Parse subscriptions and compile their chains; with ``always``, those without SELECT construct a result too."""
-    sources, selects = cut_texts(texts, Cutter(), always)
-    found = group_by_shape(sources, {})
-    places = {owner: place for place, owner in enumerate(texts)}
-    constructions = {one: number for number, one in enumerate(dict.fromkeys(selects.values()))}
-    makes = np.full(len(texts), -1, np.int32)
-    for owner, select in selects.items():
+def compile_subscriptions(texts: CutTexts[str]) -> SubscriptionProgram:
+    """Parse subscriptions, and encode them as columns."""
+    found = group_by_shape(texts.sources, {})
+    places = {owner: place for place, owner in enumerate(texts.sources)}
+    constructions = {one: number for number, one in enumerate(dict.fromkeys(texts.selects.values()))}
+    makes = np.full(len(places), -1, np.int32)
+    for owner, select in texts.selects.items():
         makes[places[owner]] = constructions[select]
     return SubscriptionProgram(
-        pa.array(list(texts), pa.string()),
+        pa.array(list(places), pa.string()),
         tuple(_columns(group.with_parts(), places) for group in found.alike),
         tuple(SingleForm(form, places[o], np.array(list(single_parts(form)), np.int64)) for o, form in found.single),
         tuple(constructions),
         makes,
-        compile_chains(chains_of_groups(found), namespaces),
+        chains_of_groups(found),
     )
 
 
@@ -199,22 +203,42 @@ def _packed(column: Sequence[Constant]) -> pa.DictionaryArray | tuple[Constant, 
     return tuple(column)
 
 
-def cut_texts(
-    texts: Mapping[T, str], cutter: Cutter, always: bool
-) -> tuple[dict[T, str], dict[T, Construction | None]]:
-    """Split subscriptions: the source by owner, and the construction by owner of those that construct a result."""
+class CutTexts(NamedTuple, Generic[T]):
+    """Subscriptions, split into clauses."""
+
+    sources: dict[T, str]
+    selects: dict[T, Construction | None]
+    """By owner of a subscription that constructs a result: its SELECT, or None for the default result."""
+    published: dict[T, str]
+    """By owner of a subscription with PUBLISH: its result stream."""
+
+    def of(self, owners: Iterable[T]) -> CutTexts[T]:
+        """Return the subscriptions of some owners."""
+        chosen = list(owners)
+        return CutTexts(
+            {one: self.sources[one] for one in chosen},
+            {one: self.selects[one] for one in chosen if one in self.selects},
+            {one: self.published[one] for one in chosen if one in self.published},
+        )
+
+
+def cut_texts(texts: Mapping[T, str], cutter: Cutter, always: bool = False) -> CutTexts[T]:
+    """Split subscriptions; with ``always``, those without SELECT and PUBLISH construct the default result too."""
     sources: dict[T, str] = {}
     selects: dict[T, Construction | None] = {}
+    published: dict[T, str] = {}
     known: dict[str | None, Construction | None] = {None: None}
     for owner, text in texts.items():
         parts = cutter.parts(text)
         sources[owner] = parts.source
-        if parts.built is not None or always:
+        if parts.publish is not None:
+            published[owner] = parts.publish
+        if parts.constructs or always:
             if parts.select not in known:
                 assert parts.select is not None
                 known[parts.select] = Construction(parts.select)
             selects[owner] = known[parts.select]
-    return sources, selects
+    return CutTexts(sources, selects, published)
 
 
 def forms_of(groups: SubscriptionGroups[T]) -> Iterator[tuple[T, NormalForm, tuple[Constant, ...]]]:

@@ -1,91 +1,95 @@
-"""Subscriptions that read streams published by others: their evaluation order, and their constructions."""
+"""Subscriptions that read streams published by others: compiled, in levels of evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from perseid.engines.joins.plan import JoinsPlan
+from perseid.engines.joins.program import CutTexts, compile_subscriptions, cut_texts
 from perseid.errors import MeaningError
-from perseid.lang.subscriptions import Subscription
 from perseid.lang.xscl import parse_subscription
-from perseid.lang.xscl_parts import Cutter, Parts
+from perseid.lang.xscl_parts import Cutter
 from perseid.lang.xscl_shapes import shaped
 
-Whose: TypeAlias = object
-"""Owner of a subscription: any hashable value."""
-Texts: TypeAlias = Mapping[Any, str]
+Texts: TypeAlias = Mapping[str, str]
 """Subscription texts by owner."""
 
 
+class PublicationLevel:
+    """Subscriptions that read only streams that earlier levels publish."""
+
+    def __init__(self, texts: Texts, cut: CutTexts[str], streams: Mapping[str, str]) -> None:
+        self.texts, self.streams = texts, streams
+        """By owner: its text; and the stream to which it publishes, if another subscription reads it."""
+        self._cut = cut
+        self.program = compile_subscriptions(cut)
+        self.plans: dict[tuple[object, ...], JoinsPlan] = {}
+        """By settings of a match: the plan of the level."""
+
+    @cached_property
+    def publishers(self) -> PublicationLevel:
+        """The subscriptions whose results other subscriptions read."""
+        texts = {owner: self.texts[owner] for owner in self.streams}
+        return PublicationLevel(texts, self._cut.of(texts), self.streams)
+
+
 class Publication:
-    """Subscriptions by owner, split into source and construction."""
+    """Subscriptions by owner."""
 
     def __init__(self, texts: Texts) -> None:
-        self._cutter = Cutter()
-        self._parts: dict[Whose, Parts] = {}
-        self.sources: dict[Whose, str] = {}
-        for whose, text in texts.items():
-            parts = self._cutter.parts(text)
-            self.sources[whose] = parts.source
-            if parts.built is not None:
-                self._parts[whose] = parts
-        self.levels = self._in_order()
-        """Owners by level of the publication graph: a level reads only streams that earlier levels publish."""
-
-    @property
-    def makes(self) -> bool:
-        """True if a subscription has a construction."""
-        return bool(self._parts)
-
-    def made(self, number: int) -> Subscription:
-        """Return the subscription for a construction number."""
-        return self._cutter.made(number)
-
-    def built(self, whose: Whose, always: bool) -> int | None:
-        """Return the construction number of a subscription; without a construction, None unless ``always``."""
-        parts = self._parts.get(whose)
-        if parts is not None:
-            return parts.built
-        return self._cutter.number(self.sources[whose]) if always else None
-
-    def stream_of(self, whose: Whose) -> str | None:
-        """Return the stream to which a subscription publishes, if another subscription reads it."""
-        parts = self._parts.get(whose)
-        return parts.publish if parts is not None and parts.publish in self.read else None
-
-    def _in_order(self) -> list[list[Whose]]:
-        published = {whose: parts.publish for whose, parts in self._parts.items() if parts.publish is not None}
-        self.read: set[str] = set()
-        if not published:
-            return [list(self.sources)]
-        shapes: dict[str, tuple[str, str]] = {}
-        streams = {whose: _streams(source, shapes) for whose, source in self.sources.items()}
-        self.read = {one for each in streams.values() for one in each}
-        graph: dict[str, set[str]] = {name: set() for name in published.values()}
-        for whose, name in published.items():
-            graph[name].update(one for one in streams[whose] if one in graph)
-        try:
-            order = list(TopologicalSorter(graph).static_order())
-        except CycleError as error:
-            raise MeaningError(
-                f"Subscriptions publish streams that they read, in a cycle: {' -> '.join(error.args[1])}.",
-                hint="Publish one of these streams under a name that none of the subscriptions reads.",
-            ) from None
-        level = dict.fromkeys(graph, 0)
-        for name in order:
-            level[name] = 1 + max((level[one] for one in graph[name]), default=0)
-        found: list[list[Whose]] = [[] for _ in range(1 + max(level.values()))]
-        for whose, each in streams.items():
-            found[max(level.get(one, 0) for one in each)].append(whose)
-        return [some for some in found if some]
+        cut = cut_texts(texts, Cutter())
+        self.constructs = bool(cut.selects)
+        """True if a subscription has SELECT or PUBLISH."""
+        if not cut.published:
+            self.levels = [PublicationLevel(texts, cut, {})] if texts else []
+            """A level reads only streams that earlier levels publish."""
+            return
+        reads = _streams_of(cut.sources)
+        read = {one for each in reads.values() for one in each}
+        streams = {owner: name for owner, name in cut.published.items() if name in read}
+        self.levels = [
+            PublicationLevel(
+                {owner: texts[owner] for owner in owners},
+                cut.of(owners),
+                {owner: streams[owner] for owner in owners if owner in streams},
+            )
+            for owners in _in_order(reads, cut.published)
+        ]
 
 
-def _streams(source: str, shapes: dict[str, tuple[str, str]]) -> tuple[str, str]:
-    """Return the streams of a subscription's left and right block."""
-    shape = shaped(source)
-    text = source if shape is None else shape.shape
-    if text not in shapes:
-        read = parse_subscription(source).source
-        shapes[text] = read.left.stream, read.right.stream
-    return shapes[text]
+def _in_order(reads: Mapping[str, tuple[str, str]], published: Mapping[str, str]) -> list[list[str]]:
+    """Return the owners by level."""
+    graph: dict[str, set[str]] = {name: set() for name in published.values()}
+    for owner, name in published.items():
+        graph[name].update(one for one in reads[owner] if one in graph)
+    try:
+        order = list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise MeaningError(
+            f"Subscriptions publish streams that they read, in a cycle: {' -> '.join(error.args[1])}.",
+            hint="Publish one of these streams under a name that none of the subscriptions reads.",
+        ) from None
+    level = dict.fromkeys(graph, 0)
+    for name in order:
+        level[name] = 1 + max((level[one] for one in graph[name]), default=0)
+    found: list[list[str]] = [[] for _ in range(1 + max(level.values()))]
+    for owner, each in reads.items():
+        found[max(level.get(one, 0) for one in each)].append(owner)
+    return [owners for owners in found if owners]
+
+
+def _streams_of(sources: Texts) -> dict[str, tuple[str, str]]:
+    """By owner: the streams of the left and the right block."""
+    shapes: dict[str, tuple[str, str]] = {}
+    found = {}
+    for owner, source in sources.items():
+        shape = shaped(source)
+        text = source if shape is None else shape.shape
+        if text not in shapes:
+            read = parse_subscription(source).source
+            shapes[text] = read.left.stream, read.right.stream
+        found[owner] = shapes[text]
+    return found

@@ -8,7 +8,7 @@ import numpy as np
 
 from perseid.engines.joins.graph import TemplateRow, same_order
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.program import QueryPartition
+from perseid.engines.joins.program import QueryPartition, SubscriptionProgram
 from perseid.engines.joins.subscription_groups import (
     NormalForm,
     SubscriptionGroups,
@@ -18,7 +18,15 @@ from perseid.engines.joins.subscription_groups import (
     marks_of,
     single_parts,
 )
+from perseid.engines.joins.values import Values
 from perseid.runtime.arrays import IntArray
+
+
+def index_of(program: SubscriptionProgram) -> Subscriptions:
+    """Return an index of all subscriptions of a program."""
+    index = Subscriptions(Values())
+    IndexBuilder(index).add_groups(program.select(QueryPartition())[0])
+    return index
 
 
 class IndexBuilder:

@@ -19,10 +19,10 @@ from perseid.engines.joins.documents import as_bindings, keys_of, known_only
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner
 from perseid.engines.joins.output import NotificationWriter
-from perseid.engines.joins.plan import FOUND, JoinsPlan
+from perseid.engines.joins.plan import EPOCH, FOUND, IDENTITY, TIME, JoinsPlan
 from perseid.engines.joins.program import Constructions, QueryPartition, cut_texts
 from perseid.engines.joins.register import IndexBuilder
-from perseid.engines.joins.state import EPOCH, TIME, RetainedDocuments, no_documents, read_state, write_state
+from perseid.engines.joins.state import RetainedDocuments, read_state, write_state
 from perseid.engines.joins.subscription_groups import NormalForm, SubscriptionGroups, group_by_shape
 from perseid.engines.joins.table import read_file
 from perseid.engines.joins.values import Values
@@ -53,7 +53,7 @@ class Held:
         self.since = np.zeros(0, np.int64)
         """By entry: the number of its file; it matches only documents that arrived after that file was loaded."""
         if plan.program is not None:
-            self._add((), *plan.program.select(partition), 0)
+            self._add((), *plan.program.select(partition, plan.always), 0)
 
     def take(self, names: Sequence[str]) -> bool:
         """Load the files that are new, and return True if there are any."""
@@ -72,8 +72,8 @@ class Held:
         if self.partition.of > 1:
             table = table.filter(pa.array(_in_partition(table["parts"].combine_chunks(), self.partition)))
         texts = dict(zip(table["subscription"].to_pylist(), table["text"].to_pylist(), strict=True))
-        sources, selects = cut_texts(texts, self._cutter, self.plan.always)
-        self._add(owners, group_by_shape(sources, self._shapes), selects, since)
+        cut = cut_texts(texts, self._cutter, self.plan.always)
+        self._add(owners, group_by_shape(cut.sources, self._shapes), cut.selects, since)
 
     def _add(
         self, owners: Sequence[str], groups: SubscriptionGroups[str], selects: Constructions[str], since: int
@@ -112,7 +112,20 @@ class JoinShard:
         self.joiner.restore(np.asarray(self.joined[TIME]), as_bindings(found, held.keys))
         self.written: bytes | None = None
         self.given_up = False
-        """True if documents inside a window were dropped because of the state limit."""
+        """True if documents inside a window were dropped because of the state limit, and the joiner still lists them."""
+
+    def continues(self, state: bytes | None) -> bool:
+        """Return True if this is the shard of a state: it has written the state, or neither has documents or files."""
+        return self.written == state and not self.given_up and not (state is None and self.held.files)
+
+    def clear(self) -> None:
+        """Release all documents; the compiled index is retained."""
+        index = self.joiner.index
+        self.held.index.values.keep(np.zeros(0, np.int64))
+        self.joiner = Joiner(self.held.index, self.plan.views)
+        self.joiner.index = index
+        self.joined = self.waiting = self.plan.retained.empty_table()
+        self.horizon, self.newest, self.base, self.given_up = None, None, 0, False
 
     def step(self, names: Sequence[str], documents: pa.Table, clock: Watermark) -> StepResult:
         """Load new files, buffer new documents, join those that are ready, and emit their notifications."""
@@ -151,24 +164,25 @@ class JoinShard:
 
     def _wait(self, documents: pa.Table, accepted: IntArray) -> None:
         """Buffer accepted documents, with the number of loaded files as their epoch."""
-        new = self._asked_for(documents.take(pa.array(accepted)).combine_chunks())
+        new = self._asked_for(_rows(documents, accepted).combine_chunks())
         epoch = pa.array(np.full(new.num_rows, len(self.held.files), np.int32))
         new = new.set_column(new.schema.get_field_index(EPOCH), new.schema.field(EPOCH), epoch)
-        self.waiting = pa.concat_tables([self.waiting, new]).combine_chunks()
+        self.waiting = pa.concat_tables([self.waiting, new]).combine_chunks() if self.waiting.num_rows else new
 
     def _asked_for(self, documents: pa.Table) -> pa.Table:
         """Retain the chains of the index in documents; drop documents without any."""
         there, found = known_only(_found(documents), self.held.keys)
-        documents = documents.take(pa.array(there))
+        documents = _rows(documents, there)
         made = {**{name: documents[name] for name in documents.column_names}, **found}
         return pa.table([made[name] for name in documents.column_names], schema=documents.schema)
 
     def _ready(self, now: int | None, ended: bool) -> list[pa.Table]:
         """Remove the documents up to the watermark from the buffer, all in arrival order; return them sorted, in blocks."""
-        times = np.asarray(self.waiting[TIME])
+        times, identities = (np.asarray(self.waiting[name]) for name in (TIME, IDENTITY))
         come = np.ones(len(times), np.bool_) if ended or self.plan.order == ARRIVAL else times <= _number(now)
-        ready = self.waiting.filter(pa.array(come)).sort_by([(name, "ascending") for name in (TIME, "_identity")])
-        self.waiting = self.waiting.filter(pa.array(~come))
+        order = np.lexsort((identities, times))
+        ready = _rows(self.waiting, order[come[order]])
+        self.waiting = _rows(self.waiting, np.flatnonzero(~come))
         return [ready.slice(at, PART) for at in range(0, ready.num_rows, PART)]
 
     def _join(self, part: pa.Table) -> Joined:
@@ -240,6 +254,12 @@ def _number(now: int | None) -> int:
     return -(2**63) if now is None else now
 
 
+def _rows(documents: pa.Table, chosen: IntArray) -> pa.Table:
+    """Return chosen rows; all in their order are not copied."""
+    whole = len(chosen) == documents.num_rows and bool((chosen == np.arange(len(chosen))).all())
+    return documents if whole else documents.take(pa.array(chosen))
+
+
 def _found(documents: pa.Table) -> dict[str, pa.ListArray]:
     return {name: _whole(documents[name]) for name in FOUND}
 
@@ -259,9 +279,9 @@ MOST = 16
 def shard_of(plan: JoinsPlan, number: int, state: bytes | None) -> JoinShard:
     """Return the query partition for a state, from the cache if it is current; ``put_back`` returns it after the call."""
     kept = _SHARDS.pop((plan, number), None)
-    if kept is not None and kept.written is not None and kept.written == state:
+    if kept is not None and kept.continues(state):
         return kept
-    told = read_state(plan, state) if state is not None else no_documents(plan)
+    told = read_state(plan, state)
     held = None if kept is None else kept.held
     if held is None or tuple(held.files) != told.files[: len(held.files)]:
         held = Held(plan, QueryPartition(number, plan.shards))
@@ -269,8 +289,15 @@ def shard_of(plan: JoinsPlan, number: int, state: bytes | None) -> JoinShard:
 
 
 def put_back(plan: JoinsPlan, number: int, shard: JoinShard) -> None:
-    if shard.given_up:
-        shard.written = None  # the joiner still lists dropped documents: rebuild it, but not the index
+    """Cache a query partition; one without a state is cached without documents."""
+    if shard.written is None and not shard.held.files:
+        shard.clear()
     _SHARDS[plan, number] = shard
     while len(_SHARDS) > MOST:
         _SHARDS.popitem(last=False)
+
+
+def release(plan: JoinsPlan) -> None:
+    """Remove the query partitions of a plan from the cache."""
+    for number in range(plan.shards):
+        _SHARDS.pop((plan, number), None)

@@ -14,7 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.engines.joins.documents import heights_of
-from perseid.engines.joins.plan import BODIES, CHAINS, FOUND, NODES, TEXTS, JoinsPlan
+from perseid.engines.joins.plan import (
+    BODIES,
+    CHAINS,
+    EPOCH,
+    FOUND,
+    GIVEN,
+    IDENTITY,
+    NODES,
+    TEXTS,
+    TIME,
+    JoinsPlan,
+)
 from perseid.engines.joins.subscription_groups import have_alternatives
 from perseid.engines.joins.table import read_file
 from perseid.errors import StateError
@@ -36,7 +47,6 @@ from perseid.runtime.state_layout import (
 from perseid.runtime.watermark import ARRIVAL
 from perseid.semantics import values as v
 
-TIME, IDENTITY, EPOCH = "_time", "_identity", "_epoch"
 DOCUMENTS = StateTable(
     "documents",
     (
@@ -92,8 +102,6 @@ LAYOUT = StateLayout(
     {SPLIT_ALTERNATIVES_VERSION: lambda facts, tables: (facts, tables)},
     _check,
 )
-_GIVEN = "column "
-"""The prefix of the user's columns of documents."""
 
 
 @dataclass(frozen=True)
@@ -110,20 +118,9 @@ class RetainedDocuments:
     """In arrival order: the time of the newest document so far, before which no further one is accepted."""
 
 
-def document_schema(plan: JoinsPlan) -> pa.Schema:
-    """The columns of retained documents."""
-    own = [(name, kind) for name, kind in ((TIME, pa.int64()), (IDENTITY, pa.int64()), (EPOCH, pa.int32()))]
-    return pa.schema([*own, *plan.found.items(), *(field.with_name(_GIVEN + field.name) for field in plan.columns)])
-
-
-def user_columns(kept: pa.Table, columns: pa.Schema) -> list[pa.ChunkedArray]:
-    """Return the user's columns of retained documents."""
-    return [kept[_GIVEN + field.name] for field in columns]
-
-
 def no_documents(plan: JoinsPlan) -> RetainedDocuments:
     """Return the state of a new query partition."""
-    none = document_schema(plan).empty_table()
+    none = plan.retained.empty_table()
     return RetainedDocuments(None, (), none, none)
 
 
@@ -158,11 +155,11 @@ def read_state(plan: JoinsPlan, state: bytes | None) -> RetainedDocuments:
     table, facts = content.tables["documents"], content.facts
     if plan.results and (BODIES not in table.schema.names or table.column(BODIES).null_count):
         raise malformed(LAYOUT.engine, f"column {BODIES!r} is missing or has nulls")
-    wanted = document_schema(plan)
     columns = [
-        fit_column(table, field.name, field.type, f"column {field.name.removeprefix(_GIVEN)!r}") for field in wanted
+        fit_column(table, field.name, field.type, f"column {field.name.removeprefix(GIVEN)!r}")
+        for field in plan.retained
     ]
-    whole, joined = pa.table(columns, schema=wanted), facts["joined"]
+    whole, joined = pa.table(columns, schema=plan.retained), facts["joined"]
     parts = whole.slice(0, joined), whole.slice(joined)
     newest: int | None = None
     if plan.order == ARRIVAL:  # the first states lack ``newest``
