@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 from collections import Counter
@@ -39,9 +40,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileSched
 
 
 def pytest_collection_finish() -> None:
-    """Exclude modules and test items from garbage collections, which would traverse them thousands of times."""
+    """Exclude modules and test items from garbage collections, which would traverse them again and again."""
     gc.collect()
     gc.freeze()
+    atexit.register(gc.unfreeze)  # else modules written in C++ report their objects as leaks
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -161,7 +161,7 @@ def test_parameters() -> None:
         rule.match(rows)
     with pytest.raises(ps.errors.BindingError, match="Did you mean 'limit'"):
         rule.bind(limt=3)
-    with pytest.raises(ps.errors.BindingError, match="expected integer, got '3'"):
+    with pytest.raises(ps.errors.BindingError, match="expects a bigint, got '3'"):
         rule.bind(limit="3", vips=[])
 
 
@@ -224,12 +224,12 @@ def test_relations_of_a_wrong_shape_are_refused(table: object) -> None:
 
 def test_names_that_occur_nowhere_are_noted() -> None:
     rule = ps.pattern("pattern p match View v [prise > 3] partition by userid return v.prise")
-    with pytest.warns(ps.errors.PerseidWarning, match="did you mean 'user_id'"):
+    with pytest.warns(ps.errors.PerseidWarning, match="Did you mean 'user_id'"):
         found = rule.match([row(0, "view", price=5, user_id=1)])
     assert found.notes == (
-        "no event has the type 'View'; did you mean 'view'?",
-        "no event has a column 'prise'; did you mean 'price'?",
-        "no event has a column 'userid'; did you mean 'user_id'?",
+        "no event has the type 'View'. Did you mean 'view'?",
+        "no event has a column 'prise'. Did you mean 'price'?",
+        "no event has a column 'userid'. Did you mean 'user_id'?",
     )
     assert "note: no event has the type 'View'" in repr(found)
     assert PAIR.match(ROWS).notes == ()
@@ -303,11 +303,15 @@ def test_suppressed_matches_are_counted() -> None:
 
 
 def test_steps_of_other_streams_say_which() -> None:
-    said = "Pattern p has {}, and its stream is declared as events."
-    with pytest.raises(ps.errors.UnsupportedError, match=said.format("steps over queries over a live model")) as caught:
+    said = "Pattern p has {}"
+    with pytest.raises(
+        ps.errors.UnsupportedError, match=said.format("steps over queries over a live model, which need a graph model")
+    ) as caught:
         ps.pattern("pattern p match found Overloaded o").match([])
     assert caught.value.hint == "Use ps.graph.model(rows, ps.graph.metamodel(…))."
-    with pytest.raises(ps.errors.UnsupportedError, match=said.format("tree patterns")) as caught:
+    with pytest.raises(
+        ps.errors.UnsupportedError, match=said.format("tree patterns, which need a stream of documents")
+    ) as caught:
         ps.pattern("pattern p match Orders << //order->o >>").match([])
     assert caught.value.hint == "Use ps.documents(df, body='xml', time=…)."
 
@@ -379,7 +383,7 @@ def test_data_of_spark_is_not_counted_here(stream: object) -> None:
 
 @pytest.mark.parametrize("stream", [OfSpark(), ps.events(OfSpark()), ps.documents(OfSpark(), body="xml")])
 def test_a_horizon_is_only_for_local_rows(stream: object) -> None:
-    with pytest.raises(ps.errors.UnsupportedError, match="horizon= is not supported over Spark DataFrames") as caught:
+    with pytest.raises(ps.errors.UnsupportedError, match=r"horizon= .* is unsupported on Spark DataFrames") as caught:
         PAIR.match(stream, horizon=dt.datetime(2026, 1, 1))
     assert caught.value.hint == "Remove the rows after it instead."
 
@@ -445,22 +449,30 @@ def test_detect_is_a_deprecated_name_of_match() -> None:
             {"labels": "was"},
             ["learn has no parameter 'labels'.", "Available: truth, smoothing, max_iterations, tolerance."],
         ),
+        (ps.uncertain.learn, {"time": "at"}, ["learn has no parameter 'time'.", "ps.uncertain_events(data, time=…)"]),
+        (ps.graph.react, {"type": "what"}, ["react has no parameter 'type'.", "ps.graph.model(data, kind=…)"]),
+        (ps.graph.react, {"dedupe": True}, ["react has no parameter 'dedupe'.", "ps.graph.model(data, time=…)"]),
+        (
+            ps.graph.find_repairs,
+            {"lateness": "1 s"},
+            ["find_repairs has no parameter", "ps.graph.model(data, lateness=…)"],
+        ),
         (
             ps.events,
             {"timestamp": "when"},
-            ["events has no parameter 'timestamp'. Did you mean 'time'?", "Available: time, "],
+            ["events has no parameter 'timestamp'.\n  = Did you mean 'time'?", "Available: time, "],
         ),
-        (ps.events, {"strategy": "early"}, ["events has no parameter 'strategy'. Did you mean 'disorder'?"]),
+        (ps.events, {"strategy": "early"}, ["events has no parameter 'strategy'.\n  = Did you mean 'disorder'?"]),
         (ps.events, {"watermark": "1 hour"}, ["events has no parameter 'watermark'.", "df.withWatermark("]),
         (
             ps.uncertain_events,
             {"partition_by": "who"},
             [
-                "uncertain_events has no parameter 'partition_by'. Did you mean 'key'?",
+                "uncertain_events has no parameter 'partition_by'.\n  = Did you mean 'key'?",
                 "Available: event_type, key, value, ",
             ],
         ),
-        (ps.uncertain_events, {"type": "At"}, ["has no parameter 'type'. Did you mean 'event_type'?"]),
+        (ps.uncertain_events, {"type": "At"}, ["has no parameter 'type'.\n  = Did you mean 'event_type'?"]),
         (
             ps.uncertain_events,
             {"order": "arrival"},
@@ -469,7 +481,7 @@ def test_detect_is_a_deprecated_name_of_match() -> None:
         (
             ps.graph.model,
             {"type": "kind"},
-            ["model has no parameter 'type'. Did you mean 'kind'?", "Available: time, key, "],
+            ["model has no parameter 'type'.\n  = Did you mean 'kind'?", "Available: time, key, "],
         ),
         (
             ps.graph.frames,
@@ -670,9 +682,9 @@ def test_sets_of_what_people_have() -> None:
     assert joined.names == ("one", "two", "three", "four", "five")
     assert joined == ps.patterns(one, two.build(), both, "pattern five match E")
     assert ps.patterns(one).names == ("one",)
-    with pytest.raises(ps.errors.PatternSyntaxError, match="Duplicate pattern name 'one'"):
+    with pytest.raises(ps.errors.ScopeError, match="Duplicate pattern 'one'"):
         ps.patterns([one, one])
-    with pytest.raises(ps.errors.PatternSyntaxError, match="No pattern found in the text"):
+    with pytest.raises(ps.errors.PatternSyntaxError, match="The text is empty"):
         ps.patterns([])
     with pytest.raises(ps.errors.PatternSyntaxError, match="A pattern: expected a string, got int"):
         ps.patterns([5])  # type: ignore[list-item]

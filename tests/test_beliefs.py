@@ -407,7 +407,7 @@ DECLARED: dict[str, tuple[dict[str, Any], str]] = {
     "sampling": ({"sampling": 0.1}, "sampling= expected Sampling, got float"),
     "prune": ({"prune": 1}, "prune=1: expected a number from 0 to below 1"),
     "prune with a filter": (
-        {"model": MODEL, "reading": "r", "prune": 0.1}, "prune= is not supported with inference='filter'",
+        {"model": MODEL, "reading": "r", "prune": 0.1}, "prune= is unsupported with inference='filter'",
     ),
 }  # fmt: skip
 
@@ -515,9 +515,12 @@ def test_bounds_on_time_need_steps() -> None:
     ("text", "said"),
     [
         ("match At -> At within 5 events selection successor", "has a window in events"),
-        ("match At -> At within forever after match skip past last", "has a context or skips after a match"),
+        (
+            "match At -> At within forever after match skip past last",
+            "has 'after match skip' or 'selection' with consumption",
+        ),
         ("match At & Door within 5 seconds after match skip none", "has steps in any order"),
-        ("match At -> not Door for 2 seconds within forever after match skip none", "ends with an absence"),
+        ("match At -> not Door for 2 seconds within forever after match skip none", "ends with 'not'"),
         ("match At -> At within forever partition by place.floor selection successor", "a nested field"),
     ],
 )
@@ -790,7 +793,7 @@ def test_likelihoods_in_plain_rows() -> None:
 
 def test_what_is_asked_of_matches_is_not_asked_here() -> None:
     for ask in (IN_A.count, IN_A.why_not):
-        with pytest.raises(UnsupportedError, match=f"{ask.__name__} is not supported over uncertain streams"):
+        with pytest.raises(UnsupportedError, match=f"{ask.__name__} is unsupported on uncertain streams"):
             ask(believed((1, "ann", "a", 0.5)))
 
 

@@ -96,13 +96,13 @@ def test_events_of_one_moment_are_in_one_order() -> None:
 @pytest.mark.parametrize(
     ("beside", "said"),
     [
-        (None, "Step Login matches ordinary events, but the model has none beside it"),
+        (None, "Step Login matches additional events, and the model has none"),
         (ps.events({"Logon": LOGINS}), "no event 'Login'|Login"),
         (ps.events({"Login": [{"ts": BEGIN, "user": "ann", "host": "h1"}]}), "'site'"),
         (ps.events({"Login": [at(2, user="ann", host=1)]}), "'host' has names of nodes"),
         (
             ps.events({"Login": [at(2, user="ann", host=1.5)]}),
-            "Column 'host' has one type in events beside the model and another",
+            "Column 'host' has one type in additional events and another",
         ),
     ],
 )
@@ -114,4 +114,4 @@ def test_misuse(beside: Any, said: str) -> None:
 def test_explain_names_the_events() -> None:
     site = ps.graph.metamodel(TEXT)
     said = ps.patterns(site).explain(ps.graph.model(CHANGES, site, key="site", events=ps.events({"Login": LOGINS})))
-    assert "hot found, updated and lost; ordinary events Login" in " ".join(said.split())
+    assert "hot found, updated and lost; additional events Login" in " ".join(said.split())

@@ -296,7 +296,7 @@ def test_what_a_rule_asks_in_vain_is_told() -> None:
     [
         ("on found overcomitted(host) do delete host", "Did you mean 'overcommitted'", "found overcomitted(host)"),
         ("on tolerance do delete host", "Unknown pattern 'tolerance'", "tolerance"),
-        ("on found idle(a, b) do delete a", "expects 1 arguments, got 2", "found idle(a, b)"),
+        ("on found idle(a, b) do delete a", "expects 1 argument, got 2", "found idle(a, b)"),
         ("on found copied(a, a) do delete a", "Duplicate name 'a'", "found copied(a, a)"),
         ("on found idle(h) do set h.rum = 1", "Did you mean 'ram'", "set h.rum = 1"),
         ("on found idle(h) do set h.ram = 'much'", "h.ram: expected bigint, got string: 'much'", "set h.ram = 'much'"),
@@ -306,7 +306,7 @@ def test_what_a_rule_asks_in_vain_is_told() -> None:
         ("on found idle(h) do link h -runs_on-> h", "expected a App, got 'h', a Host", "link h -runs_on-> h"),
         ("on found idle(h) do link h -runs-> h", "Unknown edge 'runs'", "link h -runs-> h"),
         ("on found idle(h) do create c: Cpy named 'x'", "Did you mean 'Copy'", "create c: Cpy named 'x'"),
-        ("on found idle(h) do create h: Copy named 'x'", "Name 'h' is already used", "create h: Copy named 'x'"),
+        ("on found idle(h) do create h: Copy named 'x'", "Duplicate name 'h'", "create h: Copy named 'x'"),
         ("on found idle(h) do create c: Copy named 1.5", "expected a string or an integer", "1.5"),
         (
             "on found idle(h) do create c: Copy named 'x', set c.cpu = c.cpu + 1",
@@ -339,7 +339,7 @@ def test_a_pattern_that_cannot_be_decided_at_once_is_refused() -> None:
 
 def test_two_rules_of_one_name() -> None:
     rule = "rule a on found idle(host) do delete host\n"
-    with pytest.raises(ps.errors.PatternSyntaxError, match="Duplicate rule name 'a'"):
+    with pytest.raises(ps.errors.ScopeError, match="Duplicate rule 'a'"):
         ps.graph.metamodel(CPS + rule + rule)
 
 

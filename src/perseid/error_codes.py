@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perseid.errors import PerseidError, did_you_mean
+from perseid.errors import PerseidError, nearest
 
 
 @dataclass(frozen=True)
@@ -49,27 +49,29 @@ CODES = (
     ErrorCode(
         "unknown-name",
         "perseid.errors.UnknownNameError",
-        "A name is not defined: a step, parameter, column, function, relation or event type that neither the pattern nor its "
-        "schema has.",
+        "A name is not defined: a step, parameter, column, function, type, relation or event type that neither the pattern nor "
+        "its schema has.",
         "Use the suggested name, declare the name, or add it to the schema.",
     ),
     ErrorCode(
         "scope",
         "perseid.errors.ScopeError",
-        "A name exists and is not available at this position: for example a step that may be absent from the match, that is "
-        "bound later, or that belongs to a negation.",
-        "Move the condition to the step or clause that the hint names.",
+        "A name is duplicate, or exists and is not available at this position: for example a column without its step, or a "
+        "step that may be absent from the match, that matches later, or that belongs to a negation.",
+        "Use another name, or move the condition to the step or clause that the hint names.",
     ),
     ErrorCode(
         "type-mismatch",
         "perseid.errors.TypeMismatchError",
-        "An operator or function does not support the types of its operands, such as a comparison of text with a number.",
-        "Convert one operand with cast(x as type), or compare with a value of the same type.",
+        "An operator or function does not support its operands: their types, such as a comparison of text with a number, or "
+        "their number.",
+        "Convert one operand with cast(x as type), compare with a value of the same type, or pass the arguments that the "
+        "message names.",
     ),
     ErrorCode(
         "no-meaning",
         "perseid.errors.MeaningError",
-        "A pattern follows the grammar and cannot match, or its result is not defined: an absence without an end, a "
+        "A pattern follows the grammar and cannot match, or its result is not defined: a 'not' without an end, a "
         "condition that is never true, steps that cannot occur together.",
         "Write what the hint proposes. docs/refusals.md lists these combinations with replacements.",
     ),
@@ -82,10 +84,10 @@ CODES = (
     ErrorCode(
         "search-budget",
         "perseid.errors.SearchBudgetError",
-        "The search of a pattern needed more steps, matches or memory for one key than its budget. Patterns with several "
-        "unbounded steps and long windows can have exponentially many combinations. A job quarantines the pattern and "
+        "The search of a pattern exceeded its budget of search steps, matches or memory for one key. Patterns with several "
+        "unbounded repetitions and long windows can have exponentially many combinations. A job quarantines the pattern and "
         "continues with the others.",
-        "Shorten within, add a condition to each repeated step, bound repetitions as in A{1,5}, use -> in place of ->> if only the next event is meant, or "
+        "Shorten within, add a condition to each repeated step, bound repetitions as in A{1,5}, use -> in place of ->> (this finds fewer matches), or "
         "raise max_steps or max_matches of ps.StreamOptions.",
     ),
     ErrorCode(
@@ -97,28 +99,28 @@ CODES = (
     ErrorCode(
         "not-yet",
         "perseid.errors.NotYetError",
-        "No engine exists for this kind of stream.",
+        "This kind of stream has no engine.",
         "Use one of the kinds with an engine: ps.events, ps.documents, ps.uncertain_events, ps.graph.model, ps.graph.frames.",
     ),
     ErrorCode(
         "binding",
         "perseid.errors.BindingError",
-        "Values do not fit the declarations of a pattern: a missing or unknown parameter, a relation of another width, or "
+        "Values do not fit the declarations of a pattern: a missing or unknown parameter, a relation with another number of columns, or "
         "arguments of the wrong type.",
         "Give each declared parameter a value with bind(…), and each relation of 'in Name' its rows with relations={…}.",
     ),
     ErrorCode(
         "event-data",
         "perseid.errors.EventDataError",
-        "Events or the parameters of a stream cannot be used: a column is missing, a time is unreadable, a value of a "
-        "parameter is out of range.",
+        "Events or the options of a stream, ps.events(…), cannot be used: a column is missing, a time is unreadable, the value "
+        "of an option is out of range.",
         "Name the columns in the declaration, ps.events(data, time=…, type=…, key=…), and fix the row that the message names.",
     ),
     ErrorCode(
         "document",
         "perseid.errors.DocumentError",
         "A document is not well formed, is nested too deeply or is too large.",
-        "Fix the document at the line and column of the message, or handle its row: results have an error column.",
+        "Fix the document at the line and column of the message, or keep the row: its column error has the reason.",
     ),
     ErrorCode(
         "stalled-matcher",
@@ -173,7 +175,7 @@ CODES = (
     ErrorCode(
         "job-stopped",
         "perseid.jobs.job_plan.StoppedError",
-        "A limit of the job file under limits: stopped the job, such as the share of bad or late records.",
+        "A limit in the section limits of the job file stopped the job, such as the share of bad or late records.",
         "Fix the source, or raise the limit, and start the job again.",
     ),
     ErrorCode(
@@ -207,6 +209,6 @@ def find_code(name: str) -> ErrorCode:
     if found is None:
         codes = [code.code for code in CODES]
         raise PerseidError(
-            f"Unknown error code {name!r}.{did_you_mean(name, known)}", hint=f"Available: {', '.join(codes)}."
+            f"Unknown error code {name!r}.", hint=f"Available: {', '.join(codes)}.", nearest=nearest(name, known)
         )
     return found

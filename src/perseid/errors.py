@@ -55,13 +55,19 @@ class PerseidError(Exception):
     code: ClassVar[str] = "error"
     """The code of the error, for ``perseid explain-error``."""
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, nearest: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.nearest = nearest
+        """The name that the caller probably meant."""
 
     def __str__(self) -> str:
-        return self.message if self.hint is None else f"{self.message}\n  = {self.hint}"
+        return "\n".join([self.message, *self._corrections()])
+
+    def _corrections(self) -> list[str]:
+        lines = [] if self.nearest is None else [f"  = Did you mean {self.nearest!r}?"]
+        return lines if self.hint is None else [*lines, f"  = {self.hint}"]
 
 
 class PatternError(PerseidError):
@@ -78,9 +84,8 @@ class PatternError(PerseidError):
         nearest: str | None = None,
         source: str | None = None,
     ) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, nearest=nearest)
         self.span = span
-        self.nearest = nearest
         self.source = source
 
     @property
@@ -102,11 +107,7 @@ class PatternError(PerseidError):
         if self.span is not None:
             lines.append(f" --> line {self.span.line}, column {self.span.column}")
             lines.extend(self._excerpt())
-        if self.nearest is not None:
-            lines.append(f"  = Did you mean {self.nearest!r}?")
-        if self.hint is not None:
-            lines.append(f"  = {self.hint}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._corrections()])
 
     def _excerpt(self) -> list[str]:
         if self.source is None or self.span is None:
@@ -318,9 +319,10 @@ def missing_column(where: str, name: str, role: str, there: Sequence[str], say: 
     """The error for a table or row without the column of a role; ``say`` is the way to name another column."""
     there = [one for one in there if not is_internal(one)]
     return EventDataError(
-        f"Column {name!r} not found in {where[:1].lower()}{where[1:]}; it is configured as the {role}."
-        f"{did_you_mean(name, there)} Available: {', '.join(there) or 'none'}.",
+        f"Column {name!r} not found in {where[:1].lower()}{where[1:]}; it is configured as the {role}. "
+        f"Available: {', '.join(there) or 'none'}.",
         hint=f"Use {say}.",
+        nearest=nearest(name, there),
     )
 
 

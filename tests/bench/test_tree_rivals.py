@@ -115,7 +115,6 @@ def test_each_query_can_be_written_for_spark_or_not() -> None:
     assert set(rivals.NOT_BY_XPATH) < set(QUERIES)
 
 
-@pytest.mark.xdist_group("spark")
 def test_spark_counts_what_the_meaning_says(
     spark: SparkSession, documents: dict[str, list[tuple[Path, Document]]]
 ) -> None:

@@ -18,7 +18,7 @@ UNWRITABLE = "/dev/null/cache"
 """Below a file: not even root can write there."""
 MATCHES = sorted([f"u{n}", f"10.0.1.{n}", 1_000] for n in range(0, USERS, 2))
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600), pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 def workers_of(found: dict[str, Any]) -> list[dict[str, Any]]:

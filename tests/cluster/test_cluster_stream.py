@@ -18,7 +18,7 @@ import perseid as ps
 from tests.cluster.conftest import Cluster
 from tests.cluster.stream_application import PATTERNS
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900), pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 APPLICATION = Path(__file__).with_name("stream_application.py")
 FILES = 14

@@ -135,15 +135,15 @@ def _recomputed_reaction(plan: ReactingPlan, stream: Any) -> Reaction:
     """Every transaction and what rules make of it, over models whose queries are computed anew and the interpreter."""
     plans = plan_triggers(plan.rules, plan.key)
     running: dict[Key, Reacting] = {}
-    found: list[tuple[Key, int, RuleIteration]] = []
+    found: list[tuple[Key, int, list[RuleIteration]]] = []
     for key, time, changes in stream.transactions():
         if key not in running:
             watch = PatternTrigger(plan.queries, plans, dict(zip(plan.key, key, strict=True)))
             running[key] = Reacting(plan.rules, Recomputed(plan.queries), watch, ROUNDS, CHANGES)
-        found += [(key, moment, one) for moment, told in running[key].until(time) for one in told]
-        found += [(key, time, one) for one in running[key].transact(time, changes)]
+        found += [(key, moment, told) for moment, told in running[key].until(time)]
+        found.append((key, time, running[key].transact(time, changes)))
     for key, reacting in running.items():
-        found += [(key, moment, one) for moment, told in reacting.until(None) for one in told]
+        found += [(key, moment, told) for moment, told in reacting.until(None)]
     return Reaction(stream, plan.rules, found, (), 0, {})
 
 

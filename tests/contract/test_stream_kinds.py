@@ -29,7 +29,7 @@ from tests.cli.calling import invoked as call
 from tests.contract.toy_stream import TOY_KIND
 from tests.contract.toy_stream.declaration import ToyStream
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 SOURCE = Path(__file__).parents[2] / "src" / "perseid"
 PATTERN = "pattern pairs match A a -> B b within 1 hour partition by user return a.n as a, b.n as b"

@@ -18,7 +18,7 @@ from tests.spark.test_spark_guide import run_guide
 from tests.spark.test_stream_changes import changelog
 from tests.spark.test_stream_disorder import CLOSING, PATTERNS, SCHEMA, batches_of
 
-pytestmark = [pytest.mark.delta, pytest.mark.timeout(600), pytest.mark.xdist_group("delta")]
+pytestmark = [pytest.mark.delta, pytest.mark.timeout(600)]
 
 Fold = Callable[[Any, int], None]
 

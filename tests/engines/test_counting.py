@@ -432,7 +432,7 @@ def test_what_is_asked_of_numbers() -> None:
     assert len(pattern.match(stream, emit=ps.uncertain.expected(0.375))) == 0
     assert "p=0.3125  expected=0.375" in repr(pattern.match(stream, emit=ps.uncertain.expected()))
     assert "expected" not in pattern.match(stream)[0]
-    with pytest.raises(UnsupportedError, match="count is not supported over uncertain streams") as refused:
+    with pytest.raises(UnsupportedError, match="count is unsupported on uncertain streams") as refused:
         pattern.count(stream)
     assert "ps.uncertain.expected()" in str(refused.value)
     assert "ps.uncertain.expected(), is exact in every class" in " ".join(pattern.explain(stream).split())

@@ -95,5 +95,5 @@ def test_a_move_that_the_pattern_does_not_have_is_a_state_error() -> None:
 
 
 def test_a_pattern_that_ends_with_a_negation_is_rejected() -> None:
-    with pytest.raises(UnsupportedError, match="ends with an absence"):
+    with pytest.raises(UnsupportedError, match="ends with 'not'"):
         nfa_of("match A a -> not B within 5 seconds")

@@ -18,7 +18,7 @@ from perseid.jobs.spec import JobFile
 from perseid.settings import SettingsError
 from tests.jobs.test_runner import Started, until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 IDLE = "spark.sql.streaming.noDataProgressEventInterval"
 """How often a query that has nothing to do says so, in milliseconds."""

@@ -50,7 +50,7 @@ WRONG_JOBS = {
     ),
     "a parameter that is not there": (
         WHOLE.replace("rules/", "{text: pattern p match A a}\nbind: {n: 1}"),
-        "No pattern of this set has a parameter 'n'. Available: none.",
+        "Unknown parameter :n.",
     ),
     "a relation that is not there": (
         WHOLE.replace("rules/", "{text: 'pattern p match A a [user in Staff]'}\nrelations: {Staff: {file: staff.csv}}"),

@@ -26,7 +26,7 @@ from perseid.jobs.job_plan import RunStatus
 from perseid.jobs.reading import read_job
 from perseid.jobs.runner import JobRunner
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 ARCHIVE = Path(__file__).with_name("checkpoints") / "job.zip"
 PATTERNS = """

@@ -12,14 +12,12 @@ def test_the_guide_of_jobs() -> None:
     run_page(GUIDES / "jobs.md")
 
 
-@pytest.mark.xdist_group("jobs")
 @pytest.mark.timeout(240)
 def test_the_guide_of_operations(spark: SparkSession) -> None:
     """Also the recovery of a stream whose watermark is in the future."""
     run_page(GUIDES / "operations.md", spark=spark)
 
 
-@pytest.mark.xdist_group("jobs")
 @pytest.mark.parametrize("name", ["sources.md", "sinks.md"])
 def test_guides_of_sources_and_sinks(spark: SparkSession, name: str) -> None:
     run_page(GUIDES / name, spark=spark)

@@ -18,7 +18,7 @@ from perseid.settings import SettingsError
 from tests.cli.calling import invoked as call
 from tests.jobs.test_reading import FILES
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 Row = dict[str, Any]
 RULES = "\nrule alarm on found overcommitted(host) do emit alarm(host, host.used as used)\n"

@@ -13,7 +13,7 @@ from perseid.jobs.reading import read_job
 from tests.jobs.test_backfill import Row, fill
 from tests.jobs.test_runner import Started, until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 JOB = """
 job: watchers

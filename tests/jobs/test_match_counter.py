@@ -15,7 +15,7 @@ from perseid.jobs.match_counter import MatchCounter
 from perseid.jobs.reading import read_job
 from perseid.jobs.runner import JobRunner
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
 def test_answers_are_counted_alike_whoever_is_named(spark: SparkSession) -> None:

@@ -19,7 +19,7 @@ from perseid.jobs.runner import JobRunner
 from tests.jobs import test_backfill
 from tests.jobs.test_commands import call
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 JOB = """
 job: orders

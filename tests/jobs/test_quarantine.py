@@ -36,7 +36,7 @@ from perseid.jobs.runner import JobRunner
 from perseid.settings import SettingsError
 from tests.jobs.test_runner import BIG, PAIRS, Rules, Sent, Setting, Started, setting, until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 __all__ = ["setting"]
 

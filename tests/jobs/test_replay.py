@@ -14,7 +14,7 @@ from perseid.jobs.replay import replay
 from tests.jobs.test_backfill import JOB, LIVE, OLD, Row, fill
 from tests.jobs.test_commands import call
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 LATER: list[list[Row]] = [*OLD, [("2026-01-02T02:00:00Z", "B", "cat", 6)]]
 

@@ -18,7 +18,7 @@ from perseid.sinks.failures import RestoredCheckpointError
 from perseid.sinks.parquet import RECORD, Parquet
 from tests.jobs.restoring import Named, Restoring
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 def parquet_matches(spark: SparkSession, folder: Path) -> Counter[Named]:

@@ -38,7 +38,7 @@ from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import SinkError, failing
 from perseid.sinks.webhook import Webhook
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 PAIRS = "pattern pairs match A a -> B b within 1 hour partition by user return a.n as a, b.n as b"
 BIG = "pattern big match A a where a.n >= 5 partition by user return a.n as a"

@@ -15,7 +15,7 @@ from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import read_job
 from perseid.jobs.rules import RuleTexts, RuleWatcher
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
 class Rules:

@@ -61,7 +61,7 @@ def test_the_parts_of_one() -> None:
         ("S JOIN{a=b, 1 day} S//c->b", "Missing path after the stream"),
         ("S//book->a JOIN{a=c, 1 day} S//c->b", "Unknown node 'c'"),
         ("S//book->author JOIN{auther=b, 1 day} S//c->b", "Did you mean 'author'"),
-        ("S//book->a JOIN{a=b, 1 dy} S//c->b", "Write 1 days. Available: milliseconds"),
+        ("S//book->a JOIN{a=b, 1 dy} S//c->b", "Did you mean 'days'? Available: microseconds"),
         ("S//book->a JOIN{a=b, 5 events} S//c->b", "The window must be a duration or forever."),
         ("S//book->a JOIN{a=a, 1 day} S//c->a", "Both blocks have a variable 'a'"),
         ("S//book[->a JOIN{a=b, 1 day} S//c->b", "Missing JOIN"),

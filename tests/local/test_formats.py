@@ -173,7 +173,7 @@ def test_patterns_and_subscriptions_over_rows() -> None:
 
 def test_mistakes() -> None:
     rows = [{"ts": AT, "payload": "{}"}]
-    with pytest.raises(EventDataError, match=r"Unknown document format 'jsn'\. Did you mean 'json'\?"):
+    with pytest.raises(EventDataError, match=r"Unknown document format 'jsn'\.\n  = Did you mean 'json'\?"):
         ps.documents(rows, body="payload", format="jsn")
     with pytest.raises(EventDataError, match="body='payload', format='json'"):
         ps.documents(rows, format="json")

@@ -81,7 +81,7 @@ def test_mistakes() -> None:
     assert raised.value.__notes__ == ["In the subscription 'bad'."]
     for wrong, said in (
         ("F//a->a JOIN{a < b, forever} F//b->b", "at least one equality"),
-        ("F//a->a JOIN{a = b AND a != b, forever} F//b->b", "!= between nodes of two documents is not supported"),
+        ("F//a->a JOIN{a = b AND a != b, forever} F//b->b", "!= between nodes of two documents is unsupported"),
         ("F//a->a[/c->c] JOIN{a = b AND a = c, forever} F//b->b", "two nodes of one document"),
         ("F//a->a(/c->c:/d) JOIN{c = b, forever} F//b->b", "run of siblings"),
         ("F//a->a JOIN{" + " AND ".join(["(a = b OR a = c)"] * 7) + ", forever} F//b->b[/c->c]", "128 alternatives"),

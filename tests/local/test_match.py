@@ -604,7 +604,9 @@ def test_a_key_that_is_nowhere_is_warned_of(text: str, tmp_path: Path) -> None:
     rules = ps.patterns(text)
     for data in (rows, pd.DataFrame(rows), pa.Table.from_pylist(rows), tmp_path / "rows.parquet", {"A": rows}):
         for run in (rules.match, rules.count):
-            with pytest.warns(ps.errors.PerseidWarning, match=r"one null key: .* 'usr'; did you mean 'user'") as caught:
+            with pytest.warns(
+                ps.errors.PerseidWarning, match=r"one null key: .* 'usr'\. Did you mean 'user'"
+            ) as caught:
                 run(data)
             assert [warning.filename for warning in caught] == [__file__]
     assert not rules.match([])
@@ -612,7 +614,7 @@ def test_a_key_that_is_nowhere_is_warned_of(text: str, tmp_path: Path) -> None:
 
 def test_a_key_of_a_feeding_pattern_that_is_nowhere_is_warned_of() -> None:
     rules = ps.patterns("pattern low match A a partition by usr pattern high match low x -> low y within 1 minute")
-    with pytest.warns(ps.errors.PerseidWarning, match=r"one null key: .* 'usr'; did you mean 'user'") as caught:
+    with pytest.warns(ps.errors.PerseidWarning, match=r"one null key: .* 'usr'\. Did you mean 'user'") as caught:
         rules.match([{"ts": 0, "type": "A", "user": "ann"}])
     assert [warning.filename for warning in caught] == [__file__]
     assert not rules.match([])
@@ -762,7 +764,7 @@ def test_types_that_nobody_wants_are_still_known(mixed_file: tuple[pa.Table, str
     text = PAIRS.replace("A a", "X a")
     there, here = (ps.pattern(text).match(ps.events(data, id="id")).notes for data in (path, table))
     assert there == here
-    assert "did you mean 'x'" in " ".join(there)
+    assert "Did you mean 'x'" in " ".join(there)
 
 
 @pytest.mark.parametrize("wrong", [None, 2**62])

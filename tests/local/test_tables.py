@@ -367,7 +367,7 @@ def test_columns_that_are_missing() -> None:
         same_time(data, "time")
         with pytest.raises(
             EventDataError,
-            match=r"Column 'typ' not found in row 1; it is configured as the type column\. Did you mean 'type'",
+            match=r"Column 'typ' not found in row 1; it is configured as the type column\. .*\n  = Did you mean 'type'",
         ):
             type_codes(read_table(data, ["typ"]), "typ")
     same_time([{"ts": 1}, {"ts": None}, {"t": 3}])

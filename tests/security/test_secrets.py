@@ -26,7 +26,7 @@ import perseid
 from perseid.runtime.jit import cache_place
 from tests.sinks.test_webhook import Receiver
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 COMMAND = [sys.executable, "-c", "from perseid.cli.app import app; app()"]
 WAIT_S = 420.0

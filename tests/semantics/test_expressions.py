@@ -607,13 +607,13 @@ def test_parse_type(text, wanted):
      "struct<a:int,a:int>", "int!", "array<" * 30 + "int" + ">" * 30, "decimal(99999999999999,1)"],
 )  # fmt: skip
 def test_what_is_no_type(text):
-    with pytest.raises(TypeMismatchError) as caught:
+    with pytest.raises((TypeMismatchError, UnknownNameError)) as caught:
         t.parse_type(text)
     assert caught.value.hint
 
 
 def test_nearest_type():
-    with pytest.raises(TypeMismatchError) as caught:
+    with pytest.raises(UnknownNameError) as caught:
         t.parse_type("timestmp")
     assert caught.value.nearest == "timestamp"
 
@@ -667,9 +667,9 @@ def test_types(text, wanted):
 
 
 REFUSED = [
-    ("n > s", "cast(x as double)"), ("'a' > 5", "cast(x as double)"), ("x = 1", "abs(x - 1)"), ("x <> x", "abs(x - x)"),
+    ("n > s", "n > cast(s as double)"), ("n = s", "cast(n as string) = s"), ("n > '5'", "n > 5"), ("'a' > 5", "cast(x as double)"), ("x = 1", "abs(x - 1)"), ("x <> x", "abs(x - x)"),
     ("sum(s)", "cast"), ("1 and true", "compare"), ("not n", "compare"), ("b or s", "compare"), ("length()", "length("),
-    ("length(n)", "cast(x as string)"), ("n between 'a' and 'b'", "cast(x as double)"), ("cast(n as strng)", "Available: boolean, bigint"),
+    ("length(n)", "cast(x as string)"), ("n between 'a' and 'b'", "cast(x as double)"),
     ("cast(n as variant)", "cast to"), ("cast(day as bigint)", "from numbers to times"), ("s + s", "||"), ("at + at", "Use b - a"),
     ("at + 5", "unit"), ("at > '2024-01-01'", "timestamp '"), ("day > '2024-01-01'", "date '"), ("for_ > 5", "unit"),
     ("s * 2", "cast"), ("s like 5", "string"), ("n in (1, 'a')", "cast(x as double)"), ("(s, s) in Office", "cast"),
@@ -677,7 +677,7 @@ REFUSED = [
     ("case when b then 1 else 'a' end", "to one type"), ("if(b, 1, 'a')", "to one type"), ("coalesce(n, s)", "cast"), ("greatest(null, n, s)", "cast"),
     ("sum(sum(n))", "first, last and prev"), ("sum(1)", "repeated step"), ("round(d, n)", "as in round(x, 2)"), ("date_trunc('eon', at)", "'year'"),
     ("time(n)", "time(b)"), ("any(distinct b)", "count(distinct x)"), ("m = m", "one by one"), ("st = st", "one by one"), ("tags[s]", "items[0]"),
-    ("n[0]", "brackets"), ("-s", "opposite"), ("-b", "not"), ("year(s)", "cast(x as timestamp)"), ("size(s)", "length(x)"), ("b = 1", "without a comparison"),
+    ("n[0]", "brackets"), ("-s", "-cast(s as double)"), ("-b", "not"), ("year(s)", "cast(x as timestamp)"), ("size(s)", "length(x)"), ("b = 1", "not b"),
     ("s is true", "compare"), ("tags || s", "element"), ("1 / 'a'", "cast"), ("true + 1", "Use two numbers"), ("5 minutes > 3", "unit"),
 ]  # fmt: skip
 
@@ -687,6 +687,13 @@ def test_refused_with_a_way_out(text, hint):
     with pytest.raises(TypeMismatchError) as caught:
         infer(parse_expression(text), Env())
     assert hint.lower() in str(caught.value.hint).lower()
+    assert caught.value.span is not None
+
+
+def test_unknown_type_of_a_cast():
+    with pytest.raises(UnknownNameError, match="Unknown type 'strng'") as caught:
+        infer(parse_expression("cast(n as strng)"), Env())
+    assert caught.value.nearest == "string"
     assert caught.value.span is not None
 
 

@@ -168,7 +168,16 @@ def test_no_expression_takes_exponential_time(expression: str) -> None:
 
 
 def test_size_of_a_program_is_bounded() -> None:
-    for expression in (r"\pL{9}", "x{1000}", ".{900}", "(?:ab|cd){500}", r"[\pL\d]{9}"):
+    for expression in (
+        r"\pL{9}",
+        "x{1000}",
+        ".{900}",
+        "(?:ab|cd){500}",
+        r"[\pL\d]{9}",
+        r"\w{1000}",
+        "[A-Za-z0-9_]{1000}",
+        "[^,]{600}",
+    ):
         assert outline(expression).size <= MAX_PROGRAM
         assert problem_of(expression) is None
     for expression in (r"\pL{11}", "(x{100}){200}", "x{1000}" * 12, ".{1000}.", "((a{100}){100}){100}", r"[\pL\pN]{6}"):

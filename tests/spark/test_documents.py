@@ -16,8 +16,6 @@ import perseid as ps
 from perseid.errors import DocumentError, EventDataError, MeaningError, UnknownNameError, UnsupportedError
 from tests.spark.streaming import FAR, MOMENT, Streams, at, ids
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 UNPAID = ps.pattern("""
     pattern unpaid
     match   Orders << //order->order[/total->total > 100][/@customer->customer] >> o
@@ -212,7 +210,7 @@ def test_mistakes(spark: SparkSession) -> None:
         ps.documents(frame)
     with pytest.raises(EventDataError, match="Both body= and path= are given"):
         ps.documents(frame, body="xml", path="xml")
-    with pytest.raises(UnsupportedError, match="has tree patterns, and its stream is declared as events"):
+    with pytest.raises(UnsupportedError, match="has tree patterns, which need a stream of documents"):
         UNPAID.match(ps.events(frame, time="ts"))
     with pytest.raises(EventDataError, match="is timestamp"):
         ps.xml.tree_patterns("//a").match(ps.documents(frame, body="ts"))

@@ -19,8 +19,6 @@ from perseid.runtime.registry import engines
 from tests.contract.toy import TOY, Toy
 from tests.spark.streaming import FAR, MOMENT, Streams, at, ids
 
-pytestmark = pytest.mark.xdist_group("streams")
-
 Row = Mapping[str, Any]
 Output = list[Any]
 

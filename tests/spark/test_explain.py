@@ -14,8 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 import perseid as ps
 from tests.golden import check_golden
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 FOLDER = Path(__file__).parents[1] / "viz" / "golden" / "detection_on_spark"
 PATTERN = """
     pattern takeover
@@ -49,9 +47,12 @@ def test_what_runs_where(frame: DataFrame) -> None:
     assert max(map(len, added.splitlines())) <= 100
     flat = re.sub(r"\s+", " ", added)
     assert "in Catalyst country <> 'AT' as " in flat
-    assert "filtered out rows that do not satisfy " in flat
-    assert "shuffled by user" in flat
-    assert "to Python time, type and identity; 2 conditions as bits; keys user; columns ip, limit, amount" in flat
+    assert "dropped rows that do not satisfy " in flat
+    assert "shuffle keys user" in flat
+    assert (
+        "to Python time, type and event id; one bit for each of 2 conditions; keys user; columns ip, limit, amount"
+        in flat
+    )
     assert "kernel compiled" in flat
     assert "b.ip <> a.ip (in the engine, after the shuffle)" in flat
 
@@ -86,7 +87,7 @@ def test_several_inputs_and_ways_of_partitioning(frame: DataFrame) -> None:
     added = ps.patterns(text).explain(stream).partition("run on Spark")[2]
     flat = re.sub(r"\s+", " ", added)
     assert "all of type Login" in flat
-    assert "shuffled by partitioning number, user" in flat
+    assert "shuffle keys partitioning number, user" in flat
     assert "none: events form one partition (p)" in flat
 
 
@@ -109,7 +110,7 @@ def test_why_not_collects_one_key(frame: DataFrame) -> None:
 
 def test_why_not_of_all_keys_and_of_none(frame: DataFrame) -> None:
     assert ps.pattern(PATTERN).why_not(ps.events(frame)).partitions == 2
-    assert "did you mean user = 'ann'?" in repr(ps.pattern(PATTERN).why_not(ps.events(frame), key="Ann"))
+    assert "Did you mean user = 'ann'?" in repr(ps.pattern(PATTERN).why_not(ps.events(frame), key="Ann"))
 
 
 def test_why_not_tells_of_rows_without_a_time(spark: SparkSession) -> None:

@@ -33,8 +33,6 @@ from perseid.spark.sql.columns import spark_type
 from tests.generators.expression_strategies import expressions
 from tests.semantics.test_expressions import NoSchema
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 SESSIONS = [("true", "America/New_York"), ("false", "Asia/Kolkata")]
 COLUMNS_AT_ONCE = 120
 APPROXIMATE = {"ln", "log10", "exp", "power", "distance_km", "angle"}

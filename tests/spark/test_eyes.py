@@ -18,7 +18,6 @@ from perseid.errors import EventDataError, StateError
 from perseid.spark.progress import Progress
 from tests.sessions import CONNECT
 
-pytestmark = pytest.mark.xdist_group("spark")
 TEXT = "pattern pair match A a -> B b within 1 hour partition by user\n\npattern alone match C c partition by user"
 
 

@@ -14,8 +14,6 @@ import perseid as ps
 from perseid.errors import PerseidError, TypeMismatchError, UnknownNameError, UnsupportedError
 from tests.spark.streaming import FAR, MOMENT, Streams, at, ids
 
-pytestmark = pytest.mark.xdist_group("streams")
-
 EVENTS = pa.schema({"ts": MOMENT, "type": pa.string(), "user": pa.string(), "host": pa.string(), "n": pa.int32()})
 PATTERNS = ps.patterns("""
 pattern failing match Fail{3} f within 20 seconds partition by user return count(f) as times, max(f.n) as top

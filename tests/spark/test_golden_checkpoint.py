@@ -25,8 +25,6 @@ from pyspark.sql import SparkSession
 import perseid as ps
 from tests.spark.streaming import FAR, MOMENT, WAIT, Run, Streams, at
 
-pytestmark = pytest.mark.xdist_group("streams")
-
 FOLDER = Path(__file__).with_name("checkpoints")
 EVENTS = pa.schema({"ts": MOMENT, "type": pa.string(), "user": pa.string(), "n": pa.int64()})
 PROMISES = EVENTS.append(pa.field("promise", pa.string()))

@@ -11,8 +11,6 @@ from pyspark.sql import SparkSession
 
 from tests.test_guides import GUIDES, ON_SPARK, run_page
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 @pytest.mark.parametrize("name", ON_SPARK)
 def test_guide(name: str, spark: SparkSession) -> None:
@@ -31,7 +29,7 @@ def test_the_example_of_a_takeover(spark: SparkSession, capsys: pytest.CaptureFi
     said = said_by("takeover_on_spark", spark, capsys)
     assert "|ann |10.0.0.1|93.5.7.2|2        |13000 |2024-05-01 10:00:00|2024-05-01 10:04:00|" in said
     assert all(count in said for count in ("'events': 8", "'bad': 0", "'matches': 1"))
-    assert "Logout at 2024-05-01 10:02:00 violates not Logout." in said
+    assert "Logout at 2024-05-01 10:02:00 occurred; 'not Logout' forbids it." in said
 
 
 def test_the_example_of_a_stream(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:

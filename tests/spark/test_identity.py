@@ -20,8 +20,6 @@ from perseid.semantics import hashing as reference
 from perseid.spark.identity import hash_text, identity_text
 from tests.spark.settings import settings
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 ROWS = 150
 SESSIONS = [("true", "America/New_York"), ("false", "Asia/Kolkata")]
 TEXTS = ["", "a", "ä", "𝄞 clef", "🜁", "0", " ", "\x00", "naïve", "x" * 31, "y" * 32, "z" * 33, "ß" * 50, "null"]

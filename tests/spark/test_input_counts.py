@@ -18,8 +18,6 @@ from perseid.compile.event_types import required_types
 from perseid.spark.input_counts import missing_input
 from tests.spark.streaming import FAR, MOMENT, WAIT, Streams, at
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 ARROW = pa.schema([("ts", MOMENT), ("id", pa.int64()), ("kind", pa.string()), ("user", pa.string())])
 RIGHT = ps.pattern("pattern p match Login a -> not Logout -> Transfer t within 1 hour partition by user")
 WRONG = ps.pattern("pattern p match Logn a -> not Logout -> Transfer t within 1 hour partition by user")

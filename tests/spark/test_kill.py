@@ -23,7 +23,7 @@ from tests.spark.kill_program import PATTERNS
 from tests.spark.streaming import FAR, MOMENT, at
 
 # It starts a session of its own, and should not run beside those of others.
-pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("streams"), pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(3600)]
 
 KILLS = int(os.environ.get("PERSEID_KILLS", "2"))
 ROOT = Path(__file__).parents[2]

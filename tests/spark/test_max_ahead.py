@@ -18,8 +18,6 @@ from perseid.spark.worker import AHEAD
 from tests.spark import test_beliefs, test_documents, test_models, test_subscriptions
 from tests.spark.streaming import FAR, MOMENT, Streams, at, ids
 
-pytestmark = pytest.mark.xdist_group("streams")
-
 SCHEMA = pa.schema({"ts": MOMENT, "type": pa.string(), "user": pa.string(), "n": pa.int64()})
 PROMISING = SCHEMA.append(pa.field("promise", pa.string()))
 PATTERNS = ps.patterns("""

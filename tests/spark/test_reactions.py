@@ -196,7 +196,7 @@ def test_what_cannot_be(spark: SparkSession, tmp_path: Path) -> None:
     sites = ps.graph.model(stream.withWatermark("ts", "2 seconds"), SITE, key="site")
     with pytest.raises(UnsupportedError, match="its time advances with the watermark"):
         ps.graph.react(sites, until=BEGIN)
-    with pytest.raises(UnsupportedError, match="observation= requires a finished DataFrame"):
+    with pytest.raises(UnsupportedError, match="observation= requires a batch DataFrame"):
         ps.graph.react(sites, observation=Observation())
     with pytest.raises(EventDataError, match="no watermark"):
         ps.graph.react(ps.graph.model(stream, SITE, key="site"))

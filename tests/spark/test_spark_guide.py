@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from perseid.spark.stream_worker import BEHIND_CLOCK, NO_TIME, UNCLEAR_PROMISE, WHY_LATE
 
-pytestmark = pytest.mark.xdist_group("spark")
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
 

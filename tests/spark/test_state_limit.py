@@ -15,8 +15,6 @@ from perseid.api.stream_options import MIN_STATE_BYTES
 from perseid.jobs.spark_errors import first_line, hint_of
 from tests.spark.streaming import FAR, MOMENT, Streams, at
 
-pytestmark = pytest.mark.xdist_group("streams")
-
 EVENTS = pa.schema({"ts": MOMENT, "type": pa.string(), "user": pa.string(), "n": pa.int64(), "note": pa.string()})
 PAIR = "pattern pair match A a -> B b within 10 minutes partition by user return a.note as note, b.n as last"
 NOTE = "x" * 1000

@@ -18,8 +18,6 @@ import perseid as ps
 from tests.spark.settings import settings
 from tests.spark.streaming import FAR, MOMENT, Run, Streams, at, ids, seconds
 
-pytestmark = pytest.mark.xdist_group("streams")
-
 EVENTS = pa.schema(
     {"ts": MOMENT, "type": pa.string(), "user": pa.string(), "n": pa.int64()},
 )

@@ -14,8 +14,6 @@ import perseid as ps
 from tests.spark.streaming import WAIT, Streams, at
 from tests.spark.test_stream_disorder import PATTERNS, SCHEMA
 
-pytestmark = pytest.mark.xdist_group("streams")
-
 CHANGE = "pattern string, kind string, match_id string, op string, revision int, `how.much` int, row string"
 
 

@@ -21,8 +21,6 @@ from perseid.semantics.detection import Match
 from tests.contract.toy import TOY, Toy
 from tests.spark.streaming import FAR, MOMENT, Streams, at, ids, seconds
 
-pytestmark = pytest.mark.xdist_group("streams")
-
 SCHEMA = pa.schema(
     {"ts": MOMENT, "type": pa.string(), "user": pa.string(), "v": pa.int64(), "n": pa.int64(), "promise": pa.string()}
 )
@@ -327,8 +325,10 @@ def test_explain_says_which_and_why(spark: SparkSession, tmp_path: Path) -> None
     stream = streams.stream(SCHEMA, [CLOSING], delay="10 seconds")
     chosen = CHAIN.explain(ps.events(stream, disorder="auto"))
     assert "assemble: emits a match when all its events have arrived" in " ".join(chosen.split())
+    assert "engine disorder: " in " ".join(chosen.split())
     assert "search each new event is combined with the received events of the other slots" in " ".join(chosen.split())
     buffered = PATTERNS["paid"].explain(ps.events(stream, disorder="auto"))
     assert "because paid cannot be assembled: -> and , take the next event" in " ".join(buffered.split())
+    assert "engine sequence: " in " ".join(buffered.split())
     taken_back = PATTERNS["paid"].explain(ps.events(stream, disorder="aggressive"))
     assert "retracts those that a late event invalidates" in " ".join(taken_back.split())

@@ -12,8 +12,6 @@ from perseid.api.patterns import PatternSet
 from perseid.errors import EventDataError, PerseidError, PerseidWarning, UnsupportedError
 from tests.spark.settings import settings
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 PAIR = ps.pattern("pattern pair match A a -> B b within 1 minute partition by user")
 
 
@@ -67,7 +65,7 @@ def test_what_a_stream_is_not(spark: SparkSession, frame: DataFrame) -> None:
     still = spark.sql("select current_timestamp() as ts, 'A' as type, 1L as user, 1L as host")
     refused(EventDataError, "Some inputs are streams and others are not", ps.events({"A": frame, "B": still}))
     refused(EventDataError, "Some inputs are streams and others are not", ps.events({"A": still, "B": frame}))
-    refused(UnsupportedError, "observation= requires a finished DataFrame", ps.events(frame), observation=Observation())
+    refused(UnsupportedError, "observation= requires a batch DataFrame", ps.events(frame), observation=Observation())
     refused(UnsupportedError, "rejected=True requires a streaming DataFrame", ps.events(still), rejected=True)
     feeding = ps.patterns("""
         pattern first match A a -> B b within 1 minute partition by user return a.host as host

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from pyspark.sql import SparkSession
 
 import perseid as ps
@@ -32,8 +31,6 @@ from tests.contract.inputs import run as run_here
 from tests.contract.rich import SCHEMA as RICH
 from tests.contract.streams import SECOND, bounded, suppresses
 from tests.spark.streaming import FAR, MOMENT, START, Running, Streams, at, ids, seconds
-
-pytestmark = pytest.mark.xdist_group("streams")
 
 PAIRS = int(os.environ.get("PERSEID_STREAM_PAIRS", "12"))
 BASE = int(os.environ.get("PERSEID_SEEDS", "0"))

@@ -15,8 +15,6 @@ from pyspark.sql import functions as f
 import perseid as ps
 from tests.spark.streaming import FAR, MOMENT, Run, Streams, at, seconds
 
-pytestmark = pytest.mark.xdist_group("streams")
-
 EVENTS = pa.schema({"ts": MOMENT, "type": pa.string(), "user": pa.string(), "n": pa.int64()})
 PAIR = "pattern pair match A a -> B b within 20 seconds partition by user return a.n as first, b.n as last\n"
 SILENT = "pattern silent match A a -> not B for 8 seconds partition by user return a.n as first\n"

@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from pyspark.sql import SparkSession
 
 import perseid as ps
 from tests.spark.streaming import FAR, MOMENT, Running, Streams, at
-
-pytestmark = pytest.mark.xdist_group("streams")
 
 UTC = dt.UTC
 HUGE = "é" * 500_000 + "!"

@@ -18,8 +18,6 @@ from perseid.lang.subscriptions import print_subscription
 from tests.semantics.join_documents import random_documents, random_subscriptions, xml
 from tests.spark.streaming import FAR, MOMENT, Streams, at
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 ARROW = pa.schema([("ts", MOMENT), ("n", pa.int64()), ("kind", pa.string()), ("xml", pa.string())])
 
 
@@ -260,7 +258,7 @@ def test_mistakes(spark: SparkSession, streams: Streams) -> None:
         "b": "T//b->x JOIN{x = y, 1 day} S//a->y",
     }
     with pytest.raises(
-        UnsupportedError, match="a set of subscriptions that read what others of the set PUBLISH is not supported"
+        UnsupportedError, match="a set of subscriptions that read what others of the set PUBLISH is unsupported"
     ):
         ps.xscl.subscriptions(circle).match(declared(frame))
     with pytest.raises(EventDataError, match="has no watermark"):

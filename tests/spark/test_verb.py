@@ -12,8 +12,6 @@ from pyspark.sql import functions as f
 
 import perseid as ps
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 PAIR = ps.pattern("pattern pair match A a -> B b within 1 minute partition by k return a.v as x, b.v as y")
 ROWS = pa.Table.from_pylist(
     [

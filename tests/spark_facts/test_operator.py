@@ -15,7 +15,7 @@ from pyspark.sql.streaming.state import GroupState
 
 from tests.spark_facts.streams import Act, Streams, far_future, observed, operator, watermarks
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.deep]
+pytestmark = pytest.mark.deep
 
 
 def version(module: Any) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from tests.spark_facts.streams import Streams, far_future, operator, state_operator
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.deep]
+pytestmark = pytest.mark.deep
 
 Configure = Callable[[str, str], None]
 

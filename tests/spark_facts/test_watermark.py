@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from tests.spark_facts.streams import Streams, far_future, operator, state_operator, watermarks
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.deep]
+pytestmark = pytest.mark.deep
 
 # The third batch brings label 1 a row from the time before the watermark, which is 190 by then.
 LATE = ([(1, 100)], [(2, 200)], [(1, 50), (2, 210)])

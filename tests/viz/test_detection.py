@@ -45,5 +45,5 @@ def test_every_kind_of_data(tmp_path: Path) -> None:
 def test_several_inputs() -> None:
     stream = ps.events({"Login": ROWS[:1], "Transfer": ROWS[1:]}, key="user")
     told = ps.pattern("pattern p match Login a -> Transfer t [amount > 5] within 1 hour").explain(stream)
-    assert "partitions     by user" in told
+    assert "partition by  user" in told
     assert "amount (bigint)" in told

@@ -117,7 +117,7 @@ def test_a_window_too_short() -> None:
 def test_the_start_that_matched_is_told() -> None:
     asked = ps.pattern(RISING).why_not(ROWS, key="s2")
     assert asked.matches == 1
-    assert repr(asked).startswith("rising, sensor = 's2': 1 match from 1 start")
+    assert repr(asked).startswith("rising, sensor = 's2': 1 match from 1 candidate")
 
 
 def test_all_keys_are_counted() -> None:
@@ -141,7 +141,7 @@ def test_keys_that_cannot_be() -> None:
 
 
 def test_a_wrong_key_names_one_that_is_there() -> None:
-    assert "did you mean sensor = 's1'?" in repr(ps.pattern(RISING).why_not(ROWS, key="S1"))
+    assert "Did you mean sensor = 's1'?" in repr(ps.pattern(RISING).why_not(ROWS, key="S1"))
 
 
 def test_every_kind_of_data(tmp_path: Path) -> None:

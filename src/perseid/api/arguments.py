@@ -42,7 +42,7 @@ def require_no_observation(streaming: bool, observation: Observation | None) -> 
     """Raise an error for an observation of a stream."""
     if streaming and observation is not None:
         raise UnsupportedError(
-            "observation= requires a finished DataFrame: a stream counts in every batch.",
+            "observation= requires a batch DataFrame: a stream counts in every batch.",
             hint="Use ps.progress(query) with the running query.",
         )
 
@@ -113,11 +113,12 @@ def require_event_steps(cores: list[CorePattern]) -> None:
         for step in core.steps:
             if isinstance(step.kind, ast.TreeMatch):
                 raise UnsupportedError(
-                    f"Pattern {core.name} has tree patterns, and its stream is declared as events.",
+                    f"Pattern {core.name} has tree patterns, which need a stream of documents, not of events.",
                     hint="Use ps.documents(df, body='xml', time=…).",
                 )
             if type(step.kind) in _KINDS:
                 raise UnsupportedError(
-                    f"Pattern {core.name} has steps over {_KINDS[type(step.kind)]}, and its stream is declared as events.",
+                    f"Pattern {core.name} has steps over {_KINDS[type(step.kind)]}, which need a graph model, not a "
+                    "stream of events.",
                     hint="Use ps.graph.model(rows, ps.graph.metamodel(…)).",
                 )

@@ -10,7 +10,7 @@ from perseid.api.arguments import Frame
 def current_matches(changes: Frame) -> Frame:
     """The current matches of a changelog: those that were emitted and not retracted, one row each.
 
-    ``changes`` is a finished DataFrame of the output of a stream with retractions, in any order; :func:`merge_into` is for a
+    ``changes`` is a batch DataFrame of the output of a stream with retractions, in any order; :func:`merge_into` is for a
     running stream.
     """
     from perseid.spark.changes import fold

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from perseid.api.stream_options import StreamOptions
 from perseid.deprecated import OPTION_NAMES, RENAMED_PARAMETERS, warn_deprecated
-from perseid.errors import EventDataError, did_you_mean
+from perseid.errors import EventDataError, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,8 +25,19 @@ _COMMON_MISTAKES = {"partition_by": "key", "strategy": "disorder", "timestamp": 
 """Common wrong names of parameters, with the right ones."""
 _DECLARES_STREAM = {"events", "documents", "uncertain_events", "model", "frames"}
 """Functions that declare a stream: a hint lists their own parameters."""
-_OVER_DOCUMENTS = {"perseid.api.subscriptions", "perseid.api.subscription_table", "perseid.api.trees"}
-"""Modules with functions over streams of documents."""
+_STREAM_FUNCTIONS = {
+    "perseid.api.models": "graph.model",
+    "perseid.api.subscription_table": "documents",
+    "perseid.api.subscriptions": "documents",
+    "perseid.api.trees": "documents",
+    "perseid.api.uncertain": "uncertain_events",
+}
+"""The declaration of the streams that the functions of a module take; for all others it is ``events``."""
+_NOT_DECLARED = {
+    "graph.model": {"id", "dedupe", "order", "disorder", "strictly_later"},
+    "uncertain_events": {"id", "order_by", "dedupe", "order", "disorder", "strictly_later"},
+}
+"""Common parameters that a declaration does not have."""
 _OTHER_NAMES = {
     "uncertain_events": {"partition_by": "key", "type": "event_type"},
     "model": {"type": "kind", "id": "element"},
@@ -61,7 +72,7 @@ def check_keywords_with(collected: Mapping[str, Collected]) -> Callable[[Callabl
     def decorate(run: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(run).parameters
         own = [name for name, one in signature.items() if one.kind is one.KEYWORD_ONLY]
-        stream_function = "documents" if run.__module__ in _OVER_DOCUMENTS else "events"
+        stream_function = _STREAM_FUNCTIONS.get(run.__module__, "events")
         renamed = {old: new for old, new in RENAMED_PARAMETERS.get(run.__name__, {}).items() if new in signature}
         groups = {parameter: one for parameter, one in collected.items() if parameter in signature}
 
@@ -109,17 +120,24 @@ def _unknown_parameter(function: str, name: str, own: list[str], stream_function
     if meant not in own:
         meant = _OTHER_NAMES.get(function, {}).get(name, meant)
     declares = function in _DECLARES_STREAM
+    declared = _OTHER_NAMES.get(stream_function.rpartition(".")[2], {}).get(meant, meant)
     if name == "watermark":
         hint = "Set the watermark on the DataFrame, df.withWatermark('ts', '10 minutes'), or with lateness=."
     elif meant in DOCUMENT_PARAMETERS and meant not in own:
         hint = f"It is a parameter of the stream: ps.documents(data, {meant}=…)."
-    elif meant in (*COMMON_PARAMETERS, "type") and meant not in own and not declares:
-        hint = f"It is a parameter of the stream: ps.{stream_function}(data, {meant}=…)."
+    elif (
+        meant in (*COMMON_PARAMETERS, "type")
+        and meant not in own
+        and not declares
+        and declared not in _NOT_DECLARED.get(stream_function, ())
+    ):
+        hint = f"It is a parameter of the stream: ps.{stream_function}(data, {declared}=…)."
     else:
         hint = f"Available: {', '.join(own)}." if own else "It has no keyword parameters."
         if not declares:
             hint += f" Columns are named on the stream: ps.{stream_function}(data, time=…)."
     # A parameter of other declarations is no misspelling of one of these.
-    similar = "" if declares and name in COMMON_PARAMETERS else did_you_mean(name, own)
-    suggestion = f" Did you mean {meant!r}?" if meant in own else similar
-    return EventDataError(f"{function} has no parameter {name!r}.{suggestion}", hint=hint)
+    similar = None if declares and name in COMMON_PARAMETERS else nearest(name, own)
+    return EventDataError(
+        f"{function} has no parameter {name!r}.", hint=hint, nearest=meant if meant in own else similar
+    )

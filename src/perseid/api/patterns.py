@@ -36,7 +36,6 @@ from perseid.errors import (
     PatternSyntaxError,
     PerseidError,
     UnsupportedError,
-    did_you_mean,
     nearest,
     warn,
 )
@@ -138,8 +137,9 @@ class PatternSet:
         for name in values:
             if name not in declared:
                 raise BindingError(
-                    f"No pattern of this set has a parameter {name!r}."
-                    + did_you_mean(name, declared, f" Available: {', '.join(sorted(declared)) or 'none'}.")
+                    f"Unknown parameter :{name}.",
+                    nearest=nearest(name, declared),
+                    hint=f"Available: {', '.join(sorted(declared)) or 'none'}.",
                 )
         return tuple(
             bind(pattern, {p.name: values[p.name] for p in pattern.parameters if p.name in values})
@@ -269,7 +269,8 @@ class PatternSet:
         if kind.is_on_spark(stream):
             if horizon is not None:
                 raise UnsupportedError(
-                    "horizon= is not supported over Spark DataFrames.", hint="Remove the rows after it instead."
+                    "horizon= (a fixed watermark) is unsupported on Spark DataFrames.",
+                    hint="Remove the rows after it instead.",
                 )
             options = SparkMatchOptions(tables, observation, rejected, checkpoint, emit)
             return kind.match_on_spark(self._sources, stream, options)

@@ -13,7 +13,7 @@ from perseid.engines.disorder.strategy import Buffer, Strategy, strategy_of
 from perseid.engines.sequence.stream import Events
 from perseid.engines.trees.formats import FORMATS, JSON, ROW, XML
 from perseid.engines.trees.stream import Documents
-from perseid.errors import EventDataError, UnsupportedError, did_you_mean
+from perseid.errors import EventDataError, UnsupportedError, nearest
 from perseid.runtime.watermark import ARRIVAL, WATERMARK
 from perseid.semantics.durations import micros_of
 from perseid.tables.column_names import ColumnName, NamesByType, names_by_type, require_name, require_names
@@ -56,7 +56,7 @@ def events(
     Several inputs are given by event type, ``{"Login": logins, "Transfer": transfers}``; then ``time``, ``key``, ``id``
     and ``order_by`` may be dicts by event type too.
 
-    The other parameters are for streaming DataFrames and change no result of a finished one. ``order`` selects how time
+    The other parameters are for streaming DataFrames and change no result of a batch DataFrame. ``order`` selects how time
     advances: ``"watermark"`` sorts events and emits matches that the watermark has made final; ``"arrival"`` requires that
     the events of each key arrive in order, and emits matches immediately.
 
@@ -185,7 +185,8 @@ def _require_source(body: str | None, path: str | None, format: str) -> None:
     """Raise an error unless the column with the documents is declared as their format requires it."""
     if format not in FORMATS:
         raise EventDataError(
-            f"Unknown document format {format!r}.{did_you_mean(str(format), FORMATS)}",
+            f"Unknown document format {format!r}.",
+            nearest=nearest(str(format), FORMATS),
             hint=f"Available: {', '.join(map(repr, FORMATS))}.",
         )
     if format == ROW:

@@ -123,7 +123,7 @@ class SubscriptionSet(SubscriptionQueries):
     def _match_on_spark(self, documents: Documents, options: PairOptions) -> Frame:
         if len(self._publication.levels) > 1:
             raise UnsupportedError(
-                "On Spark, a set of subscriptions that read what others of the set PUBLISH is not supported.",
+                "On Spark, a set of subscriptions that read what others of the set PUBLISH is unsupported.",
                 hint="Run the publishing subscriptions first, write their results, and match the others over these documents.",
             )
         results = self._publication.constructs if options.results is None else options.results

@@ -83,7 +83,7 @@ def uncertain_events(
         raise EventDataError(f"prune={prune!r}: expected a number from 0 to below 1.")
     if prune and part.stream.known is Known.READ and part.stream.hidden and part.stream.inference.name != "smooth":
         raise EventDataError(
-            f"prune= is not supported with inference={str(part.stream.inference)!r}: the error of pruned weights is unknown, "
+            f"prune= is unsupported with inference={str(part.stream.inference)!r}: the error of pruned weights is unknown, "
             "since later readings can make them probable.",
             hint="Remove prune=, or use inference='smooth'.",
         )

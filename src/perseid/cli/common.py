@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import perseid as ps
-from perseid.errors import did_you_mean
+from perseid.errors import nearest
 from perseid.redaction import redact
 
 PatternFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .perseid file; - is standard input.")]
@@ -84,7 +84,10 @@ def show_traces(wanted: bool) -> None:
 def fail(error: ps.PerseidError, path: Path | str, *hints: str) -> typer.Exit:
     """Print an error in a file; the caller raises the result, unless it reads other files first."""
     notes = [*hints, *getattr(error, "__notes__", ())]
-    lines = [f"{path}: {type(error).__name__}[{error.code}]: {error}", *(f"  = {note}" for note in notes)]
+    text = str(error)
+    if text.startswith(f"{path} cannot be read"):
+        text = f"The file{text.removeprefix(str(path))}"
+    lines = [f"{path}: {type(error).__name__}[{error.code}]: {text}", *(f"  = {note}" for note in notes)]
     if _traces:
         lines.append("".join(traceback.format_exception(error)).rstrip())
     typer.echo(redact("\n".join(lines)), err=True)
@@ -113,8 +116,12 @@ def chosen(rules: ps.PatternSet, name: str | None) -> ps.PatternSet:
     try:
         return rules[name]
     except KeyError:
-        near = did_you_mean(name, rules.names, f" Available: {', '.join(rules.names)}.")
-        raise misuse(f"Unknown pattern {name!r}.{near}") from None
+        unknown = ps.PerseidError(
+            f"Unknown pattern {name!r}.",
+            nearest=nearest(name, rules.names),
+            hint=f"Available: {', '.join(rules.names)}.",
+        )
+        raise misuse(str(unknown)) from None
 
 
 def is_job(path: Path) -> bool:

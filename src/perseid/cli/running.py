@@ -218,6 +218,10 @@ def status_command(
             return
 
 
+_NEEDED = ("job", "since", "last", "totals", "gauges", "matches_by_pattern", "rejected")
+"""Keys of the status file that the status is shown from."""
+
+
 def _read_status(checkpoint: str) -> StatusFile | None:
     from perseid.jobs.batch_log import JOB_FOLDER
     from perseid.jobs.folders import Folder
@@ -230,6 +234,14 @@ def _read_status(checkpoint: str) -> StatusFile | None:
         found: StatusFile = json.loads(body)
     except ValueError:
         return None
+    missing = [name for name in _NEEDED if name not in found] if isinstance(found, dict) else list(_NEEDED)
+    if missing:
+        typer.echo(
+            f"The job status in checkpoint {checkpoint} is of another version of Perseid: {', '.join(missing)} not found.\n"
+            "  = Show it with the version that runs the job, or restart the job with this version.",
+            err=True,
+        )
+        raise typer.Exit(1)
     return found
 
 

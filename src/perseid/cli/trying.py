@@ -29,7 +29,8 @@ from perseid.cli.common import (
 )
 from perseid.cli.jobs import try_job
 from perseid.cli.showing import show_matches
-from perseid.cli.values import binding_hints, constant, named_file, read_relation, values_of
+from perseid.cli.values import constant, in_options, named_file, read_relation, values_of
+from perseid.lang.ast import AnyEvent, EventType, StepKind, steps
 from perseid.tables.files import holds_objects, read_objects
 
 
@@ -134,9 +135,17 @@ def _reporting(file: Path, events: Path, loaded: ps.PatternSet) -> Iterator[None
     except ps.errors.EventDataError as error:
         raise fail(error, events) from None
     except ps.errors.BindingError as error:
-        raise fail(error, file, *binding_hints(error, loaded)) from None
+        raise fail(*in_options(error, file, loaded)) from None
+    except ps.errors.UnsupportedError as error:
+        other_stream = any(not isinstance(k, EventType | AnyEvent) for k in _step_kinds(loaded))
+        hints = ["This command reads only events. Run the pattern in Python."] if other_stream else []
+        raise fail(error, file, *hints) from None
     except ps.PerseidError as error:
         raise fail(error, file) from None
+
+
+def _step_kinds(rules: ps.PatternSet) -> list[StepKind]:
+    return [step.kind for pattern in rules.tree.patterns for step in steps(pattern.match)]
 
 
 def key_of(settings: list[str], rule: ps.PatternSet) -> object:

@@ -24,13 +24,16 @@ def _declared(rules: ps.PatternSet) -> dict[str, set[str]]:
     return out
 
 
-def binding_hints(error: ps.errors.BindingError, rules: ps.PatternSet) -> list[str]:
-    """Hints with the option of the command line for a missing or invalid value."""
-    asked = re.search(r"[Rr]elation '([^']+)'", error.message)
-    if asked:
-        return [f"On the command line: --relation {asked[1]}=FILE"]
-    named = [n for n in _declared(rules) if re.search(rf"(:|[Pp]arameter '?){re.escape(n)}\b", error.message)]
-    return [f"On the command line: --set {name}=…" for name in named]
+def in_options(
+    error: ps.errors.BindingError, file: Path, rules: ps.PatternSet
+) -> tuple[ps.errors.BindingError, Path, *tuple[str, ...]]:
+    """The error of a missing or invalid value and its file, with a hint at the option in place of Python code."""
+    relation = re.search(r"[Rr]elation '([^']+)'", error.message)
+    named = [n for n in _declared(rules) if re.search(rf":{re.escape(n)}\b", error.message)]
+    hints = [f"Use --relation {relation[1]}=FILE."] if relation else [f"Use --set {name}=…." for name in named]
+    if hints and (error.hint or "").startswith(("Use .bind(", "Use relations=")):
+        error.hint = None
+    return (error, file, *hints)
 
 
 def values_of(settings: list[str], rules: ps.PatternSet) -> dict[str, object]:
@@ -54,7 +57,7 @@ def values_of(settings: list[str], rules: ps.PatternSet) -> dict[str, object]:
             out[name] = constant(text, types)
             if types == {"duration"} and not isinstance(out[name], dt.timedelta):
                 raise ps.errors.BindingError(
-                    f"Parameter {name}: expected a duration, got {text!r}.",
+                    f"Parameter :{name} expects a duration, got {text!r}.",
                     hint="Use a number and a unit: '10 minutes'.",
                 )
     return out
@@ -86,4 +89,4 @@ def read_relation(path: Path) -> list[tuple[object, ...]]:
     try:
         return read_rows(path)
     except ps.errors.EventDataError as error:
-        raise fail(ps.errors.BindingError(error.message, hint=error.hint), path) from None
+        raise fail(error, path) from None

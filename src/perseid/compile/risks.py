@@ -14,7 +14,7 @@ FEW_ITERATIONS = 10
 """The number of optional iterations up to which a repetition is bounded."""
 FEW_COMBINATIONS = 100_000
 """Combinations in a window by count up to which ``->>`` is bounded."""
-_ADVICE = "Beyond the search budget it raises SearchBudgetError; a job quarantines it. Bound it: a shorter 'within', "
+_RISK = "the search can grow exponentially and end with SearchBudgetError. Shorten 'within', "
 
 
 def search_risks(plan: Plan) -> Iterator[str]:
@@ -22,7 +22,7 @@ def search_risks(plan: Plan) -> Iterator[str]:
     for pattern in plan.patterns:
         said = _risk(plan, pattern)
         if said is not None:
-            yield f"Pattern {pattern.name} can explode: {said}"
+            yield f"Pattern {pattern.name}: {said}"
 
 
 def _risk(plan: Plan, pattern: PatternPlan) -> str | None:
@@ -32,23 +32,21 @@ def _risk(plan: Plan, pattern: PatternPlan) -> str | None:
     combining = _combining(pattern)
     if facts.growth == "exponential":
         return (
-            f"a repetition with '->>' matches every combination of matching events. {_ADVICE}"
-            "an upper bound such as {1,5}, or '->' in place of '->>'."
+            f"a repetition with '->>' matches every combination of events, so {_RISK}"
+            "bound the repetition, as in {1,5}, or use '->', which finds fewer matches."
         )
     few = facts.count_bound is not None and facts.count_bound ** len(combining) <= FEW_COMBINATIONS
     manifold = facts.growth == "polynomial" or not forgetful(plan, pattern)
     if manifold and len(combining) > 1 and not few:
         return (
-            f"{len(combining)} steps follow by '->>' without a condition that refers to an earlier step "
-            f"({', '.join(combining)}), so the search tries every combination of matching events. {_ADVICE}"
-            "such a condition, or '->' in place of '->>'."
+            f"{_listed(combining)} follow by '->>' without a condition on an earlier step, so {_RISK}"
+            "add such conditions, or use '->', which finds fewer matches."
         )
     loops = _open_loops(core)
     if len(loops) > 1 and ambiguous(core) and not forgetful(plan, pattern):
         return (
-            f"{len(loops)} repetitions can match the same events ({', '.join(loops)}), and a condition refers to "
-            f"events that were matched before, so the search tries every division of the events among them. {_ADVICE}"
-            "an upper bound such as {1,5}, or conditions that no event meets in two of them."
+            f"{_listed(loops)} can take the same events, so {_RISK}"
+            "bound the repetitions, as in {1,5}, or make the conditions of these steps exclude each other."
         )
     return None
 
@@ -80,3 +78,7 @@ def _open_loops(core: c.CorePattern) -> list[str]:
 
 def _named(step: c.CoreStep) -> str:
     return step.name or print_kind(step.kind)
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

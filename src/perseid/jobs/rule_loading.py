@@ -99,7 +99,9 @@ def load_relations(job: JobFile) -> dict[str, list[tuple[object, ...]]]:
         try:
             found[name] = read_rows(relation.file)
         except EventDataError as error:
-            raise BindingError(f"relations.{name}: {relation.file}: {error.message}", hint=error.hint) from None
+            raise BindingError(
+                f"relations.{name}: {relation.file}: {error.message}", hint=error.hint, nearest=error.nearest
+            ) from None
     return found
 
 

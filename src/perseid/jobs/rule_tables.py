@@ -72,7 +72,9 @@ class FileTable(RuleTable):
         try:
             columns, rows = read_table(self.path)
         except EventDataError as error:
-            raise SettingsError(f"patterns: {self.describe()}: {error.message}", hint=error.hint) from None
+            raise SettingsError(
+                f"patterns: {self.describe()}: {error.message}", hint=error.hint, nearest=error.nearest
+            ) from None
         for column in (self.name, self.text):
             if column not in columns:
                 raise SettingsError(

@@ -56,7 +56,7 @@ def _name(token: Token) -> str:
 def _check_name(name: str, token: Token) -> None:
     if len(name) > limits.MAX_NAME:
         raise LimitError(
-            f"A name is longer than {limits.MAX_NAME} characters.",
+            f"The name has {len(token)} characters; the maximum is {limits.MAX_NAME}.",
             span=token_place(token),
             hint="Use a shorter name.",
         )
@@ -74,20 +74,25 @@ def unquote(token: Token) -> str:
 
 
 _LARGE = {
-    "An integer": "Write it as a double, 1e20, or as a string.",
-    "A repetition bound": "Use {1000,} and bound the match with 'within'.",
-    "A window": "Use within forever.",
-    "An evidence limit": "Use a smaller limit, and look up the events by their ids.",
-    "A size": "Use at most 38 digits for a decimal.",
-    "A closure bound": "Use knows+ for any number of edges.",
-    "The number after 'top'": "Remove 'top', and sort the matches where you read them.",
+    "integer": "Write it as a double, 1e20, or as a string.",
+    "repetition bound": "For at least {number} events: Transfer+ t … where count(t) >= {number}.",
+    "window": "Use within forever.",
+    "evidence limit": "Use a smaller limit, and look up the events by their ids.",
+    "size": "Use at most 38 digits for a decimal.",
+    "closure bound": "Use + for one or more edges.",
+    "number after 'top'": "Remove 'top', and sort the matches where you read them.",
 }
 """Hints for numbers over their limit, by the kind of number."""
 
 
 def integer(token: Token, limit: int, what: str) -> int:
     if len(token) > 25 or int(token) > limit:
-        raise LimitError(f"{what} is larger than {limit:,}.", span=token_place(token), hint=_LARGE[what])
+        number = token if len(token) <= 25 else f"{token[:22]}…"
+        raise LimitError(
+            f"The {what} is {number}; the maximum is {limit:,}.",
+            span=token_place(token),
+            hint=_LARGE[what].format(number=number),
+        )
     return int(token)
 
 
@@ -125,22 +130,34 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
 
     def quantity(self, meta: Meta, number: Token, unit: Token) -> int:
         if len(number) > 25:
-            raise LimitError("A duration is longer than 200,000 years.", span=place(meta), hint="Use within forever.")
+            raise LimitError(
+                "The duration is longer than the maximum of 200,000 years.",
+                span=place(meta),
+                hint="Use within forever.",
+            )
         micros = Fraction(number) * _UNIT_MICROS[unit.lower().removesuffix("s")]
         if micros.denominator != 1:
             raise PatternSyntaxError(
-                "A duration must be a whole number of microseconds.",
+                "A duration is a whole number of microseconds, at least 1.",
                 span=place(meta),
-                hint="The shortest duration is 1 microsecond.",
+                hint="Write 1 microsecond.",
             )
         if micros > limits.MAX_DURATION:
-            raise LimitError("A duration is longer than 200,000 years.", span=place(meta), hint="Use within forever.")
+            raise LimitError(
+                "The duration is longer than the maximum of 200,000 years.",
+                span=place(meta),
+                hint="Use within forever.",
+            )
         return int(micros)
 
     def duration(self, meta: Meta, *quantities: int) -> int:
         total = sum(quantities)
         if total > limits.MAX_DURATION:
-            raise LimitError("A duration is longer than 200,000 years.", span=place(meta), hint="Use within forever.")
+            raise LimitError(
+                "The duration is longer than the maximum of 200,000 years.",
+                span=place(meta),
+                hint="Use within forever.",
+            )
         return total
 
     def duration_param(self, meta: Meta, token: Token) -> ex.Param:
@@ -153,12 +170,12 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
         return ast.TimeWindow(duration, span=place(meta))
 
     def window_count(self, meta: Meta, count: Token) -> ast.Window:
-        events = integer(count, limits.MAX_INTEGER, "A window")
+        events = integer(count, limits.MAX_INTEGER, "window")
         if events < 1:
             raise PatternSyntaxError(
                 "A window of 0 events cannot contain a match.",
                 span=place(meta),
-                hint="Use at least one event for each step: within 2 events.",
+                hint="A window needs at least as many events as the pattern has steps: within 2 events.",
             )
         return ast.CountWindow(events, span=place(meta))
 
@@ -276,7 +293,7 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
     # literals
 
     def integer(self, meta: Meta, token: Token) -> ex.Literal:
-        return ex.Literal("integer", integer(token, limits.MAX_INTEGER, "An integer"), span=place(meta))
+        return ex.Literal("integer", integer(token, limits.MAX_INTEGER, "integer"), span=place(meta))
 
     def decimal(self, meta: Meta, token: Token) -> ex.Literal:
         if len(token) > 39:
@@ -357,7 +374,7 @@ class ExpressionReader(Transformer_NonRecursive[Token, object]):
         return print_name(lower(name))
 
     def type_sized(self, meta: Meta, name: Token, *sizes: Token) -> str:
-        inside = ",".join(str(integer(s, 1000, "A size")) for s in sizes)
+        inside = ",".join(str(integer(s, 1000, "size")) for s in sizes)
         return f"{print_name(lower(name))}({inside})"
 
     def type_of(self, meta: Meta, name: Token, inner: str) -> str:

@@ -85,7 +85,7 @@ def _too_deep(text: str, start: int) -> LimitError:
         f"Brackets or prefix operators are nested more than {MAX_NESTING} deep.",
         span=span_at(text, start),
         source=text,
-        hint="Split the condition over steps or patterns, or bind a list of values at run time.",
+        hint="Remove brackets that are not needed, or split the condition over steps or patterns.",
     )
 
 

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple, TypeAlias
 from lark import Token, v_args
 from lark.tree import Meta
 
-from perseid.errors import PatternSyntaxError
+from perseid.errors import PatternSyntaxError, ScopeError, TypeMismatchError
 from perseid.lang import ast, limits
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
 from perseid.lang import rules as r
 from perseid.lang.expression_reader import integer, place, token_place
+from perseid.lang.model_slips import with_names
 from perseid.lang.rule_reader import RuleReader, plain_arrow
 
 AGGREGATES = ("count", "sum", "min", "max", "avg")
@@ -50,6 +51,10 @@ class _Above(NamedTuple):
 @v_args(inline=True, meta=True)
 class ModelReader(RuleReader):
     """One method per grammar rule; the base classes transform rules, patterns and expressions."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
 
     # kinds of element
 
@@ -90,12 +95,12 @@ class ModelReader(RuleReader):
         return self.closure_between(meta, count, count)
 
     def closure_between(self, meta: Meta, low: Token, high: Token) -> _Bounds:
-        bounds = _Bounds(*(integer(t, limits.MAX_STEPS, "A closure bound") for t in (low, high)))
+        bounds = _Bounds(*(integer(t, limits.MAX_STEPS, "closure bound") for t in (low, high)))
         if bounds.high is not None and bounds.high < max(bounds.low, 1):
             raise PatternSyntaxError(
-                f"No path has {low} to {high} edges.",
+                "The upper bound is zero." if not bounds.high else "The upper bound is below the lower bound.",
                 span=place(meta),
-                hint="Write the smaller bound first, and an upper bound of at least 1: {1,3}.",
+                hint=f"Write {{{bounds.high},{bounds.low}}}." if bounds.high else "Write {1}, or * for any number.",
             )
         return bounds
 
@@ -113,10 +118,19 @@ class ModelReader(RuleReader):
 
     def chain(self, meta: Meta, first: _Node, *steps: _Step) -> tuple[m.Constraint, ...]:
         if first.type is None and not steps:
+            rest = self.text[first.span.end :].lstrip(" \t")
+            if rest.startswith("-->"):
+                raise PatternSyntaxError(
+                    "'--' begins a comment here.",
+                    span=first.span,
+                    hint=with_names(f"Write an edge with its type: {first.variable} -$edge-> b.", self.text),
+                )
             raise PatternSyntaxError(
                 f"Variable {first.variable!r} has no constraint.",
                 span=first.span,
-                hint=f"Add its type, {first.variable}: Host, or an edge, {first.variable} -runs_on-> host.",
+                hint=with_names(
+                    f"Add its type, {first.variable}: $node, or an edge, {first.variable} -$edge-> b.", self.text
+                ),
             )
         found: list[m.Constraint] = []
         at = first
@@ -137,8 +151,9 @@ class ModelReader(RuleReader):
         name, *rest = parts
         bounds, arguments = _bounds(tuple(rest))
         if bounds != (1, 1) and len(arguments) != 2:
-            raise PatternSyntaxError(
-                f"A closure requires a query with two parameters, but {name} is called with {len(arguments)}.",
+            mark = "{…}" if bounds[1] is not None else "+" if bounds[0] else "*"
+            raise TypeMismatchError(
+                f"{name}{mark}(…) expects 2 arguments, got {len(arguments)}.",
                 span=place(meta),
                 hint=f"Write {name}+(from, to), or add a query with two parameters that calls {name}.",
             )
@@ -197,7 +212,7 @@ class ModelReader(RuleReader):
     def top(self, meta: Meta, count: Token, *rest: tuple[str, ...] | m.Order) -> m.Top:
         per = next((part for part in rest if isinstance(part, tuple)), ())
         by = tuple(part for part in rest if isinstance(part, m.Order))
-        number = integer(count, limits.MAX_ROUNDS, "The number after 'top'")
+        number = integer(count, limits.MAX_ROUNDS, "number after 'top'")
         if number == 0:
             raise PatternSyntaxError(
                 f"'top': expected a number from 1 to {limits.MAX_ROUNDS:,}, got 0.",
@@ -215,7 +230,7 @@ class ModelReader(RuleReader):
         metamodels = [part for part in parts if isinstance(part, m.MetamodelDefinition)]
         if len(metamodels) > 1:
             raise PatternSyntaxError(
-                "The text has more than one model.", span=metamodels[1].span, hint="Put each model in its own text."
+                "Duplicate clause 'model'.", span=metamodels[1].span, hint="Put each model in its own text."
             )
         queries = tuple(part for part in parts if isinstance(part, m.QueryDefinition))
         patterns = tuple(part for part in parts if isinstance(part, ast.PatternDefinition))
@@ -230,9 +245,7 @@ def _require_distinct(what: str, named: tuple[_Named, ...]) -> None:
     seen: set[str] = set()
     for part in named:
         if part.name in seen:
-            raise PatternSyntaxError(
-                f"Duplicate {what} name {part.name!r}.", span=part.span, hint=f"Use a unique name for each {what}."
-            )
+            raise ScopeError(f"Duplicate {what} {part.name!r}.", span=part.span, hint="Use another name.")
         seen.add(part.name)
 
 

@@ -117,7 +117,7 @@ def _parse(text: str, start: str) -> Any:
         raise PatternSyntaxError(f"Expected a string, got {type(text).__name__}.")
     scan_limits(text)
     models = start == "model_file"
-    reader = ModelReader() if models else PatternReader()
+    reader = ModelReader(text) if models else PatternReader()
     try:
         tree = read(_grammar(models), text, reader, partial(explain_unexpected, text=text, start=start), start)
     except PatternError as error:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 from lark import Token, v_args
 from lark.tree import Meta
 
-from perseid.errors import LimitError, PatternSyntaxError
+from perseid.errors import LimitError, PatternSyntaxError, ScopeError
 from perseid.lang import ast, limits
 from perseid.lang import expressions as ex
 from perseid.lang.expression_reader import ExpressionReader, OptionalPart, integer, place, token_place, unquote
@@ -82,9 +82,15 @@ class PatternReader(ExpressionReader):
 
     def _quantifier(self, meta: Meta, low: int, high: int | None, reluctant: tuple[Token, ...]) -> OptionalPart:
         if high is not None and (high < low or high == 0):
-            message = "it matches no event" if high == 0 else "the upper bound is below the lower bound"
-            hint = "Use not B for 'none', B? for 'at most one'." if high == 0 else f"Write {{{high},{low}}}."
-            raise PatternSyntaxError(f"Invalid repetition {low} to {high}: {message}.", span=place(meta), hint=hint)
+            message = (
+                "A repetition of zero events matches no event."
+                if high == 0
+                else "The upper bound is below the lower bound."
+            )
+            hint = (
+                "Write not Logout for no event, Logout? for at most one." if high == 0 else f"Write {{{high},{low}}}."
+            )
+            raise PatternSyntaxError(message, span=place(meta), hint=hint)
         return OptionalPart("quantifier", _Quantifier(low, high, bool(reluctant)))
 
     def quantifier_plus(self, meta: Meta, *reluctant: Token) -> OptionalPart:
@@ -97,17 +103,17 @@ class PatternReader(ExpressionReader):
         return self._quantifier(meta, 0, 1, reluctant)
 
     def quantifier_exactly(self, meta: Meta, count: Token, *reluctant: Token) -> OptionalPart:
-        n = integer(count, limits.MAX_ROUNDS, "A repetition bound")
+        n = integer(count, limits.MAX_ROUNDS, "repetition bound")
         return self._quantifier(meta, n, n, reluctant)
 
     def quantifier_at_least(self, meta: Meta, low: Token, *reluctant: Token) -> OptionalPart:
-        return self._quantifier(meta, integer(low, limits.MAX_ROUNDS, "A repetition bound"), None, reluctant)
+        return self._quantifier(meta, integer(low, limits.MAX_ROUNDS, "repetition bound"), None, reluctant)
 
     def quantifier_at_most(self, meta: Meta, high: Token, *reluctant: Token) -> OptionalPart:
-        return self._quantifier(meta, 0, integer(high, limits.MAX_ROUNDS, "A repetition bound"), reluctant)
+        return self._quantifier(meta, 0, integer(high, limits.MAX_ROUNDS, "repetition bound"), reluctant)
 
     def quantifier_between(self, meta: Meta, low: Token, high: Token, *reluctant: Token) -> OptionalPart:
-        bounds = [integer(t, limits.MAX_ROUNDS, "A repetition bound") for t in (low, high)]
+        bounds = [integer(t, limits.MAX_ROUNDS, "repetition bound") for t in (low, high)]
         return self._quantifier(meta, bounds[0], bounds[1], reluctant)
 
     def _repeated(self, element: ast.Element, slots: dict[str, Any], span: ex.Span) -> ast.Element:
@@ -195,7 +201,7 @@ class PatternReader(ExpressionReader):
     def output_evidence(self, meta: Meta, _: Token, limit: Token | None = None) -> ast.Evidence:
         if limit is None:
             return ast.Evidence()
-        return ast.Evidence(integer(limit, limits.MAX_EVIDENCE, "An evidence limit"))
+        return ast.Evidence(integer(limit, limits.MAX_EVIDENCE, "evidence limit"))
 
     def clause_match(self, meta: Meta, element: ast.Element) -> _Clause:
         return _Clause("match", element, place(meta))
@@ -269,7 +275,7 @@ class PatternReader(ExpressionReader):
         outputs = given.get("return", ())
         evidence = [o for o in outputs if isinstance(o, ast.Evidence)]
         if len(evidence) > 1:
-            raise PatternSyntaxError("Duplicate 'evidence' in 'return'.", span=span, hint="Remove one of them.")
+            raise ScopeError("Duplicate column 'evidence' in 'return'.", span=span, hint="Remove one of them.")
         return ast.PatternDefinition(
             name=str(name),
             match=given["match"],
@@ -296,10 +302,6 @@ class PatternReader(ExpressionReader):
         seen: dict[str, ast.PatternDefinition] = {}
         for pattern in patterns:
             if pattern.name in seen:
-                raise PatternSyntaxError(
-                    f"Duplicate pattern name {pattern.name!r}.",
-                    span=pattern.span,
-                    hint="Use a unique name for each pattern.",
-                )
+                raise ScopeError(f"Duplicate pattern {pattern.name!r}.", span=pattern.span, hint="Use another name.")
             seen[pattern.name] = pattern
         return ast.PatternFile(patterns)

@@ -48,7 +48,7 @@ _UNITS = (
     (1_000, "millisecond"),
     (1, "microsecond"),
 )
-_ROUNDS_WORD = {
+ITERATION_WORDS = {
     ast.Contiguity.NEXT: "consecutive",
     ast.Contiguity.SKIP: "relaxed",
     ast.Contiguity.ANY: "combinations",
@@ -317,7 +317,7 @@ def _quantifier(repeat: ast.Repeat) -> str:
 
 def _repeat(repeat: ast.Repeat) -> str:
     quantifier = _quantifier(repeat)
-    rounds = "" if repeat.contiguity is None else f" {_ROUNDS_WORD[repeat.contiguity]}"
+    rounds = "" if repeat.contiguity is None else f" {ITERATION_WORDS[repeat.contiguity]}"
     until = ""
     if repeat.until is not None:
         condition = "" if repeat.until.condition is None else f" [{print_expr(repeat.until.condition)}]"

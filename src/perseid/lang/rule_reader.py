@@ -37,7 +37,7 @@ class RuleReader(PatternReader):
         return r.OnPattern(str(pattern), span=place(meta))
 
     def priority(self, meta: Meta, number: Token) -> _Priority:
-        return _Priority(integer(number, limits.MAX_INTEGER, "An integer"))
+        return _Priority(integer(number, limits.MAX_INTEGER, "integer"))
 
     def cost(self, meta: Meta, number: Token) -> _Cost:
         if len(number) > 20:

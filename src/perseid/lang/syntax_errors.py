@@ -93,7 +93,7 @@ def explain_unexpected(error: UnexpectedInput, text: str, start: str) -> Pattern
 
 
 _FOREIGN_SIGNS = (
-    ("like~", "Use x ilike 'a%' to ignore case."),
+    ("like~", "Write name ilike 'adm%' to ignore case, with % in place of *."),
     ("==", "Use a single = to compare."),
     ("&&", "Use 'and' between conditions, & between steps in any order."),
     ("=>", "Use -> for 'followed by', >= for 'at least'."),
@@ -102,9 +102,9 @@ _FOREIGN_SIGNS = (
     ("\u2019", "Write strings in straight single quotes: 'like this'."),
     ("\u201c", "Write strings in straight single quotes: 'like this'."),
     (";", "Remove the semicolon: clauses and patterns need no separator."),
-    ("!", "Use 'not Logout' for absence, 'not (…)' for a condition, <> for 'not equal'."),
+    ("!", "Use 'not Logout' for a negated step, 'not (…)' for a condition, <> for 'not equal'."),
     ("#", "Begin a comment with --."),
-    ("//", "Write a tree pattern between << and >>: Orders << //order->o >>. Begin a comment with --."),
+    ("//", "Write a tree pattern between << and >>: Orders << //order->o >>."),
     ("→", "Use -> for 'followed by'."),
     ("≠", "Use <>."),
     ("≤", "Use <=."),
@@ -113,8 +113,9 @@ _FOREIGN_SIGNS = (
     ("$", "Write a parameter of the pattern as :name."),
     ("@", "Write an attribute of a document inside a tree pattern << … >>."),
 )
+_UNCLOSED_QUOTE = "Add a closing quote ('). Write a quote inside a string twice: 'it''s'."
 _UNCLOSED_SIGNS = (
-    ("'", "Unclosed quote.", "Close it with '; write a quote inside a string twice: 'it''s'."),
+    ("'", "Unclosed quote.", _UNCLOSED_QUOTE),
     ("`", "Unclosed backtick.", "Close it with a backtick: `client ip`."),
     ("/*", "Unclosed comment.", "Close it with */."),
     ("<<", "Unclosed tree pattern.", "Close it with >>."),
@@ -148,6 +149,9 @@ def _foreign_sign(text: str, at: int) -> Slip | None:
         odd = _odd_name(text, at)
         if odd is not None:
             return odd
+    line = text.rfind("\n", 0, at) + 1
+    if text.startswith("//", at) and not text[line:at].strip():
+        return Slip("Begin a comment with --.", "Unexpected '//'.", at, 2)
     for sign, hint in _FOREIGN_SIGNS:
         for start in range(at - len(sign) + 1, at + 1):
             if start >= 0 and text.startswith(sign, start):
@@ -163,8 +167,6 @@ def _odd_name(text: str, at: int) -> Slip | None:
         return None
     name = (begun[0] if begun else "") + ended[0]
     hint = f"Write a name with special characters in backticks: `{name}`."
-    if name.startswith("@"):
-        hint += " Write an attribute of a document inside a tree pattern << … >>."
     if name[0].isdigit():
         hint = f"Write a name that begins with a digit in backticks: `{name}`."
     message = f"Invalid name '{name}'."
@@ -237,20 +239,20 @@ _OTHER_LANGUAGES = {
     "from": "Remove 'from': pass the event stream when you run the pattern.",
     "one": "Remove 'one row per match': each match is one row. 'return evidence' adds its events.",
     "all": "Remove 'all rows per match': each match is one row. 'return evidence' adds its events.",
-    "row": "Remove 'row': after match skip past last, after match skip to next.",
+    "row": "Remove 'row': each row of the input is an event.",
     "rows": "Write a window by count as: within 20 events.",
     "subset": "Name each step and use its name: unions of steps are unsupported.",
 }
 _BETWEEN_STEPS = {
     "and": "Join steps in any order with &: Login & Transfer.",
     "or": "Join alternative steps with |: Login | Signup.",
-    "notfollowedby": "Write absence between two steps as: A -> not B -> C.",
-    "notnext": "Write absence between two steps as: A -> not B -> C.",
+    "notfollowedby": "Write 'not followed by' as -> not: Login a -> not Logout.",
+    "notnext": "Test the next event: Login a, any x [type(x) <> 'Logout']; '-> not Logout' tests all events up to the next step.",
     "followedby": "Write 'followed by' as ->.",
     "followedbyany": "Write 'followed by any' as ->>.",
     "then": "Write 'followed by' as ->.",
     "followed": "Write 'followed by' as ->.",
-    "next": "Write 'immediately followed by' as a comma: A, B.",
+    "next": "Write 'next' as a comma: Login a, Transfer t.",
     "if": "Write a condition in square brackets after the step: Login a [ip = '10.0.0.1'].",
     "when": "Write conditions in 'where', or in square brackets after the step.",
     "as": "Write a step's name right after its type, without 'as': Login a.",
@@ -264,11 +266,12 @@ _BETWEEN_STEPS = {
     "<": "Write the bounds of a repetition in braces: Transfer{2,5} t.",
 }
 _ARROW_HINT = (
-    "Write an arrow between two steps: -> (the next that matches), ->> (any later), or , (the very next event)."
+    "Write an arrow between two steps: -> (followedBy: the first later match), ->> (followedByAny: every later match) "
+    "or a comma (next: only the next event)."
 )
-_SKIP_HINT = "Use after match skip none, to next, past last, to first b, or to last b."
+_SKIP_HINT = "Use after match skip none, to next, past last, to first STEP, or to last STEP."
 _SEQUENCE_HINT = "Join steps with arrows: match Login a -> Transfer t. Then write: partition by user."
-_STAR_HINT = "Name each output, or remove 'return' and read the bindings; 'return evidence' returns the events."
+_STAR_HINT = "List the columns: return a.user, t.amount. 'return evidence' returns the events."
 _SELECTIONS = (
     "sql", "strict", "next", "any", "followed by", "successor", "chronicle", "recent", "continuous",
     "cumulative", "immediate", "strict immediate",
@@ -299,36 +302,61 @@ def _slip(spot: Spot) -> Slip | None:
 
 def _anywhere(spot: Spot) -> Slip | None:
     """Diagnose a mistake in an expression, which model files have too."""
-    return _spilt(spot) or _sign(spot) or _about_values(spot)
+    return _spilt(spot) or _missing(spot) or _sign(spot) or _about_values(spot)
 
 
 def _no_head(spot: Spot) -> Slip:
     hint = "Begin the text with: pattern NAME, followed by its clauses."
     if not spot.text.strip():
-        return Slip(hint, "No pattern found in the text.")
+        return Slip(hint, "The text is empty.")
     if nearest(spot.word, ["pattern"]) is not None:
         return Slip(None, nearest="pattern")
-    return Slip(hint, "Expected 'pattern' at the beginning of the text.")
+    return Slip(hint, f"Expected 'pattern' at the beginning of the text, got {_shown(spot.token)}.")
 
 
 def _spilt(spot: Spot) -> Slip | None:
     """An unfinished operator or quote on an earlier line that consumed the text up to here."""
     joint = spot.behind(_OPEN_LINE)
     if joint is not None:
-        what = "step" if joint[1] in ("->", "->>", "|", "&") else "item" if joint[1] == "," else "operand"
-        message = f"Missing {what} after '{joint[1]}'."
-        return Slip(f"Add the {what}, or remove '{joint[1]}'.", message, joint.start(1), len(joint[1]))
+        what = "step" if joint[1] in ("->", "->>", "|", "&") else "item" if joint[1] == "," else "condition"
+        return _missing_after(what, joint)
     if spot.before.endswith("'"):
         # The quote may be in a comment or a quoted name; then no string ends here.
         quoted = [m for m in LEXEME.finditer(spot.before) if m.group().startswith("'")]
         last = quoted[-1] if quoted else None
         if last is not None and "\n" in last.group():
-            hint = "Close it with '; write a quote inside a string twice: 'it''s'."
-            return Slip(hint, "Quote not closed on its line.", last.start())
+            return Slip(_UNCLOSED_QUOTE, "Unclosed quote.", last.start())
     if spot.text[: spot.at].endswith("'") and spot.token.type in ("NAME", "INTEGER"):
         hint = "Write a quote inside a string twice: 'it''s'."
         return Slip(hint, "The string ends at this quote.", spot.at - 1)
     return None
+
+
+def _missing(spot: Spot) -> Slip | None:
+    """An operator or a clause keyword at the end of the text, before a closing bracket or before the next clause."""
+    if not (spot.at_end or spot.word in _OPENS or spot.word in _CLAUSE_FIRSTS):
+        return None
+    joint = spot.behind(_OPERATOR)
+    if joint is None or joint[1] in _OPENS.values():
+        return None
+    if "ANY" in spot.expected:
+        return _missing_after("step", joint)
+    if len(spot.expected & _ATOMS) < 6:
+        return None
+    word = joint[1].lower()
+    return _missing_after(
+        {",": "item", "where": "condition", "and": "condition", "or": "condition"}.get(word, "value"), joint
+    )
+
+
+_OPERATOR = r"(->>?|\|\||<=>|<>|<=|>=|[|&,<>=+*/%-]|\b(?:and|or|not|like|between|where|match|return))"
+"""An arrow, operator or keyword that needs something after it."""
+
+
+def _missing_after(what: str, joint: re.Match[str]) -> Slip:
+    sign = joint[1]
+    hint = "Add the next item, or remove the comma." if sign == "," else f"Add the {what}, or remove '{sign}'."
+    return Slip(hint, f"Missing {what} after '{sign}'.", joint.start(1), len(sign))
 
 
 def _misread(spot: Spot) -> Slip | None:
@@ -357,7 +385,7 @@ def _about_time(spot: Spot) -> Slip | None:
         declared = f"Declare the parameter with its unit, {name} duration = 10 minutes"
         return Slip(f"{declared}, and write {given_later[1]} :{name}.")
     if "FOREVER" in spot.expected:
-        return Slip("Write a number and a unit: within 10 minutes, within 20 events, or within forever.")
+        return _no_window(spot)
     number = spot.behind(r"[\d.]+")
     if "UNIT" not in spot.expected or number is None:
         return None
@@ -375,8 +403,25 @@ def _about_time(spot: Spot) -> Slip | None:
     found = _SHORT_UNITS.get(given) or nearest(given, _UNITS)
     if found is None and "_AND" in spot.expected:
         return None
-    instead = f"Write {number[0]} {found}." if found else "Use a time unit."
-    return Slip(f"{instead} Available: {', '.join(_UNITS[1:])}.")
+    return Slip(f"Available: {', '.join(_UNITS)}.", f"Unknown unit {_shown(spot.token)}.", nearest=found)
+
+
+def _no_window(spot: Spot) -> Slip:
+    """A window in quotes, as an interval of SQL, or below zero."""
+    length = rf"({_NUMBER})\s*([A-Za-z]{{1,20}})"
+    for form, message in (
+        (rf"'\s*{length}\s*'", "Remove the quotes"),
+        (rf"interval\s+'?\s*({_NUMBER})\s*'?\s*([A-Za-z]{{1,20}})", "Write the window without 'interval'"),
+        (rf"-\s*{length}", "A window is positive"),
+    ):
+        found = spot.ahead(form)
+        unit = None if found is None else _SHORT_UNITS.get(found[2].lower()) or nearest(found[2].lower(), _UNITS)
+        if found is not None and unit is not None:
+            return Slip(f"{message}: within {found[1]} {unit}.")
+    return Slip("Write a number and a unit: within 10 minutes, within 20 events, or within forever.")
+
+
+_NUMBER = r"\d{1,20}(?:\.\d{1,20})?"
 
 
 def _about_steps(spot: Spot) -> Slip | None:
@@ -420,7 +465,7 @@ def _about_values(spot: Spot) -> Slip | None:
     if spot.token.type in ("COMPARE", "LT", "GT", "EQ") and "_AND" in expected:
         joined = spot.behind(r"(\|\|)[^\[\]()|]*")
         if joined is not None:
-            hint = "Use 'or' between conditions; || concatenates strings."
+            hint = "Use 'or' between conditions."
             return Slip(hint, "'||' concatenates strings; it is not 'or'.", joined.start(), 2)
         return Slip("Write a < b and b < c, or b between a and c: comparisons do not chain.")
     if word in ("*", ")") and spot.behind(r"\bcount\s*\("):
@@ -431,13 +476,20 @@ def _about_values(spot: Spot) -> Slip | None:
         return Slip("Write a list in parentheses: x in (1, 2, 3).")
     if "IS_WHAT" in expected:
         return Slip("Use 'is' with null, true or false; use = to compare values.")
-    if "_AS" in expected and spot.behind(r"\bcast\s*\([^()]*"):
-        return Slip("Write cast(x as string).")
+    cast = spot.behind(r"\bcast\s*\(([^()]*)") if "_AS" in expected else None
+    if cast is not None:
+        type_ = spot.ahead(r",\s*'?([A-Za-z]{1,20})")
+        value = cast[1].strip() if type_ and 0 < len(cast[1].strip()) <= _LONG_NAME else "x"
+        return Slip(f"Write cast({value} as {type_[1] if type_ else 'string'}).")
     if "_END" in expected:
         hint = "Close it with 'end': case when x > 5 then 'big' else 'small' end."
         return Slip(hint, f"Unexpected {_shown(spot.token)} in a case: missing 'end'.")
-    if word == "=" and spot.behind(r"\bpattern\s+\w+\s*\([^()]*"):
-        return Slip("Add a type to the parameter: threshold double = 100.")
+    head = spot.behind(r"\bpattern\s+\w+\s*\((?:[^()]*,)?\s*(\w+)") if word in ("=", ")", ",") else None
+    if head is not None:
+        hint = f"Add a type to the parameter: {head[1][:_LONG_NAME]} double."
+        if spot.ahead(r"\)\s*=\s*\{"):
+            hint += " To query a graph, write: query NAME(a) find a: User."
+        return Slip(hint, f"Missing type of parameter '{head[1][:_LONG_NAME]}'.", head.start(1), len(head[1]))
     if spot.before.endswith(",") and "ANY" not in expected:
         start = len(spot.before) - 1
         return Slip("Add the next item, or remove the comma.", "Missing item after ','.", start)
@@ -456,6 +508,9 @@ def _about_clauses(spot: Spot) -> Slip | None:
     expected = spot.expected
     if spot.before.endswith(("->", "->>")) and "ANY" in expected:
         return Slip("Add a step: an arrow needs one on both sides.")
+    skip = spot.behind(r"\bskip\s+(past\s+last|to\s+next)")
+    if spot.word in ("row", "event") and skip is not None:
+        return Slip(f"Remove '{spot.word}': after match skip {skip[1]}.")
     if "SKIP_NONE" in expected or {"_FIRST", "_LAST"} <= expected:
         return Slip(_SKIP_HINT)
     if "SELECTION" in expected or spot.behind(r"\bselection\s+strict"):
@@ -563,6 +618,16 @@ def _quote_it(clause: str, word: str) -> Slip:
     return Slip(f"Quote a value that is not a plain name: {clause.lower()} '{word[:_LONG_NAME]}'.")
 
 
+def _colon(spot: Spot) -> Slip | None:
+    """An equality of KQL and EQL: ``process.name : 'cmd.exe'``."""
+    left = spot.behind(r"(?<![\w.])[A-Za-z_][\w.]{0,40}")
+    if "LIKE" not in spot.expected or spot.word != ":" or left is None:
+        return None
+    value = spot.ahead(r":\s*('[^'\n*]{0,60}')")
+    text = value[1] if value else "'a'"
+    return Slip(f"Write {left[0]} = {text}, or to ignore case, {left[0]} ilike {text}.")
+
+
 def _about_conditions(spot: Spot) -> Slip | None:
     """String operators of other languages, names as bounds, conditions in parentheses after the type."""
     if "LIKE" in spot.expected and spot.word in _LIKE_WORDS:
@@ -593,8 +658,8 @@ def _counted(spot: Spot) -> str:
 
 
 _RECOGNISERS = (
-    _spilt, _misread, _sign, _about_time, _about_names, _about_foreign_clauses, _about_labels, _about_steps,
-    _about_conditions, _about_values, _about_clauses,
+    _spilt, _misread, _missing, _sign, _about_time, _about_names, _about_foreign_clauses, _about_labels, _about_steps,
+    _colon, _about_conditions, _about_values, _about_clauses,
 )  # fmt: skip
 
 

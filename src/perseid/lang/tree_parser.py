@@ -440,6 +440,8 @@ def _explain(source: _Source, error: UnexpectedInput) -> NoReturn:
     if at_end or found is None:
         source.fail("unexpected end of the tree pattern", start, start, _due(expected))
     word = found.group()
+    if word == ">" and source.text[start - 1 : start] == "=":
+        start, word = start - 1, "=>"
     hint = _hint(source.text, start, word) or _due(expected)
     source.fail(f"unexpected {word!r}", start, start + len(word), hint)
 
@@ -449,6 +451,8 @@ def _hint(text: str, start: int, word: str) -> str | None:
     before = text[:start].rstrip()[-1:]
     if word == "=" and before == "=":
         return "use one = for equality"
+    if word == "=>":
+        return "write >= for 'at least', and / before a child: [/price >= 5]"
     if word == ">" and before == "<":
         return "use != for 'not equal'"
     if word.lower() in ("and", "&", "&&"):

@@ -227,7 +227,7 @@ class TreePattern:
         names = return_names(self)
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise MeaningError(f"duplicate return name {twice!r}", hint="use a unique name for each returned node")
+            raise MeaningError(f"duplicate return name {twice!r}", hint="use another name")
 
 
 def children(part: TreePart) -> tuple[TreePart, ...]:

@@ -249,7 +249,9 @@ class _XsclReader:
         try:
             found = parse_window(window.strip())
         except PatternError as error:  # its span is relative to the window text
-            self.fail(f"Invalid window: {window.strip()}.", at, end, error.hint or "Use 10 minutes, or forever.")
+            near = "" if error.nearest is None else f"Did you mean {error.nearest!r}? "
+            hint = near + (error.hint or "Use 10 minutes, or forever.")
+            self.fail(f"Invalid window: {window.strip()}.", at, end, hint)
         match found:
             case ast.TimeWindow(int() as micros):
                 length: int | None = micros

@@ -16,7 +16,7 @@ Matching
            options that skip that event;
   ``->>``  the option may take every later event that matches, each a separate *combination*.
 
-  For each start and each combination, the most preferred path that reaches acceptance is a match. The skip mode
+  For each start and each combination, the most preferred path that reaches acceptance is a match. The skip strategy
   then selects the starts. Contexts, which select the partial matches that may use an event, are in
   :mod:`perseid.semantics.contexts`.
 """

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
 from typing import cast
 
-from perseid.errors import BindingError, UnknownNameError, did_you_mean, nearest, warn
+from perseid.errors import BindingError, UnknownNameError, nearest, warn
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.parser import parse_duration
@@ -71,8 +71,9 @@ def bind(pattern: ast.PatternDefinition, values: Mapping[str, object] | None = N
     for name in values:
         if name not in declared:
             raise BindingError(
-                f"Unknown parameter {name!r} of pattern {pattern.name}."
-                + did_you_mean(name, declared, f" Available: {', '.join(declared) or 'none'}.")
+                f"Unknown parameter :{name} of pattern {pattern.name}.",
+                nearest=nearest(name, declared),
+                hint=f"Available: {', '.join(declared) or 'none'}.",
             )
     bound: dict[str, tuple[ex.Literal, ...]] = {}
     for name, parameter in declared.items():
@@ -124,7 +125,7 @@ def _value(pattern: ast.PatternDefinition, parameter: ast.Parameter, value: obje
     is_list = parameter.type.startswith(("list of ", "array<"))
     if is_list != isinstance(value, (list, tuple, set, frozenset)):
         raise BindingError(
-            f"Parameter {parameter.name} of pattern {pattern.name}: expected {parameter.type}, "
+            f"Parameter :{parameter.name} of pattern {pattern.name} expects {_type_name(parameter)}, "
             f"got {'one value' if is_list else 'a list'}."
         )
     literals: tuple[ex.Literal, ...]
@@ -138,8 +139,8 @@ def _value(pattern: ast.PatternDefinition, parameter: ast.Parameter, value: obje
     for literal in literals:
         if literal.kind != "null" and wanted in _KINDS and literal.kind not in _KINDS[wanted]:
             raise BindingError(
-                f"Parameter {parameter.name} of pattern {pattern.name}: expected {parameter.type}, "
-                f"got {literal.value!r} ({literal.kind})."
+                f"Parameter :{parameter.name} of pattern {pattern.name} expects {_type_name(parameter)}, "
+                f"got {literal.value!r}."
             )
     return literals
 
@@ -155,7 +156,8 @@ def _as(wanted: str, value: object) -> ex.Literal:
     return literal_of(value)
 
 
-def _a(kind: str) -> str:
+def _type_name(parameter: ast.Parameter) -> str:
+    kind = {"integer": "bigint"}.get(parameter.type, parameter.type)
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 

@@ -59,19 +59,15 @@ def parameter_types(pattern: ast.PatternDefinition) -> dict[str, t.Type]:
     for parameter in pattern.parameters:
         name = parameter.name
         if name in found:
-            raise ScopeError(
-                f"Parameter :{name} is declared twice.", span=parameter.span, hint="Remove one of the two."
-            )
+            raise ScopeError(f"Duplicate parameter :{name}.", span=parameter.span, hint="Use another name.")
         try:
             found[name] = t.parse_type(parameter.type, parameter.span)
-        except TypeMismatchError as error:
-            raise TypeMismatchError(
-                f"Invalid type {parameter.type!r} of parameter :{name}.",
-                span=parameter.span,
-                nearest=error.nearest,
-                hint="Available: boolean, bigint, double, decimal, string, timestamp, date, duration, "
-                "and 'list of' one of these.",
-            ) from None
+        except UnknownNameError as error:
+            error.hint = (
+                "Available: boolean, int, bigint, double, decimal, string, timestamp, date, duration, "
+                "and 'list of' one of these."
+            )
+            raise
         if parameter.default is not None and not _default_fits(found[name], parameter.default):
             kind = parameter.default.kind
             raise TypeMismatchError(
@@ -286,11 +282,13 @@ class _Checker:
                     hint=_name_candidates(having, name),
                 )
             if len(ref.parts) == 1:
-                known_names = {column for _, known in positive for column in known or ()}
+                owners = {column: step.name for step, known in reversed(positive) for column in known or ()}
+                near = nearest(name, {*owners, *(n for n in named if n)})
+                owner = owners.get(near) if near is not None else None
                 raise UnknownNameError(
                     f"Unknown name {name!r}: it is neither a step nor a column of a step.",
                     span=ref.span,
-                    nearest=nearest(name, known_names | {n for n in named if n}),
+                    nearest=f"{owner}.{near}" if owner is not None and near not in named else near,
                     hint=f"Available steps: {_listing([_title(s) for s, _ in positive])}.",
                 )
 
@@ -370,7 +368,7 @@ class _Names:
         return self._column(positive[0], ref.parts, ref) if len(positive) == 1 else t.Unknown()
 
     def _example(self, step: c.CoreStep) -> str:
-        return next(iter(self.columns[step.id] or ()), "amount")
+        return next(iter(self.columns[step.id] or ()), "COLUMN")
 
     def _column(self, step: c.CoreStep, path: tuple[str, ...], ref: ex.Ref) -> t.Type:
         known = self.columns[step.id]
@@ -410,8 +408,8 @@ class _Names:
 
 
 def _inside(type_: t.Type, path: tuple[str, ...], ref: ex.Ref) -> t.Type:
-    for part in path:
-        type_ = member_type(type_, part, ref.span)
+    for i, part in enumerate(path):
+        type_ = member_type(type_, part, ref.span, ".".join(ref.parts[: len(ref.parts) - len(path) + i]))
     return type_
 
 
@@ -429,7 +427,7 @@ def _unified(core: c.CorePattern, columns: list[Columns]) -> dict[str, t.Type]:
             wider = t.wider(known, type_)
             if wider is None:
                 raise TypeMismatchError(
-                    f"Unified name {name!r} is {described(known)} in {_kind(other)} "
+                    f"'as {name}' requires equal values: it is {described(known)} in {_kind(other)} "
                     f"and {described(type_)} in {_kind(step)}.",
                     span=ref.span,
                     hint="Use columns of one type, or remove one and compare it in a condition with cast(x as …).",
@@ -463,7 +461,7 @@ def _check_sense(expr: ex.Expr, env: _Names) -> None:
             raise MeaningError(
                 "'not in' is never true for a list with a null: a comparison with null is null.",
                 span=part.span,
-                hint="Remove the null from the list: 'not in' is not true for a null value anyway.",
+                hint=f"Remove the null. If {print_expr(part.value)} is null, 'not in' is not true in any case.",
             )
 
 
@@ -493,11 +491,12 @@ def _check_itself(expr: ex.Binary, env: _Names) -> None:
     name = ".".join(left.parts)
     own = None if env.own is None else env.core.steps[env.own]
     other = next((s.name for s in env.core.steps if s.name and not s.negated and s is not own), None)
-    why = ""
+    message = "The condition compares a value with itself."
     if own is not None and left.parts[0] not in env.unified and env.core.step_named(left.parts[0]) is None:
-        why = f": in the condition of {_title(own)}, both sides are its own column {name!r}"
+        column = f"a column of {own.name or _kind(own)} with itself"
+        message = f"{print_expr(expr)} compares {column}: in square brackets, a bare name is a column of the step."
     raise MeaningError(
-        f"The condition compares a value with itself{why}.",
+        message,
         span=expr.span,
         hint=f"Name the other event: {other or 'a'}.{left.parts[-1]} {expr.op} {name}.",
     )

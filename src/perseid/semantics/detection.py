@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from perseid.errors import BindingError, MeaningError, did_you_mean
+from perseid.errors import BindingError, MeaningError, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.semantics import core as c
@@ -188,8 +188,8 @@ def check_relations(patterns: Sequence[c.CorePattern], tables: Mapping[str, list
             for part in ex.walk(expr):
                 if isinstance(part, ex.InRelation) and part.relation not in tables:
                     raise BindingError(
-                        f"Pattern {pattern.name} uses the relation {part.relation!r}, which is missing."
-                        + did_you_mean(part.relation, tables),
+                        f"Pattern {pattern.name} uses the relation {part.relation!r}, which is missing.",
+                        nearest=nearest(part.relation, tables),
                         hint=f"Use relations={{{part.relation!r}: [(…), …]}}.",
                     )
                 if isinstance(part, ex.InRelation) and tables[part.relation]:

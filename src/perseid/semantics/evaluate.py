@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Protocol
 
-from perseid.errors import TypeMismatchError
+from perseid.errors import PatternError
 from perseid.lang.expressions import (
     Between,
     Binary,
@@ -357,7 +357,7 @@ _LIKES: dict[str, Callable[[Value, Value], bool | None]] = {"like": like, "ilike
 def _cast_target(written: str) -> t.Type | None:
     try:
         return t.parse_type(written)
-    except TypeMismatchError:
+    except PatternError:
         return None
 
 

@@ -160,7 +160,7 @@ def _columns_of_step(expr: ex.Expr, step: c.CoreStep, pattern: c.CorePattern, *,
 
 def _droppable(pattern: c.CorePattern) -> tuple[bool, str]:
     if pattern.context in (ast.Selection.IMMEDIATE, ast.Selection.STRICT_IMMEDIATE):
-        return False, f"the {pattern.context.value} context ends partial matches at events that match no step"
+        return False, f"selection {pattern.context.value} ends partial matches at events that match no step"
     if isinstance(pattern.within, ast.CountWindow):
         return False, "the window counts every event"
     for element in c.each_of(pattern):
@@ -169,8 +169,8 @@ def _droppable(pattern: c.CorePattern) -> tuple[bool, str]:
     if any(isinstance(s.kind, ast.AnyEvent) for s in pattern.steps):
         return False, "a step matches events of any type"
     if any(hop.contiguity is Contiguity.NEXT for hop in _hops(pattern)):
-        return False, "a step must match the very next event, so every event counts"
-    return True, "no step, window or context depends on events that match no step"
+        return False, "a step must match the next event, so every event counts"
+    return True, "only events that match a step affect matches"
 
 
 def _bounds(pattern: c.CorePattern) -> tuple[int | None, int | None]:
@@ -241,12 +241,12 @@ def _growth(pattern: c.CorePattern) -> tuple[Literal["one per start", "polynomia
     if pattern.context is ast.Selection.RECENT:
         return (
             "polynomial",
-            "the recent context does not consume partial matches: each later event that fits is a match",
+            "selection recent does not consume partial matches: each later event that fits is a match",
         )
     if pattern.context is not None:
-        return "one per start", f"the {pattern.context.value} context decides which partial match an event extends"
+        return "one per start", f"selection {pattern.context.value} defines which partial match an event extends"
     if pattern.skip.mode != "none":
-        return "one per start", f"after match skip {pattern.skip.mode} gives at most one match per start"
+        return "one per start", f"'after match skip {pattern.skip.mode}' allows no more"
     for loop in _loops(pattern):
         inner = [loop.hop, *(h for e in c.each(loop.body) if isinstance(e, c.Seq) for h in e.hops)]
         if any(h.contiguity is Contiguity.ANY for h in inner):
@@ -255,7 +255,7 @@ def _growth(pattern: c.CorePattern) -> tuple[Literal["one per start", "polynomia
     if count:
         times = "once" if count == 1 else f"{count} times"
         return "polynomial", f"->> is used {times}: every later matching event gives a separate match"
-    return "one per start", "each start has one most preferred match"
+    return "one per start", "the most preferred match"
 
 
 def _known(pattern: c.CorePattern) -> tuple[Known, ...]:
@@ -320,5 +320,6 @@ def _engines(pattern: c.CorePattern) -> tuple[tuple[EngineName, ...], str]:
         return ("trees",), "a step is a tree pattern over documents"
     names: tuple[EngineName, ...] = ("sequence", "disorder", "uncertain")
     if pattern.context is not None or pattern.skip.mode != "none":
-        return names[:2], "ordered or out-of-order events; contexts and skip modes are unsupported on uncertain streams"
+        clause = "a skip strategy" if pattern.context is None else f"'selection {pattern.context.value}'"
+        return names[:2], f"ordered or out-of-order events, not uncertain ones, because of {clause}"
     return names, "ordered, out-of-order or uncertain events, depending on the stream"

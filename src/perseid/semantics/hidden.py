@@ -24,7 +24,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from perseid.errors import BindingError, EventDataError, did_you_mean, type_name
+from perseid.errors import BindingError, EventDataError, nearest, type_name
 
 Value: TypeAlias = Hashable
 """A hidden value or a reading: text, number, time, or a tuple of these."""
@@ -131,10 +131,10 @@ class HiddenMarkov:
             return np.fromiter((known[reading] for reading in readings), np.int64)
         except (KeyError, TypeError) as error:
             unknown = error.args[0] if isinstance(error, KeyError) else None
-            asked = did_you_mean(str(unknown), [str(name) for name in self.readings])
             raise EventDataError(
-                f"Unknown reading {unknown!r}.{asked}" if isinstance(error, KeyError) else str(error),
+                f"Unknown reading {unknown!r}." if isinstance(error, KeyError) else str(error),
                 hint=f"Available: {_some(self.readings)}. Use None for a step without a reading.",
+                nearest=nearest(str(unknown), [str(name) for name in self.readings]),
             ) from None
 
     @cached_property
@@ -329,8 +329,9 @@ def _known(given: Iterable[Value], numbers: Mapping[Value, int], what: str, kind
     for name in given:
         if name not in numbers:
             raise BindingError(
-                f"{what}: unknown {kind} {name!r}.{did_you_mean(str(name), map(str, numbers))}",
+                f"{what}: unknown {kind} {name!r}.",
                 hint=f"Available: {_some(numbers)}.",
+                nearest=nearest(str(name), map(str, numbers)),
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from perseid.errors import LimitError, PatternError, Place, UnknownNameError, nearest
+from perseid.errors import LimitError, PatternError, Place, ScopeError, UnknownNameError, nearest
 from perseid.lang.limits import MAX_DEPTH
 from perseid.lang.models import EdgeType, MetamodelDefinition, NodeType
 from perseid.semantics import types as t
@@ -62,11 +62,11 @@ def kinds_of(metamodel: MetamodelDefinition) -> Kinds:
     kinds = Kinds(metamodel)
     for node in metamodel.nodes:
         if node.name in kinds.nodes:
-            raise PatternError(f"Duplicate node type {node.name!r}.", span=node.span, hint="Remove one of them.")
+            raise ScopeError(f"Duplicate node type {node.name!r}.", span=node.span, hint="Use another name.")
         kinds.nodes[node.name] = node
     for edge in metamodel.edges:
         if edge.name in kinds.edges:
-            raise PatternError(f"Duplicate edge {edge.name!r}.", span=edge.span, hint="Remove one of them.")
+            raise ScopeError(f"Duplicate edge {edge.name!r}.", span=edge.span, hint="Use another name.")
         for end in (edge.source, edge.target):
             if end not in kinds.nodes:
                 raise unknown("node type", end, list(kinds.nodes), edge.span)
@@ -102,6 +102,12 @@ def _carried(kinds: Kinds, node: NodeType) -> dict[str, t.Type]:
     found: dict[str, t.Type] = {}
     for kind in (node.name, *sorted(kinds.above[node.name] - {node.name})):
         for attribute in kinds.nodes[kind].attributes:
+            if attribute.type not in t.TYPE_WORDS and attribute.name.lower() in t.SPELLINGS:
+                raise UnknownNameError(
+                    f"Unknown type {attribute.type!r}.",
+                    span=attribute.span,
+                    hint=f"Write the name before the type: {attribute.type} {attribute.name}.",
+                )
             type_ = t.parse_type(attribute.type, attribute.span)
             if found.setdefault(attribute.name, type_) != type_:
                 raise PatternError(

@@ -21,7 +21,7 @@ from perseid.semantics import values as v
 from perseid.semantics.functions import FUNCTIONS
 from perseid.semantics.metamodels import Kinds, unknown
 from perseid.semantics.names import rewritten
-from perseid.semantics.typing import check_condition, infer
+from perseid.semantics.typing import check_condition, counted, described, infer
 from perseid.semantics.values import Value
 
 MOVING = ("moving_avg", "moving_min", "moving_max", "moving_sum", "moving_count")
@@ -112,13 +112,15 @@ def _check(name: str, given: Mapping[str, m.QueryDefinition], done: Queries, on_
         if other not in given:
             raise unknown("query", other, list(given), _place_of(other, query))
         _check(other, given, done, (*on_the_way, name))
-    doubled = next((p for p in query.parameters if query.parameters.count(p) > 1 or p == m.ANYTHING), None)
-    if doubled is not None:
+    if m.ANYTHING in query.parameters:
         raise ScopeError(
-            f"Parameter {doubled!r} of query {name} is a duplicate or has no name.",
+            f"Parameter _ of query {name} has no name.",
             span=query.span,
-            hint="Give each parameter a unique name; remove parameters that do not matter.",
+            hint="Write a name in place of _, or remove it.",
         )
+    doubled = next((p for p in query.parameters if query.parameters.count(p) > 1), None)
+    if doubled is not None:
+        raise ScopeError(f"Duplicate parameter {doubled!r} of query {name}.", span=query.span, hint="Use another name.")
     if isinstance(query.ways, m.Components):
         sorts = _components(query, query.ways, done)
         ready = query
@@ -148,13 +150,28 @@ def bound(constraints: Iterable[m.Constraint], checked: Queries) -> dict[str, So
 def _components(query: m.QueryDefinition, asked: m.Components, done: Queries) -> dict[str, Sort]:
     edges = done.queries[asked.edges].parameters
     nodes = None if asked.nodes is None else done.queries[asked.nodes].parameters
-    if len(edges) < 2 or len(query.parameters) != len(edges) or (nodes is not None and len(nodes) != len(edges) - 1):
+    groups_of_edges = edges[:-2]
+    called = f"components of {asked.edges}" + ("" if asked.nodes is None else f" over {asked.nodes}")
+    if len(edges) < 2:
         raise MeaningError(
-            f"Parameter counts do not fit: {query.name} has {len(query.parameters)}, {asked.edges} {len(edges)}"
-            + ("." if nodes is None else f", {asked.nodes} {len(nodes)}."),
+            f"The last two parameters of {asked.edges} must be the nodes of an edge; it has {len(edges)} parameter.",
             span=asked.span,
-            hint="Use the parameters groups, one end, other end for edges; groups, node for nodes; "
-            "groups, node, least node for the query.",
+            hint=f"Add a parameter: query {asked.edges}(one, other) find ….",
+        )
+    if len(query.parameters) != len(edges):
+        grouping = f"{', '.join(groups_of_edges)}, " if groups_of_edges else ""
+        raise MeaningError(
+            f"{query.name} needs {len(edges)} parameters, as {asked.edges} has: {grouping}the node and the least node "
+            "of its component.",
+            span=asked.span,
+            hint=f"Write: query {query.name}({grouping}node, least) {called}.",
+        )
+    if nodes is not None and len(nodes) != len(edges) - 1:
+        grouping = f"{', '.join(groups_of_edges)}, " if groups_of_edges else ""
+        raise MeaningError(
+            f"{asked.nodes} needs one parameter fewer than {asked.edges}: {grouping}the node.",
+            span=asked.span,
+            hint=f"Write: query {asked.nodes}({grouping}node) find ….",
         )
     if query.top is not None:
         raise MeaningError(
@@ -162,18 +179,31 @@ def _components(query: m.QueryDefinition, asked: m.Components, done: Queries) ->
         )
     *groups, one, other = done.sorts[asked.edges].values()
     alone = () if asked.nodes is None else tuple(done.sorts[asked.nodes].values())
-    ends = [sort for sort in (one, other, *alone[-1:]) if isinstance(sort, ANode)]
-    if len(ends) != 2 + len(alone[-1:]) or any(
-        isinstance(a, ANode) != isinstance(b, ANode) for a, b in zip(groups, alone, strict=False)
-    ):
+    joined = [(asked.edges, edges[-2], one), (asked.edges, edges[-1], other)]
+    if nodes is not None and asked.nodes is not None:
+        joined.append((asked.nodes, nodes[-1], alone[-1]))
+    ends = [sort for _, _, sort in joined if isinstance(sort, ANode)]
+    if len(ends) != len(joined):
+        name, parameter = next((name, parameter) for name, parameter, sort in joined if not isinstance(sort, ANode))
         raise MeaningError(
-            f"{query.name} computes connected components, but not all of its inputs are nodes.",
+            f"Components need nodes, and parameter {parameter!r} of {name} is a value.",
             span=asked.span,
-            hint="Use nodes for the last two parameters of the edges and the last parameter of the query after 'over'.",
+            hint="Use a query over two nodes." if name == asked.edges else "Use a query over one node.",
         )
+    for parameter, a, b in zip(edges, groups, alone, strict=False):
+        if isinstance(a, ANode) != isinstance(b, ANode):
+            raise MeaningError(
+                f"Parameter {parameter!r} is {_sort_name(a)} in {asked.edges} and {_sort_name(b)} in {asked.nodes}.",
+                span=asked.span,
+                hint="Use a node in both, or a value in both.",
+            )
     # A node of a component may come from either end.
     node = ANode(frozenset.intersection(*(end.types for end in ends)))
     return dict(zip(query.parameters, (*groups, node, node), strict=True))
+
+
+def _sort_name(sort: Sort) -> str:
+    return "a node" if isinstance(sort, ANode) else described(sort.type)
 
 
 class _Ways:
@@ -206,10 +236,12 @@ class _Ways:
         types = [s.type for s in sorts if isinstance(s, AValue)]
         widest = t.widest(types) if len(types) > 1 else types[0]
         if widest is None:
+            other = next(type_ for type_ in types if t.wider(types[0], type_) is None)
             raise TypeMismatchError(
-                f"{name!r} of {self.query.name} has values of incompatible types.",
+                f"{name!r} of {self.query.name} is {described(types[0])} in one alternative "
+                f"and {described(other)} in another.",
                 span=self.query.span,
-                hint="Cast them to one type, as in: let text = cast(n as string).",
+                hint=f"Cast one of them: let {name} = cast(x as string).",
             )
         return AValue(widest)
 
@@ -223,23 +255,24 @@ class _Ways:
             raise MeaningError(
                 f"{self.query.name} has only negated constraints.",
                 span=way.span,
-                hint="Add a constraint that is not negated: host: Host.",
+                hint=f"Add a constraint that is not negated: a: {next(iter(self.done.kinds.nodes), 'User')}.",
             )
         ready = tuple(self._no(c, sorts) if isinstance(c, m.No) else c for c in constraints)
         definitions = []
         for definition in way.definitions:
             if definition.name in sorts:
-                raise ScopeError(
-                    f"Name {definition.name!r} is already used.", span=definition.span, hint="Use another name."
-                )
+                raise ScopeError(f"Duplicate name {definition.name!r}.", span=definition.span, hint="Use another name.")
             definitions.append(self._define(definition, sorts))
         where = None if way.where is None else self._condition(way.where, sorts)
         for name in self.query.parameters:
             if name not in sorts:
+                kind = next(iter(self.done.kinds.nodes), "User")
+                several = not isinstance(self.query.ways, m.Components) and len(self.query.ways) > 1
                 raise ScopeError(
-                    f"Parameter {name!r} is not bound.",
+                    f"Parameter {name!r} does not occur after 'find' or 'let'"
+                    + (" in this alternative." if several else "."),
                     span=way.span,
-                    hint=f"Bind every parameter of {self.query.name} in each alternative, or after 'let'.",
+                    hint=f"Add a constraint with it, such as {name}: {kind}, or define it: let {name} = ….",
                 )
         return replace(way, constraints=ready, definitions=tuple(definitions), where=where), sorts
 
@@ -287,8 +320,8 @@ class _Ways:
     def _parameters(self, call: m.QueryCall) -> list[Sort]:
         sorts = self.done.sorts[call.query]
         if len(sorts) != len(call.arguments):
-            raise MeaningError(
-                f"{call.query} expects {len(sorts)} arguments, got {len(call.arguments)}.",
+            raise TypeMismatchError(
+                f"{call.query}(…) expects {counted(len(sorts), 'argument')}, got {len(call.arguments)}.",
                 span=call.span,
                 hint=f"Use {call.query}({', '.join(sorts)}), with _ for arguments that do not matter.",
             )
@@ -316,9 +349,9 @@ class _Ways:
         elif _differ(known.type, sort.type):
             # 1 and 1.0 are equal, so the type of the variable's value would depend on the order of evaluation.
             raise TypeMismatchError(
-                f"{variable!r} has the type {known.type} in one place and {sort.type} in another.",
+                f"{variable!r} is {described(known.type)} in one constraint and {described(sort.type)} in another.",
                 span=span,
-                hint=f"Rename one of them, and add where {variable} = other.",
+                hint=_join_hint(variable, known.type, sort.type),
             )
 
     def _no(self, no: m.No, sorts: dict[str, Sort]) -> m.No:
@@ -384,8 +417,8 @@ class _Ways:
                 raise MeaningError(
                     f"{call.name} expects an attribute of a node and a window above zero.",
                     span=call.span,
-                    hint=f"Write {call.name}(hand.y, 5) for the last five values, "
-                    f"or {call.name}(hand.y, 2 seconds) for those of the last two seconds.",
+                    hint=f"Write {call.name}({_attribute_of(call)}, 5) for the last five values, "
+                    f"or {call.name}({_attribute_of(call)}, 2 seconds) for those of the last two seconds.",
                 )
         if length.kind == "integer" and length.value > MOST_VALUES:
             raise LimitError(
@@ -411,6 +444,20 @@ class _Ways:
         return replace(top, by=tuple(by))
 
 
+def _join_hint(variable: str, left: t.Type, right: t.Type) -> str:
+    """The hint for one variable with values of two types."""
+    if not (t.is_number(left) and t.is_number(right)):
+        return "Rename one of them."
+    if isinstance(left, t.Double) or isinstance(right, t.Double):
+        return f"Rename one of them and write: where abs({variable} - other) < 1e-9."
+    return f"Rename one of them and write: where {variable} = other."
+
+
+def _attribute_of(call: ex.Call) -> str:
+    attribute = call.args[0] if call.args else None
+    return print_expr(attribute) if isinstance(attribute, ex.Ref) and len(attribute.parts) == 2 else "a.ATTRIBUTE"
+
+
 def _differ(left: t.Type, right: t.Type) -> bool:
     return type(left) is not type(right) and not t.is_open(left) and not t.is_open(right)
 
@@ -431,16 +478,12 @@ class QueryNames:
             return sort.type if not path else t.Unknown()
         return self._attribute(ref, sort, path[0]) if path else t.Unknown()
 
-    def _unknown(self, ref: ex.Ref) -> UnknownNameError:
+    def _unknown(self, ref: ex.Ref) -> ScopeError | UnknownNameError:
         """Return the error for an unknown variable, which may be an attribute of one."""
         name = ref.parts[0]
         for variable, sort in self.sorts.items():
             if isinstance(sort, ANode) and any(name in self.done.kinds.carried[kind] for kind in sort.types):
-                message, hint = (
-                    f"Unknown variable {name!r}.",
-                    f"Write the attribute with its node: {variable}.{name}.",
-                )
-                return UnknownNameError(message, span=ref.span, hint=hint)
+                return ScopeError(f"Attribute {name!r} needs a node.", span=ref.span, hint=f"Use {variable}.{name}.")
         return unknown("variable", name, [s for s in self.sorts if not s.endswith("?")], ref.span)
 
     def _attribute(self, ref: ex.Ref, sort: ANode, attribute: str) -> t.Type:
@@ -462,7 +505,7 @@ class QueryNames:
             return t.Integer()
         if not t.is_number(carried[name]) and window.function in ("moving_avg", "moving_sum"):
             raise TypeMismatchError(
-                f"{window.function} expects a number, and {name} is {carried[name]}.",
+                f"{window.function}(…) expects a number, got {described(carried[name])}.",
                 span=ref.span,
                 hint="Use moving_min, moving_max or moving_count, which support any value.",
             )
@@ -470,7 +513,7 @@ class QueryNames:
 
     def param(self, param: ex.Param) -> t.Type:
         raise UnknownNameError(
-            f"Unexpected :{param.name}: a query does not support bound values.",
+            f"A query has no parameters such as :{param.name}.",
             span=param.span,
             hint="Write the value, or store it in an attribute of a node.",
         )

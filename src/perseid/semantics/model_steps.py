@@ -162,7 +162,7 @@ class _Found:
     def _happening(self, name: str, step: ast.Step) -> None:
         if self.beside is None:
             raise MeaningError(
-                f"Step {name} matches ordinary events, but the model has none beside it.",
+                f"Step {name} matches additional events, and the model has none.",
                 span=step.span,
                 hint=f"Add ps.graph.model(…, events=ps.events({{'{name}': rows}})). To match a query, write found {name}.",
             )
@@ -247,7 +247,7 @@ def event_columns(queries: Queries, watched: EventStreamFilter, key: Sequence[st
         names_nodes = name in found and found[name] is None and isinstance(type_, t.String | t.Integer)
         if name in found and not names_nodes and found[name] != type_:
             raise UnsupportedError(
-                f"Column {name!r} has one type in events beside the model and another in events of the model.",
+                f"Column {name!r} has one type in additional events and another in events of the model.",
                 hint="Rename one of them.",
             )
         found.setdefault(name, type_)

@@ -118,7 +118,7 @@ class Placing(Structure):
     def _aggregated(self, refs: References) -> list[Draft]:
         if refs.nested is not None:
             raise MeaningError(
-                "An aggregate of an aggregate is not supported.",
+                "An aggregate of an aggregate is unsupported.",
                 span=refs.nested.span,
                 hint=f"Use one of the two: {print_expr(refs.nested)}.",
             )
@@ -127,12 +127,12 @@ class Placing(Structure):
                 raise self._not_of_a_step(call, ref)
         return [self._named(ref) for _, ref in refs.aggregated]
 
-    def _not_of_a_step(self, call: ex.Call, ref: ex.Ref) -> UnknownNameError:
+    def _not_of_a_step(self, call: ex.Call, ref: ex.Ref) -> ScopeError:
         """Return the error for ``sum(amount)``: an aggregate needs the name of a step."""
         name = ref.parts[0]
         names = [n for n, d in self.by_name.items() if d.loops and not d.negated] or list(self.by_name)
-        return UnknownNameError(
-            f"{call.name}(…) aggregates the events of a step: unknown step {name!r}.",
+        return ScopeError(
+            f"Column {name!r} needs a step name.",
             span=ref.span,
             hint=f"Use {call.name}({names[0]}.{name})."
             if names
@@ -179,7 +179,7 @@ class Placing(Structure):
         return ScopeError(
             f"Expected a value, got the event {name!r}.",
             span=ref.span,
-            hint=f"Use one of its columns, as in {name}.amount, or its time, time({name}).",
+            hint=f"Use one of its columns, as in {name}.COLUMN, or its time, time({name}).",
         )
 
     @staticmethod
@@ -200,9 +200,9 @@ class Placing(Structure):
         for name in self.unified:
             if name in self.by_name:
                 raise ScopeError(
-                    f"{name!r} names both a step and a unified value.",
+                    f"Duplicate name {name!r}: it is a step and a value that steps share.",
                     span=self.by_name[name].source.span,
-                    hint="Rename one of them.",
+                    hint="Use another name.",
                 )
         for name, binders in self.binders.items():
             for draft in binders:
@@ -230,7 +230,7 @@ class Placing(Structure):
             for conjunct in ex.conjuncts(draft.source.must):
                 if draft.negated:
                     raise MeaningError(
-                        "'must' tests a selected event, and 'not' selects none.",
+                        "'not' has no event that 'must' could test.",
                         span=draft.source.span,
                         hint=f"Use square brackets for the events that must not occur: [{print_expr(conjunct)}].",
                     )
@@ -274,7 +274,7 @@ class Placing(Structure):
             raise ScopeError(
                 f"{name!r} may match before or after the negated step, whose condition cannot use it.",
                 span=ref.span,
-                hint="Use steps before the conjunction, or write the steps in order.",
+                hint="Use steps before the '&', or write the steps in order.",
             )
         if at is None or draft is at or self._in_any_order(draft, at):
             return

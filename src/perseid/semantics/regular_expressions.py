@@ -30,6 +30,8 @@ _UNICODE_CLASS, _ANY_CHARACTER = 1_000, 10
 _REPETITION = re.compile(r"\{(\d{1,9})(?:(,)(\d{0,9}))?\}")
 _ESCAPE = re.compile(r"\\(?:[pP](?:\{[^}]*\}|.)|x(?:\{[^}]*\}|[0-9A-Fa-f]{2})|.)?", re.DOTALL)
 _CLASS = re.compile(r"\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]?", re.DOTALL)
+_WIDE = re.compile(r"\A\[\^|\\[DSWpP]|\[:\^")
+"""A class with characters beyond ASCII, written in ASCII."""
 _NAMED = re.compile(r"\(\?P?<(?![=!])[^>]*>")
 _ANCHORS = frozenset("^$")
 _SPECIAL = frozenset("\\.+*?()|[]{}^$")
@@ -94,7 +96,7 @@ def outline(expression: str) -> Outline:
             bracket = _CLASS.match(expression, at)
             assert bracket is not None
             stop = bracket.end()
-            size = len(bracket[0]) + _ANY_CHARACTER + _UNICODE_CLASS * len(re.findall(r"\\[pP]", bracket[0]))
+            size = _size_of_class(bracket[0])
         elif char == ".":
             size = _ANY_CHARACTER
         elif char not in _ANCHORS:
@@ -120,7 +122,12 @@ def _escape(expression: str, at: int) -> tuple[int, int]:
     found = _ESCAPE.match(expression, at)
     assert found is not None
     kind = found[0][1:2]
-    return found.end(), _UNICODE_CLASS if kind in ("p", "P") else _ANY_CHARACTER if kind.isalpha() else 4
+    return found.end(), _UNICODE_CLASS if kind in ("p", "P") else _ANY_CHARACTER if kind in ("D", "S", "W") else 4
+
+
+def _size_of_class(bracket: str) -> int:
+    is_wide = not bracket.isascii() or _WIDE.search(bracket) is not None
+    return len(bracket) // 2 + _ANY_CHARACTER * is_wide + _UNICODE_CLASS * len(re.findall(r"\\[pP]", bracket))
 
 
 def _most(repetition: re.Match[str]) -> int:

@@ -91,8 +91,8 @@ class _Resolver(Placing):
                     )
                 name = output.expr.parts[-1]
             if name in dict(out):
-                raise MeaningError(
-                    f"Duplicate returned column {name!r}.", span=output.span, hint="Rename one with 'as'."
+                raise ScopeError(
+                    f"Duplicate column {name!r} in 'return'.", span=output.span, hint="Rename one with 'as'."
                 )
             refs = references(output.expr)
             steps = self._steps_of(refs)

@@ -14,7 +14,7 @@ from perseid.lang.printer import print_expr
 from perseid.semantics import types as t
 from perseid.semantics.metamodels import Kinds, unknown
 from perseid.semantics.model_queries import ANode, AValue, Queries, QueryNames, Sort
-from perseid.semantics.typing import infer
+from perseid.semantics.typing import counted, infer
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def _arguments(asked: r.OnQuery | r.Repair, queries: Queries) -> dict[str, Sort]
     sorts = queries.sorts[asked.query]
     if len(sorts) != len(asked.arguments):
         raise MeaningError(
-            f"{asked.query} expects {len(sorts)} arguments, got {len(asked.arguments)}.",
+            f"{asked.query}(…) expects {counted(len(sorts), 'argument')}, got {len(asked.arguments)}.",
             span=asked.span,
             hint=f"Use {asked.query}({', '.join(sorts)}), with _ for arguments that do not matter.",
         )
@@ -68,7 +68,7 @@ def _arguments(asked: r.OnQuery | r.Repair, queries: Queries) -> dict[str, Sort]
         if name == m.ANYTHING:
             continue
         if name in found:
-            raise ScopeError(f"Duplicate name {name!r}.", span=asked.span, hint="Give each parameter a unique name.")
+            raise ScopeError(f"Duplicate name {name!r}.", span=asked.span, hint="Use another name.")
         found[name] = sort
     return found
 
@@ -194,7 +194,7 @@ class _Block:
                 span=action.name.span,
             )
         if action.variable in self.readable or action.variable in self.changeable:
-            raise ScopeError(f"Name {action.variable!r} is already used.", span=action.span, hint="Use another name.")
+            raise ScopeError(f"Duplicate name {action.variable!r}.", span=action.span, hint="Use another name.")
         node = ANode(kinds.above[action.type])
         self.changeable[action.variable] = node
         if action.create or self.elsewhere:

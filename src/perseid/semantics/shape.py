@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from perseid.errors import MeaningError, PatternError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
-from perseid.lang.printer import print_expr
+from perseid.lang.printer import print_duration, print_expr, print_kind
 from perseid.semantics import core as c
 from perseid.semantics.contradictions import find_contradiction
+from perseid.semantics.structure import longer_than_window
 
 
 def check_shape(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
@@ -55,16 +56,15 @@ def _span(core: c.CorePattern, element: c.Core) -> ex.Span | None:
 
 
 def _kind(core: c.CorePattern, element: c.Core) -> str:
-    kind = core.steps[c.takes(element)[0]].kind
-    return kind.name if isinstance(kind, ast.EventType) else "X"
+    return print_kind(core.steps[c.takes(element)[0]].kind)
 
 
 def _check_negated(core: c.CorePattern, body: c.Core) -> None:
     if c.can_be_empty(body):
         raise MeaningError(
-            "'not' of an element that can match no event is never true.",
+            "This 'not' is never true: what it negates also matches zero events.",
             span=_span(core, body),
-            hint="Write not B for 'no B', or not B{3} for 'fewer than three'.",
+            hint=f"Write 'not {_kind(core, body)}' for no event, 'not {_kind(core, body)}{{3}}' for fewer than three.",
         )
     ends = [e for e in c.ends(body) if isinstance(e, c.Absent)]
     if ends:
@@ -92,7 +92,7 @@ def _check_window(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
     if waiting and not isinstance(core.within, ast.TimeWindow):
         raise MeaningError(
             "'not' at the end of a pattern needs a deadline.",
-            span=_span(core, waiting[0].body),
+            span=_absence_span(pattern, core, waiting[0]),
             hint=f"Write not {_kind(core, waiting[0].body)} for 30 seconds, "
             "or add a time window to the pattern: within 10 minutes.",
         )
@@ -102,7 +102,7 @@ def _check_window(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
             if trailing:
                 raise MeaningError(
                     "'not' at the end of a group with a count window has no deadline.",
-                    span=_span(core, trailing[0].body),
+                    span=_absence_span(pattern, core, trailing[0]),
                     hint=f"Write not {_kind(core, trailing[0].body)} for 30 seconds, "
                     "or use a time window for the group: within 10 seconds.",
                 )
@@ -114,7 +114,8 @@ def _check_window(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
         for element in c.ends(core.body):
             if _endless(element):
                 raise MeaningError(
-                    "A greedy repetition without a bound at the end of a pattern without a window never ends.",
+                    f"{_repetition(core, element)} at the end of the pattern never completes: it is greedy, has no upper "
+                    "bound, and the pattern has no window.",
                     span=_span(core, element),
                     hint="Use the reluctant +?, add 'until …', or add a window.",
                 )
@@ -163,25 +164,15 @@ def _check_durations(core: c.CorePattern, pattern: ast.PatternDefinition) -> Non
     if not isinstance(limit, int):
         return
     if core.holds_for is not None and core.holds_for > limit:
-        raise MeaningError(
-            "'holds for' is longer than 'within': no match can satisfy both.",
-            span=(core.within.span if isinstance(core.within, ast.TimeWindow) else None) or pattern.span,
-            hint="Lengthen 'within', or shorten 'holds for'.",
-        )
+        span = (core.within.span if isinstance(core.within, ast.TimeWindow) else None) or pattern.span
+        raise longer_than_window(f"holds for {print_duration(core.holds_for)}", limit, span)
     for element in c.each(core.body):
         if isinstance(element, c.Absent) and element.duration is not None and element.duration > limit:
-            raise MeaningError(
-                "This 'not … for …' is longer than the window of the pattern, so it can never complete.",
-                span=_span(core, element.body),
-                hint="Lengthen 'within', or shorten 'for'.",
-            )
+            negated = f"not {_kind(core, element.body)} for {print_duration(element.duration)}"
+            raise longer_than_window(negated, limit, _absence_span(pattern, core, element))
     for link in _links(pattern.match):
         if isinstance(link.after, int) and link.after > limit:
-            raise MeaningError(
-                "This '-> after …' is longer than the window of the pattern.",
-                span=link.span,
-                hint="Lengthen 'within', or shorten 'after'.",
-            )
+            raise longer_than_window(f"after {print_duration(link.after)}", limit, link.span)
 
 
 def _links(element: ast.Element) -> Iterator[ast.Link]:
@@ -195,13 +186,51 @@ def _check_reachable(core: c.CorePattern) -> None:
     for element in c.ends(core.body):
         if isinstance(element, c.Loop) and element.reluctant and element.low == 0:
             raise MeaningError(
-                "A reluctant repetition that can be empty matches nothing at the end of a pattern.",
+                f"{_repetition(core, element)} at the end of a pattern always matches zero events.",
                 span=_span(core, element),
-                hint="Remove the '?' after the quantifier, or require at least one.",
+                hint="Remove the last '?', or require an event: +? in place of *?.",
             )
     for element in c.each(core.body):
         if isinstance(element, c.Alt):
             _check_branches(core, element)
+
+
+def _repetition(core: c.CorePattern, loop: c.Core) -> str:
+    """A repetition as in the pattern if it repeats one step."""
+    if not isinstance(loop, c.Loop) or not isinstance(loop.body, c.Take):
+        return "A repetition"
+    bounds = {(0, 1): "?", (0, None): "*", (1, None): "+"}.get((loop.low, loop.high))
+    quantifier = bounds or f"{{{loop.low or ''},{loop.high or ''}}}"
+    return f"{_kind(core, loop)}{quantifier}{'?' if loop.reluctant else ''}"
+
+
+def _what(element: c.Core) -> str:
+    match element:
+        case c.Loop():
+            return "the repetition"
+        case c.All():
+            return "'&'"
+        case c.Alt():
+            return "'|'"
+    return "the inner window"
+
+
+def _absence_span(pattern: ast.PatternDefinition, core: c.CorePattern, absent: c.Absent) -> ex.Span | None:
+    """The span of a whole ``not …``, found by the steps in it."""
+    inner = _span(core, absent.body)
+    for absence in _absences(pattern.match):
+        if inner is not None and absence.span is not None and absence.span.start < inner.start <= absence.span.end:
+            inside = [s.span for s in ast.steps(absence.element)]
+            if inside and inside[0] == inner:
+                return absence.span
+    return inner
+
+
+def _absences(element: ast.Element) -> Iterator[ast.Absence]:
+    if isinstance(element, ast.Absence):
+        yield element
+    for part in ast.parts(element):
+        yield from _absences(part)
 
 
 def _check_branches(core: c.CorePattern, alternation: c.Alt) -> None:
@@ -239,5 +268,5 @@ def _check_context(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
                 raise MeaningError(
                     "'selection cumulative' already collects every event of a step: it supports only plain sequences.",
                     span=_span(core, element),
-                    hint="Remove repetition, |, & and inner windows, or use another selection.",
+                    hint=f"Remove {_what(element)}, or use another selection.",
                 )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from perseid.errors import MeaningError, ScopeError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
+from perseid.lang.printer import ITERATION_WORDS, print_duration
 from perseid.semantics import core as c
 from perseid.semantics.names import references, strip_step_name
 
@@ -174,9 +175,9 @@ class Structure:
         if step.name is not None:
             if step.name in self.by_name:
                 raise ScopeError(
-                    f"Duplicate step name {step.name!r}.",
+                    f"Duplicate step {step.name!r}.",
                     span=step.span,
-                    hint="Give each step a unique name; remove names that are not used.",
+                    hint="Use another name, or remove names that no condition uses.",
                 )
             self.by_name[step.name] = draft
         for unify in step.unify:
@@ -206,11 +207,7 @@ class Structure:
             after = None if link.after is None else micros(link.after)
             within = None if link.within is None else micros(link.within)
             if after is not None and within is not None and after > within:
-                raise MeaningError(
-                    "No event can match: 'after' is longer than 'within'.",
-                    span=link.span,
-                    hint="Make 'within' longer than 'after': -> after 5 minutes within 10 minutes.",
-                )
+                raise longer_than_window(f"after {print_duration(after)}", within, link.span)
             hops.append(c.Hop(contiguity, after, within))
         return c.Seq(tuple(items), tuple(hops))
 
@@ -220,11 +217,7 @@ class Structure:
         if i > 0:
             before = element.links[i - 1]
             if before.contiguity is not ast.Contiguity.SKIP or before.after is not None or before.within is not None:
-                raise MeaningError(
-                    "Expected a plain -> before 'not': the arrow after it defines how the next step follows.",
-                    span=before.span or part.span,
-                    hint="Use -> before 'not'.",
-                )
+                raise _only_arrow(before.span or part.span)
         if i + 1 < len(element.elements) and part.duration is None:
             after = self._contiguity(element.links[i])
             if after is ast.Contiguity.NEXT:
@@ -237,11 +230,7 @@ class Structure:
     @staticmethod
     def _check_plain_link(link: ast.Link, span: ex.Span | None) -> None:
         if link.contiguity is not ast.Contiguity.SKIP or link.after is not None or link.within is not None:
-            raise MeaningError(
-                "Expected a plain -> before 'not': the arrow after it defines how the next step follows.",
-                span=link.span or span,
-                hint="Write A -> not B -> C; put bounds on the arrow after the 'not'.",
-            )
+            raise _only_arrow(link.span or span)
 
     def _conjunction(self, element: ast.Conjunction, incoming: ast.Contiguity | None, place: ElementContext) -> c.Core:
         number = self._next()
@@ -253,16 +242,16 @@ class Structure:
             if isinstance(member, ast.Absence):
                 if member.duration is not None:
                     raise MeaningError(
-                        "A 'not' in a conjunction lasts until the other members match; it does not support 'for'.",
+                        "A 'not' between & lasts until the other steps match, and does not support 'for'.",
                         span=member.span,
-                        hint="Remove 'for', or put the 'not' after the others: … -> not Logout for 5 minutes.",
+                        hint="Remove 'for', or put the 'not' after the other steps: … -> not Logout for 5 minutes.",
                     )
                 barred.append(self._convert(member.element, None, replace(inner, absence=self._next(), started=False)))
             else:
                 members.append(self._convert(member, incoming, inner))
         if not members:
             raise MeaningError(
-                "All members of the conjunction are negated; at least one must not be.",
+                "'&' needs at least one step without 'not'.",
                 span=element.span,
                 hint="Add a step, or write not (Logout | Transfer) for 'neither of them'.",
             )
@@ -278,7 +267,7 @@ class Structure:
             raise MeaningError(
                 f"'selection {self.pattern.selection.value}' already defines how iterations follow each other.",
                 span=element.span,
-                hint="Remove 'consecutive', 'relaxed' or 'combinations', or remove the selection.",
+                hint=f"Remove '{ITERATION_WORDS[contiguity]}', or the selection.",
             )
         if contiguity is None:
             contiguity = incoming or self._contiguity(ast.Link())
@@ -300,7 +289,7 @@ class Structure:
     def _absence(self, element: ast.Absence, place: ElementContext) -> c.Core:
         if place.absence is not None and element.duration is not None:
             raise MeaningError(
-                "'not … for …' is not supported inside a 'not': its deadline lies after an event that must not occur.",
+                "'not … for …' is unsupported inside a 'not': its deadline lies after an event that must not occur.",
                 span=element.span,
                 hint="Match it in a separate pattern and use that pattern as a step.",
             )
@@ -308,7 +297,7 @@ class Structure:
             raise self._nothing_before(element.span)
         if not place.group_started:
             raise MeaningError(
-                "This 'not' is before the first event of its group, when the window of the group has not started.",
+                "A group cannot begin with 'not': its window starts at its first event.",
                 span=element.span,
                 hint="Put it before the group: A -> not B -> (C -> D within 5 seconds).",
             )
@@ -333,7 +322,7 @@ class Structure:
             )
         if place.absence is not None:
             raise MeaningError(
-                "'stays' is not supported inside a 'not': its deadline lies after an event that must not occur.",
+                "'stays' is unsupported inside a 'not': its deadline lies after an event that must not occur.",
                 span=element.span,
                 hint="Match it in a separate pattern and use that pattern as a step.",
             )
@@ -352,6 +341,24 @@ class Structure:
             c.Take(self._draft(against, replace(place, absence=self._next())).id), micros(element.duration)
         )
         return c.Seq((take, absent), (c.Hop(ast.Contiguity.SKIP),))
+
+
+def longer_than_window(what: str, window: int, span: ex.Span | None) -> MeaningError:
+    """The error for a bound that its window does not contain."""
+    within = f"within {print_duration(window)}"
+    return MeaningError(
+        f"'{what}' is longer than '{within}': no match is possible.",
+        span=span,
+        hint=f"Lengthen '{within}', or shorten '{what}'.",
+    )
+
+
+def _only_arrow(span: ex.Span | None) -> MeaningError:
+    return MeaningError(
+        "Only -> can precede 'not', which matches no event. The arrow after 'not' leads to the next step.",
+        span=span,
+        hint="Write A -> not B -> C; put 'after' and 'within' on the arrow after the 'not'.",
+    )
 
 
 def _begins_with_absence(element: ast.Element) -> bool:

@@ -116,7 +116,7 @@ def _normal(source: Pairing, comparisons: Iterable[Compared]) -> Related:
             pairs.append((node, there))
         elif op == "!=":
             raise UnsupportedError(
-                "!= between nodes of two documents is not supported: nearly all pairs differ.",
+                "!= between nodes of two documents is unsupported: nearly all pairs differ.",
                 hint="Use = for the values in common; add <, <=, > and >= if needed.",
             )
         else:

@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TypeAlias
 
-from perseid.errors import UnknownNameError, did_you_mean
+from perseid.errors import UnknownNameError, nearest
 from perseid.lang import tree_patterns as tp
 from perseid.semantics.documents import Element, Name, XmlAttribute
 
@@ -91,8 +91,8 @@ def known_prefixes(pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> Ma
     for part, _ in tp.walk(pattern):
         if isinstance(part, tp.TreeNode) and part.test.prefix is not None and part.test.prefix not in known:
             raise UnknownNameError(
-                f"Unknown namespace prefix {part.test.prefix!r} in {tp.print_name(part.test)}."
-                + did_you_mean(part.test.prefix, namespaces),
+                f"Unknown namespace prefix {part.test.prefix!r} in {tp.print_name(part.test)}.",
+                nearest=nearest(part.test.prefix, namespaces),
                 hint=f"Use ps.documents(…, namespaces={{{part.test.prefix!r}: 'the URI of the namespace'}}).",
             )
     return known

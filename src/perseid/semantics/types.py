@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
 
-from perseid.errors import Place, TypeMismatchError, nearest
+from perseid.errors import Place, TypeMismatchError, UnknownNameError, nearest
 
 MAX_PRECISION = 38
 INTEGER_DIGITS = 20  # Spark reads a bigint as decimal(20,0) where it meets a decimal
@@ -162,6 +162,15 @@ SPELLINGS: dict[str, Type] = {
     "decimal": Decimal(MAX_PRECISION, 18),
 }
 TYPE_WORDS = (*SPELLINGS, "array", "map", "struct", "list")
+_AVAILABLE = (
+    "boolean, int, bigint, double, decimal(p,s), string, timestamp, date, duration, binary, array<t>, map<k,v>, "
+    "struct<name:t,...>, variant"
+)
+_ELSEWHERE = {
+    "bool": "boolean", "char": "string", "datetime": "timestamp", "interval": "duration", "json": "variant",
+    "number": "double", "numeric": "decimal", "real": "double", "str": "string", "text": "string", "varchar": "string",
+}  # fmt: skip
+"""Type names of other languages."""
 
 
 def is_open(type_: Type) -> bool:
@@ -198,14 +207,14 @@ class _TypeReader:
             at = found.end()
         self.at = 0
 
-    def wrong(self, what: str, near: str | None = None) -> TypeMismatchError:
+    def wrong(self, what: str) -> TypeMismatchError:
         shown = self.text if len(self.text) <= 60 else self.text[:57] + "..."
-        return TypeMismatchError(
-            f"Invalid type {shown!r}: {what}.",
-            span=self.span,
-            nearest=near,
-            hint="Available: boolean, bigint, double, decimal(p,s), string, timestamp, date, duration, "
-            "binary, array<t>, map<k,v>, struct<name:t,...>, variant.",
+        return TypeMismatchError(f"Invalid type {shown!r}: {what}.", span=self.span, hint=f"Available: {_AVAILABLE}.")
+
+    def unknown(self, word: str) -> UnknownNameError:
+        near = _ELSEWHERE.get(word.lower()) or nearest(word, TYPE_WORDS)
+        return UnknownNameError(
+            f"Unknown type {word!r}.", span=self.span, nearest=near, hint=f"Available: {_AVAILABLE}."
         )
 
     def peek(self) -> str:
@@ -255,7 +264,9 @@ class _TypeReader:
                 return self.struct(depth)
             case name if name in SPELLINGS:
                 return SPELLINGS[name]
-        raise self.wrong(f"unknown type {word!r}", nearest(word, TYPE_WORDS))
+        if word[0].isdigit() or (not word[0].isalnum() and word[0] != "_"):
+            raise self.wrong(f"expected the name of a type, got {word!r}")
+        raise self.unknown(word)
 
     def decimal(self) -> Decimal:
         self.expect("(")

@@ -6,10 +6,11 @@ alone cause are still reported.
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Protocol
 
-from perseid.errors import Place, TypeMismatchError, UnknownNameError, nearest
+from perseid.errors import Place, ScopeError, TypeMismatchError, UnknownNameError, nearest
 from perseid.lang.expressions import (
     Between,
     Binary,
@@ -85,7 +86,7 @@ def infer(expr: Expr, env: TypeEnv) -> t.Type:
         case Param():
             return env.param(expr)
         case Member():
-            return member_type(infer(expr.base, env), expr.name, expr.span)
+            return member_type(infer(expr.base, env), expr.name, expr.span, print_expr(expr.base))
         case Item():
             return _item(expr, env)
         case Unary():
@@ -135,14 +136,15 @@ def literal_type(expr: Literal) -> t.Type:
     return _LITERALS[expr.kind]
 
 
-def member_type(base: t.Type, name: str, span: Place | None = None) -> t.Type:
+def member_type(base: t.Type, name: str, span: Place | None = None, of: str | None = None) -> t.Type:
     """Return the type of ``base.name``; a missing field is an error only if the fields are known."""
+    owner = "" if of is None else f" of {of}"
     match base:
         case t.Struct():
             known = dict(base.fields)
             if name not in known:
                 raise UnknownNameError(
-                    f"Unknown field {name!r}.",
+                    f"Unknown field {name!r}{owner}.",
                     span=span,
                     nearest=nearest(name, known),
                     hint=f"Available: {', '.join(known)}.",
@@ -171,7 +173,7 @@ def _item(expr: Item, env: TypeEnv) -> t.Type:
         case t.Array():
             if not isinstance(key, t.Integer) and not t.is_open(key):
                 raise TypeMismatchError(
-                    f"Array index: expected an integer, got {described(key)}.",
+                    f"Array index: expected a bigint, got {described(key)}.",
                     span=expr.key.span or expr.span,
                     hint="Use an index that counts from 0, as in items[0].",
                 )
@@ -197,7 +199,7 @@ def _unary(expr: Unary, env: TypeEnv) -> t.Type:
         raise TypeMismatchError(
             f"Minus expects a number or a duration, got {described(inner)}.",
             span=expr.span,
-            hint="Use 'not' for the opposite of a condition.",
+            hint=_minus_hint(inner, expr.operand),
         )
     return inner
 
@@ -207,12 +209,64 @@ _NUMBER_HINT = "Write a number without quotes, or convert: cast(x as double), ca
 
 def described(type_: t.Type) -> str:
     """Format a type with its article."""
-    name = "integer" if isinstance(type_, t.Integer) else str(type_)
+    name = str(type_)
     return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+
+
+def _minus_hint(type_: t.Type, operand: Expr) -> str:
+    if isinstance(type_, t.Boolean):
+        return f"Write not {print_expr(operand)} for the opposite of a condition."
+    if isinstance(type_, t.String):
+        return f"Convert it: -cast({print_expr(operand)} as double)."
+    return "Use it with a number or a duration."
 
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def _rewritten_hint(expr: Binary, left: t.Type, right: t.Type) -> str | None:
+    """The comparison as it can be written with the operands of the pattern; None if there is no one way."""
+    for type_, side, other, at_left in ((left, expr.left, right, True), (right, expr.right, left, False)):
+        literal = side.value if isinstance(side, Literal) else None
+        sign, counterpart = expr.op, print_expr(expr.right if at_left else expr.left)
+        if isinstance(type_, t.String):
+            if isinstance(literal, str):
+                written = _literal_as(literal, other)
+                changed = (written, counterpart) if at_left else (counterpart, written)
+                if written is not None:
+                    return f"Write {changed[0]} {sign} {changed[1]}."
+            if t.is_number(other) and sign in ("=", "<>", "<=>"):
+                cast = (print_expr(side), f"cast({counterpart} as string)")
+                first, second = cast if at_left else cast[::-1]
+                return f"Convert one side: {first} {sign} {second}."
+            if t.is_number(other) and literal is None:
+                # The order of strings is not that of their numbers.
+                cast = (f"cast({print_expr(side)} as double)", counterpart)
+                first, second = cast if at_left else cast[::-1]
+                return f"Convert the string: {first} {sign} {second}."
+        if isinstance(type_, t.Boolean) and t.is_number(other) and not isinstance(side, Literal):
+            text = print_expr(side)
+            return f"Write {text}, or not {text}, or compare cast({text} as bigint)."
+    return None
+
+
+def _literal_as(text: str, type_: t.Type) -> str | None:
+    """A string literal as a literal of another type."""
+    if t.is_number(type_) and _NUMERAL.fullmatch(text):
+        return text
+    moment = _MOMENT.fullmatch(text)
+    if isinstance(type_, t.Timestamp) and moment is not None:
+        clock = moment[2] or "00:00"
+        seconds = "" if clock.count(":") == 2 else ":00"
+        return f"timestamp '{moment[1]} {clock}{seconds}{moment[3] or 'Z'}'"
+    if isinstance(type_, t.Date) and moment is not None and moment[2] is None:
+        return f"date '{text}'"
+    return None
+
+
+_NUMERAL = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?(Z|[+-]\d\d:\d\d)?")
 
 
 def _mismatch_hint(left: t.Type, right: t.Type) -> str:
@@ -221,9 +275,9 @@ def _mismatch_hint(left: t.Type, right: t.Type) -> str:
         if any(t.is_number(k) for k in kinds):
             return _NUMBER_HINT
         if any(isinstance(k, t.Timestamp) for k in kinds):
-            return "Write timestamp '2024-05-01 10:00:00', or cast(x as timestamp)."
+            return "Write timestamp '2026-01-31 12:30:00Z', or cast(x as timestamp)."
         if any(isinstance(k, t.Date) for k in kinds):
-            return "Write date '2024-05-01', or cast(x as date)."
+            return "Write date '2026-01-31', or cast(x as date)."
         if any(isinstance(k, t.Duration) for k in kinds):
             return "Write the duration without quotes, as in 5 minutes."
         if any(isinstance(k, t.Boolean) for k in kinds):
@@ -235,13 +289,13 @@ def _mismatch_hint(left: t.Type, right: t.Type) -> str:
     return f"Convert one of them, as in cast(x as {left})."
 
 
-def _comparable(left: t.Type, right: t.Type, span: Place | None, what: str) -> t.Type:
+def _comparable(left: t.Type, right: t.Type, span: Place | None, what: str, expr: Binary | None = None) -> t.Type:
     found = t.wider(left, right)
     if found is None:
         raise TypeMismatchError(
             f"{what} cannot compare {described(left)} with {described(right)}.",
             span=span,
-            hint=_mismatch_hint(left, right),
+            hint=(None if expr is None else _rewritten_hint(expr, left, right)) or _mismatch_hint(left, right),
         )
     for side in (left, right):
         if not t.is_orderable(side):
@@ -265,7 +319,7 @@ def _binary(expr: Binary, env: TypeEnv) -> t.Type:
                 _need("text", type_, side, "'||'")
             return t.String()
         case "=" | "<>" | "<=>":
-            found = _comparable(left, right, expr.span, f"{expr.op!r}")
+            found = _comparable(left, right, expr.span, f"{expr.op!r}", expr)
             if isinstance(found, t.Double) and not isinstance(left, t.Null) and not isinstance(right, t.Null):
                 raise TypeMismatchError(
                     f"{expr.op!r} on doubles depends on rounding errors.",
@@ -275,7 +329,7 @@ def _binary(expr: Binary, env: TypeEnv) -> t.Type:
                 )
             return t.Boolean()
         case "<" | "<=" | ">" | ">=":
-            _comparable(left, right, expr.span, f"{expr.op!r}")
+            _comparable(left, right, expr.span, f"{expr.op!r}", expr)
             return t.Boolean()
     return _arithmetic(expr, left, right)
 
@@ -295,9 +349,8 @@ def _arithmetic(expr: Binary, left: t.Type, right: t.Type) -> t.Type:
         hint = "Convert the string first: cast(x as double), or cast(x as decimal(18,2))."
     else:
         hint = "Use two numbers, a time and a duration, or a duration and a number."
-    raise TypeMismatchError(
-        f"{op!r} does not support {described(left)} and {described(right)}.", span=expr.span, hint=hint
-    )
+    operands = described(left).partition(" ")[2] + "s" if left == right else f"{described(left)} and {described(right)}"
+    raise TypeMismatchError(f"{op!r} does not support {operands}.", span=expr.span, hint=hint)
 
 
 def _operand_type(expr: Expr, type_: t.Type, other: t.Type) -> t.Type:
@@ -324,7 +377,7 @@ def _in_relation(expr: InRelation, env: TypeEnv) -> None:
         return
     if len(columns) != len(found):
         raise TypeMismatchError(
-            f"Relation {expr.relation}: expected {_count(len(columns), 'value')}, got {len(found)}.",
+            f"Relation {expr.relation}: expected {counted(len(columns), 'value')}, got {len(found)}.",
             span=expr.span,
             hint=f"Write ({', '.join('abcdefgh'[: len(columns)])}) in {expr.relation}.",
         )
@@ -381,13 +434,9 @@ def _cast(expr: Cast, env: TypeEnv) -> t.Type:
 def _target(expr: Cast) -> t.Type:
     try:
         return t.parse_type(expr.type, expr.span)
-    except TypeMismatchError as error:
-        raise TypeMismatchError(
-            f"Invalid type {expr.type!r} of a cast.",
-            span=expr.span,
-            nearest=error.nearest,
-            hint="Available: boolean, bigint, double, decimal(p,s), string, timestamp, date, duration.",
-        ) from None
+    except UnknownNameError as error:
+        error.hint = "Available: boolean, int, bigint, double, decimal(p,s), string, timestamp, date, duration."
+        raise
 
 
 def _castable(source: t.Type, target: t.Type) -> bool:
@@ -405,7 +454,8 @@ def _castable(source: t.Type, target: t.Type) -> bool:
     return t.is_number(source) and not isinstance(target, t.Date | t.Duration)
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Format a number with its noun: ``1 argument``, ``2 arguments``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -461,6 +511,8 @@ def _call(expr: Call, env: TypeEnv) -> t.Type:
             _need_step(arg, expr, bare_step)
             found.append(t.Unknown())
             continue
+        if bare_step and isinstance(arg, Ref):
+            raise _whole_step(expr, arg)
         type_ = infer(arg, env)
         _need(kind, type_, arg, f"{expr.name}(…)")
         so_far = t.widest(found) or t.Unknown()
@@ -484,8 +536,9 @@ def _check_arity(function: Function, expr: Call) -> None:
     given, low, high = len(expr.args), function.low, function.high
     if low <= given and (high is None or given <= high):
         return
-    wanted = f"at least {low}" if high is None else str(low) if low == high else f"{low} to {high}"
-    example = f"See the example: {function.examples[0]}." if function.examples else None
+    between = "or" if high == low + 1 else "to"
+    wanted = f"at least {low}" if high is None else str(low) if low == high else f"{low} {between} {high}"
+    example = f"Write it as in {function.examples[0].partition(' is ')[0]}." if function.examples else None
     noun = "argument" if wanted == "1" else "arguments"
     raise TypeMismatchError(f"{expr.name}(…) expects {wanted} {noun}, got {given}.", span=expr.span, hint=example)
 
@@ -505,6 +558,15 @@ def _check_aggregate(expr: Call) -> None:
             span=expr.span,
             hint=f"Use a column of a repeated step inside, as in {FUNCTIONS[expr.name].examples[0]}.",
         )
+
+
+def _whole_step(expr: Call, arg: Ref) -> ScopeError:
+    name = arg.parts[0]
+    return ScopeError(
+        f"{expr.name}(…) expects a column, got the event {name!r}.",
+        span=arg.span or expr.span,
+        hint=f"Write {expr.name}({name}.COLUMN); count({name}) is the number of events.",
+    )
 
 
 def _need_step(arg: Expr, expr: Call, is_step: bool) -> None:
@@ -530,7 +592,7 @@ def _need_string(type_: t.Type, expr: Expr, where: str) -> None:
 _WANTED: dict[Kind, tuple[str, str]] = {
     "number": ("a number", "Use cast(x as double) to convert a string."),
     "amount": ("a number or a duration", "Use cast(x as double) to convert a string."),
-    "integer": ("an integer", "Use cast(x as bigint) to convert it."),
+    "integer": ("a bigint", "Use cast(x as bigint) to convert it."),
     "constant integer": ("an integer literal", "Write the number, as in round(x, 2)."),
     "fraction": ("a constant from 0 to 1", "Write 0.9 for the 90th percentile."),
     "string": ("a string", "Use cast(x as string) to convert it."),

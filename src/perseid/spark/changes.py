@@ -26,7 +26,7 @@ def fold(changes: DataFrame) -> DataFrame:
     last = last_changes(changes)
     if changes.isStreaming:
         raise UnsupportedError(
-            "fold does not support a streaming changelog, which has no last change.",
+            "A streaming changelog has no last change, so current_matches is unsupported on it.",
             hint="Use changes.writeStream.foreachBatch(ps.disorder.merge_into(table)) to maintain a table of current matches, "
             "or fold the written changes: ps.disorder.current_matches(spark.read.parquet(…)).",
         )

@@ -274,7 +274,7 @@ def _of_worker(driver: PythonProcess, worker: PythonProcess) -> Iterator[Finding
     mine, theirs = driver.versions, worker.versions
     if "perseid" in worker.errors:
         yield Finding(
-            f"perseid does not run on {worker.executable}: {worker.errors['perseid']}",
+            f"perseid is installed for {worker.executable} and does not import: {worker.errors['perseid']}",
             "Install the missing packages for this Python; perseid needs lark, numba, numpy and pyarrow.",
         )
     elif theirs["perseid"] is None:
@@ -285,15 +285,20 @@ def _of_worker(driver: PythonProcess, worker: PythonProcess) -> Iterator[Finding
         )
     elif theirs["perseid"] != mine["perseid"]:
         yield Finding(
-            f"The driver runs perseid {mine['perseid']}, {worker.executable} has perseid {theirs['perseid']}.",
-            "Install the same version everywhere: detection rejects different versions.",
+            f"The worker has perseid {theirs['perseid']}, the driver {mine['perseid']}.",
+            "Install the same version everywhere: with different versions, queries fail with VersionMismatchError.",
         )
     elif worker.plain and not driver.plain:
         what = "PERSEID_NUMBA=0 makes kernels run as plain Python, which is slow."
         yield Finding(what, "Unset PERSEID_NUMBA.", serious=False)
     elif not worker.compiled and not worker.plain:
-        why = worker.errors.get("numba", "numba is not installed")
-        yield Finding(f"Kernels run as plain Python, which is slow: {why}.", "Install numba for this Python.")
+        why = worker.errors.get("numba")
+        yield Finding(
+            f"Kernels run as plain Python, which is slow: {why or 'numba is not installed'}.",
+            "Install numba for this Python."
+            if why is None
+            else "Install versions of numba and numpy that fit each other: pip install --force-reinstall perseid.",
+        )
     elif worker.compiled and not worker.writable:
         yield Finding(
             f"Kernel cache {worker.cache} is not writable: every new Python worker compiles its kernels again.",
@@ -304,7 +309,7 @@ def _of_worker(driver: PythonProcess, worker: PythonProcess) -> Iterator[Finding
     for name in ("numba", "numpy", "pyarrow", "pyspark"):
         if mine[name] is not None and theirs[name] not in (None, mine[name]):
             yield Finding(
-                f"The driver has {name} {mine[name]}, {worker.executable} has {theirs[name]}.",
+                f"The worker has {name} {theirs[name]}, the driver {mine[name]}.",
                 "Install the same version everywhere: different versions may work, but are not tested.",
                 serious=False,
             )
@@ -352,7 +357,7 @@ def _described(place: PythonProcess, group: Sequence[PythonProcess]) -> Iterator
         took = "" if one.seconds is None else f", first kernel call {one.seconds:.1f} s"
         yield f"  {_where(one)}{took}"
     yield f"  Python {place.python} ({place.executable})"
-    yield "  " + ", ".join(f"{name} {version or 'missing'}" for name, version in place.versions.items())
+    yield "  " + ", ".join(f"{name} {_version(place, name, version)}" for name, version in place.versions.items())
     if place.source is not None:
         yield f"  perseid from {place.source}"
     if place.compiled:
@@ -360,6 +365,11 @@ def _described(place: PythonProcess, group: Sequence[PythonProcess]) -> Iterator
         yield f"  kernels compiled, {kept}"
     elif place.compiled is not None:
         yield "  kernels as plain Python"
+
+
+def _version(place: PythonProcess, name: str, version: str | None) -> str:
+    """The version of a package; a package that is installed and does not import has an error."""
+    return version or ("does not import" if name in place.errors else "missing")
 
 
 def _where(place: PythonProcess) -> str:

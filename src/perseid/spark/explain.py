@@ -45,17 +45,17 @@ def explain_query(plan: Plan, query: Query, data: SparkTables, disorder: str | N
     rows: list[Row] = [
         *(("input", _input(one)) for one in projection.frames),
         *_types(plan, projection),
-        *(("engine", text) for text in describe_engines(plan)),
+        *(("engine", text) for text in describe_engines(plan, query.engine)),
         *fed(plan, "in the same query, on the shard of the key"),
         *_evaluated(plan, data.evaluator, projection),
         *_dropped(plan, projection),
-        *(("partitions", text) for text in routes(plan)),
-        ("shuffled by", _shuffle(projection)),
+        *(("partition by", text) for text in routes(plan)),
+        ("shuffle keys", _shuffle(projection)),
         *(_stream(plan, query, data.frames, disorder) if data.streaming else []),
         ("to Python", _crossing(projection)),
         *_search(query, types),
         *_earlier(plan),
-        *(("caps", text) for text in caps(plan)),
+        *(("limits", text) for text in caps(plan)),
         ("budget", describe_budget(query.plan.budget)),
     ]
     title = f"run on Spark, as a {'stream' if data.streaming else 'batch'}"
@@ -79,7 +79,7 @@ def _stream(plan: Plan, query: Query, frames: Sequence[InputFrame], disorder: st
         WATERMARK: f"matches finalized by the watermark ({late}), one batch later"
         if known
         else "nothing: no watermark",
-        ARRIVAL: "matches finalized by the newest event of the key, immediately; absences once the watermark passes",
+        ARRIVAL: "matches finalized by the newest event of the key, immediately; matches that end with 'not' once the watermark passes",
     }
     rows: list[Row] = [("order", f"{query.plan.order}: emits {emits[query.plan.order]}")]
     if disorder is not None:
@@ -118,7 +118,7 @@ def _input(one: InputFrame) -> str:
     ranks = f", equal times ordered by {', '.join(one.order_by)}" if one.order_by else ""
     time = f"{one.time} ({_describe_time(one.columns[one.time])})"
     own = [name for name, _, _ in one.own if not is_internal(name)]
-    return f"{len(own)} columns; time from {time}, {kind}, identity from {ids}{ranks}"
+    return f"{len(own)} columns; time from {time}, {kind}, event id from {ids}{ranks}"
 
 
 def _describe_time(kind: st.DataType) -> str:
@@ -181,7 +181,8 @@ def _executors(plan: Plan, projection: Projection) -> list[Row]:
             continue
         why = "no exact equivalent in Spark SQL"
         if any(isinstance(e, ex.InRelation) for e in ex.walk(predicate.expr)):
-            why = "reads a relation, sent to executors with the plan"
+            tables = sorted({e.relation for e in ex.walk(predicate.expr) if isinstance(e, ex.InRelation)})
+            why = f"relation {', '.join(tables)}, broadcast to executors"
         elif len(in_catalyst) >= MAX_HITS:
             why = f"at most {MAX_HITS} conditions are evaluated in Catalyst"
         rows.append(("on executors", f"{print_expr(predicate.expr)}  ({why})"))
@@ -190,7 +191,7 @@ def _executors(plan: Plan, projection: Projection) -> list[Row]:
 
 def _earlier(plan: Plan) -> list[Row]:
     later = [x for x in plan.predicates if not x.event_local]
-    return [("with earlier events", f"{print_expr(x.expr)}  (in the engine, after the shuffle)") for x in later]
+    return [("over several events", f"{print_expr(x.expr)}  (in the engine, after the shuffle)") for x in later]
 
 
 def _dropped(plan: Plan, projection: Projection) -> list[Row]:
@@ -199,11 +200,11 @@ def _dropped(plan: Plan, projection: Projection) -> list[Row]:
     for one, needed in zip(projection.frames, projection.needed, strict=True):
         where = f"of {one.event_type}: " if one.event_type is not None else ""
         if needed is not None:
-            rows.append(("filtered out", f"{where}rows that do not satisfy {_short(needed, one)}"))
+            rows.append(("dropped", f"{where}rows that do not satisfy {_short(needed, one)}"))
         elif plan.event_types is None:
-            rows.append(("filtered out", f"{where}only rows without a time; {all_needed(plan)}"))
+            rows.append(("dropped", f"{where}only rows without a time; {all_needed(plan)}"))
         else:
-            rows.append(("filtered out", f"{where}only rows without a time; any row may be needed"))
+            rows.append(("dropped", f"{where}only rows without a time; any row may be needed"))
     return rows
 
 
@@ -216,9 +217,9 @@ def _shuffle(projection: Projection) -> str:
 def _crossing(projection: Projection) -> str:
     """The columns that are transferred from the JVM to Python."""
     job = projection.job
-    parts = ["time, type and identity"]
+    parts = ["time, type and event id"]
     if job.predicates:
-        parts.append(f"{len(job.predicates)} condition{'' if len(job.predicates) == 1 else 's'} as bits")
+        parts.append(f"one bit for each of {len(job.predicates)} condition{'' if len(job.predicates) == 1 else 's'}")
     keys = dict.fromkeys(name for pairs in job.keys.values() for name, _ in pairs)
     if keys:
         parts.append(f"keys {', '.join(keys)}")

@@ -46,8 +46,10 @@ def _missing_types(pattern: c.CorePattern, census: Census, followed: Counter[str
         if name in fed or followed[name]:
             continue
         number = census.types[name]
-        if not number:
-            yield f"no event has the type {name!r}{_or_else(nearest(name, census.types))}"
+        near = nearest(name, census.types)
+        # A negated type usually does not occur; only a probable misspelling of it is a fault.
+        if not number and (name in needed or near is not None):
+            yield f"no event has the type {name!r}{_or_else(near)}"
         elif followed and name in needed:
             paths = [path.parts for path in pattern.partition]
             lost = sum(e.type == name and any(attribute(e, p) is None for p in paths) for e in census.events)
@@ -71,6 +73,12 @@ def _missing_keys(pattern: c.CorePattern, census: Census) -> Iterator[str]:
     """Yield notes on events without a value in the key: they form a separate partition, which is rarely intended."""
     wanted = {step.kind.name for step in pattern.steps if isinstance(step.kind, ast.EventType)}
     for path in pattern.partition:
+        if census.events and path.parts[0] not in census.known:
+            near = nearest(path.parts[0], census.known)
+            yield (
+                f"no event has the partition column {path.parts[0]!r}, so all events have one null key{_or_else(near)}"
+            )
+            continue
         empty = Counter(
             event.type for event in census.events if event.type in wanted and attribute(event, path.parts) is None
         )
@@ -87,7 +95,7 @@ def unknown_key(wanted: Mapping[str, object], keys: Iterable[Mapping[str, object
     told = f"no event has {given}"
     near = nearest(given, there)
     if near:
-        return f"{told}; did you mean {near}?"
+        return f"{told}. Did you mean {near}?"
     same = next((text for text in there if text.replace("'", "") == given.replace("'", "")), None)
     if same:
         return f"{told}; available with another type: {same}."
@@ -101,4 +109,4 @@ def positive_steps(pattern: c.CorePattern) -> list[c.CoreStep]:
 
 
 def _or_else(near: str | None) -> str:
-    return f"; did you mean {near!r}?" if near else "."
+    return f". Did you mean {near!r}?" if near else "."

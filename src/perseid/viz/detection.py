@@ -36,11 +36,11 @@ def explain_here(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> s
         *(("engine", text) for text in describe_engines(plan)),
         *fed(plan, "each match becomes an event"),
         ("order", _order(stream)),
-        *(("partitions", text) for text in routes(plan)),
-        ("dropped early", dropped),
+        *(("partition by", text) for text in routes(plan)),
+        ("dropped", dropped),
         ("columns read", columns(plan, types)),
         *explain_kernels(sequence_plan, types),
-        *(("caps", text) for text in caps(plan)),
+        *(("limits", text) for text in caps(plan)),
         ("budget", describe_budget(stream.budget)),
     ]
     return "\n".join(section("local run, in this process", rows)).rstrip() + "\n"
@@ -49,15 +49,15 @@ def explain_here(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> s
 def _order(stream: Declared) -> str:
     """Describe the order of events."""
     ranks, ids = stream.columns("order_by"), stream.columns("id")
-    parts = ["time", *ranks, f"identity ({', '.join(ids) or 'all columns'})"]
+    parts = ["time", *ranks, f"event id ({', '.join(ids) or 'all columns'})"]
     later = "; a later step needs a later time" if stream.strictly_later else ""
     once = "; duplicate events are removed" if stream.dedupe else ""
     return ", then ".join(parts) + later + once
 
 
-def describe_engines(plan: Plan) -> list[str]:
-    """Return the engine of each pattern, with the reason."""
-    said = [(f"{p.facts.engines[0]}: {p.facts.engines_why}", p.name) for p in plan.patterns]
+def describe_engines(plan: Plan, engine: str | None = None) -> list[str]:
+    """Return the engine of each pattern, with the reason; ``engine`` is the selected one if the stream selects it."""
+    said = [(f"{engine or p.facts.engines[0]}: {p.facts.engines_why}", p.name) for p in plan.patterns]
     return _shared(said, len(plan.patterns))
 
 
@@ -79,7 +79,7 @@ def routes(plan: Plan) -> list[str]:
     out = []
     for route in plan.routes:
         names = ", ".join(p.name for p in plan.patterns if p.route == route.id)
-        by = "by " + ", ".join(route.columns) if route.columns else "none: events form one partition"
+        by = ", ".join(route.columns) if route.columns else "none: events form one partition"
         out.append(by if len(plan.routes) == 1 else f"{by} ({names})")
     return out
 
@@ -98,11 +98,12 @@ def caps(plan: Plan) -> list[str]:
     open_ended = [p for p in plan.patterns if p.retention.cap is not None]
     if open_ended:
         out.append(
-            f"{_named(open_ended, plan)}at most {OPEN_CAP:,} open runs per key; beyond that, the oldest are dropped"
+            f"{_named(open_ended, plan)}at most {OPEN_CAP:,} open partial matches per key; beyond that, the oldest are "
+            "dropped"
         )
     manifold = [p for p in plan.patterns if p.facts.growth != "one per start"]
     if manifold:
-        out.append(f"{_named(manifold, plan)}at most {MATCH_CAP:,} matches per start; the rest are dropped")
+        out.append(f"{_named(manifold, plan)}at most {MATCH_CAP:,} matches per first event; the rest are dropped")
     return out or ["none"]
 
 

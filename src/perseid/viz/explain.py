@@ -14,15 +14,20 @@ _THEN = {
 }
 _KNOWN = {
     "event": "at its last event",
-    "deadline": "when the absence at its end times out",
+    "deadline": "when the 'not' at its end times out",
     "window": "when a window closes and no preferred or earlier match is possible",
 }
 _SKIP = {
-    "none": "every event that matches the first step starts a run",
-    "to next": "each start has at most one match",
-    "past last": "after a match, the next run starts after its last event",
-    "to first": "after a match, the next run starts at the first event of",
-    "to last": "after a match, the next run starts at the last event of",
+    "none": "every event that matches the first step starts a partial match",
+    "to next": "every event that matches the first step starts a partial match, with at most one match",
+    "past last": "after a match, the next partial match starts after its last event",
+    "to first": "after a match, the next partial match starts at the first event of",
+    "to last": "after a match, the next partial match starts at the last event of",
+}
+_GROWTH = {
+    "one per start": "at most 1 for each event that matches the first step",
+    "polynomial": "several, polynomial in the number of events",
+    "exponential": "several, exponential in the number of events",
 }
 
 _NOTHING = Metadata()
@@ -39,18 +44,21 @@ def explain(plan: Plan, name: str, metadata: Metadata = _NOTHING) -> str:
     out += _section(
         "time and partitioning",
         [
-            ("partition", ", ".join(".".join(x.parts) for x in pattern.partition) or "none: events form one partition"),
+            (
+                "partition by",
+                ", ".join(".".join(x.parts) for x in pattern.partition) or "none: events form one partition",
+            ),
             ("window", _window(pattern)),
             ("equal times", "a later step needs a later time" if pattern.strictly_later
              else "event order decides, unless the stream sets strictly_later"),
-            ("decided", "a match is decided " + ", or ".join(_KNOWN[k] for k in facts.known) + _advice(pattern)),
+            ("final", "a match is final " + ", or ".join(_KNOWN[k] for k in facts.known) + _advice(pattern)),
         ],
     )  # fmt: skip
     out += _section(
         "matches",
         [
             ("start", _starts(pattern)),
-            ("number", f"{facts.growth}: {facts.growth_why}"),
+            ("number", f"{_GROWTH[facts.growth]}: {facts.growth_why}"),
             ("timed out", "reported" if pattern.report_timeouts else "not reported"),
             ("returns", ", ".join(n for n, _ in pattern.returns) or "no additional columns"),
             *_optional(pattern),
@@ -61,11 +69,14 @@ def explain(plan: Plan, name: str, metadata: Metadata = _NOTHING) -> str:
         [
             ("runs on", f"{facts.engines[0]} ({facts.engines_why})"),
             ("inputs", "matches of " + ", ".join(own.feeds_on) if own.feeds_on else "stream"),
-            ("unmatched events", ("dropped early: " if facts.droppable else "needed: ") + facts.droppable_why),
+            (
+                "unmatched events",
+                ("dropped before matching: " if facts.droppable else "needed: ") + facts.droppable_why,
+            ),
             ("columns read", _columns(plan, own)),
             ("state", _state(own)),
             ("emits", _speaks(own)),
-            ("identity", pattern.semantic_hash),
+            ("pattern hash", pattern.semantic_hash),
         ],
     )
     return "\n".join(out).rstrip() + "\n"
@@ -130,7 +141,8 @@ def _walk(pattern: c.CorePattern, element: c.Core, how: str) -> list[tuple[str, 
             for i, member in enumerate(element.members):
                 inner = _walk(pattern, member, how if i == 0 else "in any order")
                 rows += inner if i == 0 else [("and " + key, text) for key, text in inner]
-            return rows + [("not", f"{_names(pattern, b)} before all of these") for b in element.barred]
+            together = _labels(pattern, element)
+            return rows + [("not", f"{_names(pattern, b)} until {together} have matched") for b in element.barred]
         case c.Loop():
             high = "or more" if element.high is None else f"to {element.high}"
             exact = element.low == element.high
@@ -140,14 +152,34 @@ def _walk(pattern: c.CorePattern, element: c.Core, how: str) -> list[tuple[str, 
             until = ""
             if element.until is not None:
                 until = f", until {print_kind(pattern.steps[element.until].kind)}"
-            return [(key, f"{text}; {many}{manner}{again}{until}") for key, text in _walk(pattern, element.body, how)]
+            rows = _walk(pattern, element.body, how)
+            if len(rows) == 1 or isinstance(element.body, c.Zone):
+                (key, text), *inner = rows
+                return [(key, f"{text}; {many}{manner}{again}{until}"), *inner]
+            return [(_group(pattern, element.body), f"group; {many}{manner}{again}{until}"), *rows]
         case c.Absent():
             when = "in between" if element.duration is None else f"for {print_duration(element.duration)}"
             return [("not", f"{_names(pattern, element.body)} {when}")]
         case c.Zone():
             within = "" if element.within is None else f" within {print_window(element.within)}"
             holds = "" if element.holds_for is None else f" holding for {print_duration(element.holds_for)}"
-            return [(key, f"{text} (group{within}{holds})") for key, text in _walk(pattern, element.body, how)]
+            rows = _walk(pattern, element.body, how)
+            return [(_group(pattern, element.body), f"group{within}{holds}"), *rows]
+
+
+def _group(pattern: c.CorePattern, body: c.Core) -> str:
+    """The label of a group: the names of its steps that take events of the match."""
+    return f"({', '.join(_positive_names(pattern, body))})"
+
+
+def _labels(pattern: c.CorePattern, body: c.Core) -> str:
+    names = _positive_names(pattern, body)
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _positive_names(pattern: c.CorePattern, body: c.Core) -> list[str]:
+    steps = [pattern.steps[s] for s in c.takes(body) if not pattern.steps[s].negated]
+    return [step.name or print_kind(step.kind) for step in steps]
 
 
 def _conditions(plan: Plan, own: PatternPlan) -> list[tuple[str, str]]:
@@ -160,16 +192,22 @@ def _conditions(plan: Plan, own: PatternPlan) -> list[tuple[str, str]]:
             later = ", evaluated once its steps are bound" if needs else ""
             rows.append((f"{label} where", f"{print_expr(predicate.expr)}  ({who}{later})"))
         for number in numbers.must:
-            rows.append((f"{label} must", f"{print_expr(plan.predicates[number].expr)}  (ends the run unless true)"))
+            rows.append(
+                (f"{label} must", f"{print_expr(plan.predicates[number].expr)}  (ends the partial match unless true)")
+            )
         for path, shared in step.unify:
-            rows.append((f"{label} unifies", f"{'.'.join(path.parts)} as {shared}"))
+            rows.append(
+                (f"{label} where", f"{'.'.join(path.parts)} = {shared}  (one value for all steps with 'as {shared}')")
+            )
     stack: list[c.Core] = [own.pattern.body]
     while stack:
         element = stack.pop(0)
         if isinstance(element, c.Loop):
-            rows.extend(("on leaving a repetition", print_expr(guard)) for guard in element.guards)
+            label = f"{_labels(own.pattern, element.body)}, when the repetition ends"
+            rows.extend((label, print_expr(guard)) for guard in element.guards)
         if isinstance(element, c.All):
-            rows.extend(("once all members are bound", print_expr(guard)) for guard in element.guards)
+            label = f"when {_labels(own.pattern, element)} have matched"
+            rows.extend((label, print_expr(guard)) for guard in element.guards)
         stack.extend(c.core_parts(element))
     rows.extend(("at the end", print_expr(guard)) for guard in own.pattern.guards)
     return rows
@@ -179,14 +217,14 @@ def _advice(pattern: c.CorePattern) -> str:
     """Return advice for earlier detection if a greedy repetition at the end delays the match."""
     waits = any(isinstance(e, c.Loop) and not e.reluctant and e.high != e.low for e in c.ends(pattern.body))
     return (
-        " (the repetition at the end is greedy; with +? it is reluctant, and the match is decided at once)"
+        " (the repetition at the end is greedy; with +? it is reluctant, and the match is final at once)"
         if waits
         else ""
     )
 
 
 def _speaks(own: PatternPlan) -> str:
-    reasons = {"deadline": "an absence times out", "window": "a window closes"}
+    reasons = {"deadline": "a 'not' times out", "window": "a window closes"}
     if not own.wake:
         return "on event arrival"
     return "on event arrival, and by timer when " + " or ".join(reasons[w] for w in own.wake)
@@ -200,7 +238,7 @@ def _window(pattern: c.CorePattern) -> str:
 
 def _starts(pattern: c.CorePattern) -> str:
     if pattern.context is not None:
-        return f"{pattern.context.value} context: it decides which partial match uses an event"
+        return f"selection {pattern.context.value}: it defines which partial match uses an event"
     return _SKIP[pattern.skip.mode] + (f" {pattern.skip.step}" if pattern.skip.step else "")
 
 
@@ -230,7 +268,7 @@ def _state(own: PatternPlan) -> str:
         return "none: each event is matched on its own"
     if retention.kind == "unbounded":
         return (
-            f"events of open runs, until the runs end: at most {retention.cap:,} runs per key; "
+            f"events of open partial matches, until they end: at most {retention.cap:,} partial matches per key; "
             "beyond that, the oldest are dropped and counted"
         )
     if retention.events is not None:

@@ -53,7 +53,7 @@ def footer_of(pattern: c.CorePattern) -> str:
     if pattern.partition:
         parts.append("per " + ", ".join(".".join(path.parts) for path in pattern.partition))
     if pattern.context is not None:
-        parts.append(f"{pattern.context.value} context")
+        parts.append(f"selection {pattern.context.value}")
     elif pattern.skip.mode != "none":
         parts.append(f"then skip {pattern.skip.mode}" + (f" {pattern.skip.step}" if pattern.skip.step else ""))
     return ", ".join(parts)
@@ -150,7 +150,7 @@ class _Walk:
                 return [_From(s.state, s.hop, (*s.notes, f"group {' '.join(bounds)}")) for s in ends]
 
     def _all(self, element: c.All, sources: list[_From]) -> list[_From]:
-        notes = tuple(f"no {name(self.pattern, b)} before" for b in element.barred)
+        notes = tuple(f"no {name(self.pattern, b)} until all have matched" for b in element.barred)
         seeds = [_From(s.state, s.hop, (*s.notes, *notes)) for s in sources]
         ends = [self.element(member, seeds) for member in element.members]
         for i, own in enumerate(ends):
@@ -158,7 +158,7 @@ class _Walk:
             for other in others:
                 self.element(other, [_From(e.state, element.hop, ("the others, in any order",)) for e in own])
         guards = tuple(print_expr(guard) for guard in element.guards)
-        return [_From(e.state, None, ("all bound", *guards)) for own in ends for e in own]
+        return [_From(e.state, None, ("all have matched", *guards)) for own in ends for e in own]
 
     def _loop(self, element: c.Loop, sources: list[_From]) -> list[_From]:
         ends = self.element(element.body, sources)

@@ -60,10 +60,10 @@ def _no_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> Verdic
             break
         # If both events have the same type, an earlier one that fits is expected.
         if walk.events[at].type != walk.events[first].type and walk.fits(wait, at):
-            gap = "at the same time" if before == 0 else f"{span(before)} before the first event of the run"
+            gap = "at the same time" if before == 0 else f"{span(before)} before the first event of the partial match"
             there = f"{walk.event_text(at)} would match, but it occurred {gap}"
             details = (nothing, f"{there}. Check the order of the steps and of the times.")
-            return Verdict("too early", f"{kind} occurred only before the first event of the run", details)
+            return Verdict("too early", f"{kind} occurred only before the first event of the partial match", details)
     if ending.closing is None:
         return Verdict("no event", f"no later {kind} occurred", (nothing,))
     over = "the events ended" if ending.cause == "end" else f"{_window_name(walk, wait, ending.closing)} closed"
@@ -85,8 +85,8 @@ def _nearest(walk: TracingInterpreter, wait: th.Wait, came: Sequence[int]) -> Re
 
 def _nearest_text(refusal: Refusal, number: int, kind: str) -> str:
     if number == 1:
-        return f"The only later {kind}: {refusal.details}"
-    return f"The nearest of {number} later {kind}: {refusal.details}"
+        return f"The only later {kind} in the window: {refusal.details}"
+    return f"{number} later {kind} events; the nearest: {refusal.details}"
 
 
 def _late(walk: TracingInterpreter, wait: th.Wait, thread: th.Thread, low: int) -> int | None:

@@ -52,11 +52,11 @@ def _not_unified(step: c.CoreStep, event: Event, unified: Mapping[str, object], 
         value = v.plain(attribute(event, path.parts))
         column = ".".join(path.parts)
         if value is None:
-            return Refusal(f"{column} as {name}: null", f"{when}: {column} is null, and null never unifies.", 0)
+            return Refusal(f"{column} as {name}: null", f"{when}: {column} is null, and null equals no value.", 0)
         if name in unified and v.equal(v.plain(unified[name]), value) is not True:
             details = f"{when}: {column} = {shown(value)}, and {name} = {shown(unified[name])}."
             return Refusal(f"{column} as {name}: another value", details, 0)
-    return Refusal("values do not unify", f"{when}: values do not unify.", 0)
+    return Refusal("values differ", f"{when}: values differ.", 0)
 
 
 def why_not_live(walk: TracingInterpreter, wait: th.Wait, position: int) -> Refusal | None:
@@ -67,7 +67,7 @@ def why_not_live(walk: TracingInterpreter, wait: th.Wait, position: int) -> Refu
         details = f"{when} matches, but has the time of the previous event; a later step needs a later time."
         return Refusal("same time as the previous event", details, _FITS)
     if way.barrier is not None and moment <= way.barrier:
-        why = "not after the end of the absence"
+        why = "not after the end of the 'not'"
         return Refusal(why, f"{when} matches, but is {why} at {clock(way.barrier)}.", _FITS)
     if way.hop is not None and way.hop.after is not None and moment < way.clock + way.hop.after:
         early, after = span(way.clock + way.hop.after - moment), f"after {print_duration(way.hop.after)}"
@@ -84,7 +84,7 @@ def why_must_refused(walk: TracingInterpreter, wait: th.Wait, position: int) -> 
     for test in (walk.predicates[number] for number in walk.plan.steps[wait.step].must):
         if not holds(test, scope):
             found = untrue(test, scope, walk.vocabulary, walk.event_text(position), _FITS - 1)
-            details = f"{found.details} The event was selected, and 'must' ends the run unless it is true."
+            details = f"{found.details} The event matched, and 'must' ends the partial match unless it is true."
             return replace(found, why=f"must ({print_expr(test)}) was not true", details=details)
     return None
 
@@ -93,8 +93,23 @@ def why_led(walk: TracingInterpreter, start: int) -> Refusal:
     """Return the refusal of a start with a violated leading absence."""
     whats = [f"not {negated_text(walk, program)} for {print_duration(d)}" for program, d in walk.plan.leads]
     text = " and ".join(whats)
-    details = f"{walk.event_text(start)}: an earlier event violates {text}."
-    return Refusal(f"{text} before it: violated", details, _FITS)
+    earlier = _earlier_event(walk, start)
+    which = "an event before it" if earlier is None else walk.event_text(earlier)
+    details = f"{walk.event_text(start)}: {which} occurred; '{text}' forbids it."
+    return Refusal(f"'{text}' was violated", details, _FITS)
+
+
+def _earlier_event(walk: TracingInterpreter, start: int) -> int | None:
+    """Return the last event that violates a leading absence of one step without conditions; None if there are others."""
+    if len(walk.plan.leads) != 1:
+        return None
+    program, duration = walk.plan.leads[0]
+    steps = [i.step for i in walk.plan.programs[program].instructions if isinstance(i, p.TakeEvent)]
+    if len(steps) != 1 or walk.pattern.steps[steps[0]].choose or walk.pattern.steps[steps[0]].unify:
+        return None
+    first = walk.events[start].time - duration
+    found = [at for at in walk.of_kind(steps[0], 0, start) if walk.events[at].time >= first]
+    return found[-1] if found else None
 
 
 def negated_text(walk: TracingInterpreter, program: int) -> str:

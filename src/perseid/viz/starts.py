@@ -84,7 +84,7 @@ class CandidateStarts:
         span = f"{clock(walk.events[first].time)} to {clock(walk.events[last].time)}"
         skip = walk.pattern.skip
         mode = f"{skip.mode} {skip.step}" if skip.step else skip.mode
-        details = (f"after match skip {mode}: the match from {span} covers this start.",)
+        details = (f"after match skip {mode}: the match from {span} covers this event.",)
         return Verdict("skipped", f"an earlier match covers it (skip {mode})", details, walk.openings[0].step)
 
     def _note(self, start: int, taken: Sequence[tuple[int, int]], verdict: Verdict) -> None:
@@ -110,7 +110,7 @@ class CandidateStarts:
     def _together(self, simulation: Simulation) -> list[RawMatch]:
         """Trace all partial matches together: the event context decides which of them uses an event."""
         walk = self.walk
-        fates, refused = self._simulated(simulation)
+        fates, rejected = self._simulated(simulation)
         found = [RawMatch(f.path.taken, f.end, f.kind, f.path.unified) for f in simulation.found]
         matched = {m.taken[0][1]: m for m in found if m.kind == "match"}
         for start, match in matched.items():
@@ -126,20 +126,21 @@ class CandidateStarts:
             else:
                 walk.end_in_context(path, position)
                 self._note(start, *what_ended(walk, start))
-        for start, could_begin in refused:
+        for start, could_begin, user in rejected:
             walk.fresh()
-            self._note(start, (), self._used() if could_begin else never_began(walk, start))
+            self._note(start, (), self._used(user) if could_begin else never_began(walk, start))
         return found
 
     def _simulated(
         self, simulation: Simulation
-    ) -> tuple[dict[int, tuple[th.Thread, int | None]], list[tuple[int, bool]]]:
+    ) -> tuple[dict[int, tuple[th.Thread, int | None]], list[tuple[int, bool, int | None]]]:
         """Simulate the context. Return by start the last state of its partial match with the position of the event that
-        ended it (None if the budget ran out), and the candidates that began no run, with whether they could have."""
+        ended it (None if the budget ran out), and the candidates that began no partial match, each with whether it could
+        have, and with the start of the partial match that used the event."""
         walk, count = self.walk, len(self.walk.events)
         began: dict[int, th.Thread] = {}
         ended: dict[int, tuple[th.Thread, int | None]] = {}
-        refused: list[tuple[int, bool]] = []
+        rejected: list[tuple[int, bool, int | None]] = []
         seen: int | None = count
         for position in range(count):
             walk.fresh()
@@ -161,17 +162,25 @@ class CandidateStarts:
                     ended.setdefault(path.taken[0][1], (path, position))
             began_here = position in there or any(f.path.taken[0][1] == position for f in simulation.found)
             if is_candidate and not began_here:
-                refused.append((position, could_begin))
+                paths = [*simulation.partials, *(f.path for f in simulation.found)]
+                user = next((p.taken[0][1] for p in paths if any(at == position for _, at in p.taken)), None)
+                rejected.append((position, could_begin, user))
         if seen is not None:
             walk.more_work()
             simulation.settle(seen, END_OF_TIME)
-        return {start: ended.get(start, (path, seen)) for start, path in began.items()}, refused
+        return {start: ended.get(start, (path, seen)) for start, path in began.items()}, rejected
 
-    def _used(self) -> Verdict:
+    def _used(self, user: int | None) -> Verdict:
+        """Return the verdict on an event that could begin a partial match; ``user`` is the start of the one that used it."""
         context = self.walk.pattern.context
         assert context is not None
-        text = f"{context.value} context: an older partial match used the event, or prevents new ones"
-        return Verdict("used", text, step=self.walk.openings[0].step)
+        clause = f"selection {context.value}"
+        text = f"{clause}: an older partial match used the event, or prevents new ones"
+        if user is None:
+            details = f"An older partial match prevents new ones ({clause})."
+        else:
+            details = f"The partial match from {clock(self.walk.events[user].time)} used this event ({clause})."
+        return Verdict("used", text, (details,), step=self.walk.openings[0].step)
 
 
 def _spread(number: int) -> int:

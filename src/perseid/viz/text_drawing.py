@@ -50,7 +50,7 @@ class _Drawer:
                 return self._box("one of", element.branches, hop)
             case c.All():
                 lines = self._box("all of, in any order", element.members, hop)
-                lines.extend(f"  ┊ no {name(self.pattern, b)} before all are bound" for b in element.barred)
+                lines.extend(f"  ┊ no {name(self.pattern, b)} until all have matched" for b in element.barred)
                 lines.extend(f"  ┊ if {print_expr(guard)}" for guard in element.guards)
                 return lines
             case c.Loop():

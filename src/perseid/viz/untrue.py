@@ -54,7 +54,7 @@ def _why_null(expr: ex.Expr, vocabulary: Vocabulary) -> str:
         column = ref.parts[1] if named else ref.parts[0]
         if column not in vocabulary.columns:
             near = nearest(column, vocabulary.columns)
-            return f"no event has a column {column!r}" + (f", did you mean {near!r}?" if near else "")
+            return f"no event has a column {column!r}" + (f". Did you mean {near!r}?" if near else "")
     return ""
 
 

@@ -61,7 +61,7 @@ def _verdict(walk: TracingInterpreter, ending: Ending, start: int) -> Verdict:
         details = [refused[0].details]
         if wait is not None:
             waited_for = step_label(walk.pattern.steps[wait.step])
-            details.append(f"The run was also waiting for {waited_for}; {closed_text(walk, ending)}.")
+            details.append(f"The partial match was also waiting for {waited_for}; {closed_text(walk, ending)}.")
         return Verdict("at the end", refused[0].why, tuple(details))
     if ending.cause == "absence":
         return replace(_absence(walk, ending), step=None if wait is None else wait.step)
@@ -80,14 +80,14 @@ def _no_way_on() -> Verdict:
 def _absence(walk: TracingInterpreter, ending: Ending) -> Verdict:
     assert ending.position is not None
     what = "" if ending.watch is None else negated_text(walk, ending.watch)
-    came = f"{walk.event_text(ending.position)} violates not {what}."
-    return Verdict("absence", f"not {what}: violated", (came,))
+    came = f"{walk.event_text(ending.position)} occurred; 'not {what}' forbids it."
+    return Verdict("absence", f"'not {what}' was violated", (came,))
 
 
 def _by_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait, at: int) -> Verdict:
     """Return the verdict on an ending caused by the event at this position."""
     event = walk.event_text(at)
-    context = "" if walk.pattern.context is None else f"{walk.pattern.context.value} context"
+    context = "" if walk.pattern.context is None else f"selection {walk.pattern.context.value}"
     match ending.cause:
         case "must":
             refusal = why_must_refused(walk, wait, at) or Refusal("must was not true", "", 0)

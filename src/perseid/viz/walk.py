@@ -342,7 +342,7 @@ class TracingInterpreter(Machine):
                 self.refused.append(_too_short("the match", length, least))
             closing = self.window_end(start)
             if last > closing:
-                text = f"the absence at its end would end {span(last - closing)} after the window closes"
+                text = f"the 'not' at its end would end {span(last - closing)} after the window closes"
                 self.refused.append(Refusal(text, text + ".", 0))
         return end
 

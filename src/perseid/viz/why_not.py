@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from perseid.compile.plan import PatternPlan, Plan
-from perseid.errors import BindingError, EventDataError, did_you_mean
+from perseid.errors import BindingError, EventDataError, nearest
 from perseid.lang.printer import print_kind
 from perseid.reference.plan_matcher import plan_matcher
 from perseid.runtime.explanation import LINE_WIDTH
@@ -104,21 +104,21 @@ class WhyNot:
         if self.matches or self.suppressed:
             starts = sum(a.matched for a in self.attempts)
             more = f" ({self.suppressed} more suppressed)" if self.suppressed else ""
-            others = "; the other starts are below" if starts < len(self.attempts) else ""
-            found = f"{many(self.matches, 'match', 'matches')}{more} from {many(starts, 'start')}{others}"
+            others = "; the others are below" if starts < len(self.attempts) else ""
+            found = f"{many(self.matches, 'match', 'matches')}{more} from {many(starts, 'candidate')}{others}"
         kinds = ", ".join(f"{n} {kind}" for kind, n in list(self.types.items())[:8])
         more = ", …" if len(self.types) > 8 else ""
         inside = f"{many(self.events, 'event')}" + (f" ({kinds}{more})" if kinds else "")
         split = "" if self.partitions == 1 or self.key is None else f" in {many(self.partitions, 'partition')}"
         if self.key is None and self.partitions > 1:
             split = f" in {self.partitions} partitions"
-        return f"{where}: {found}. {inside}{split}, {many(len(self.attempts), 'candidate start')}."
+        return f"{where}: {found}. {inside}{split}, {many(len(self.attempts), 'candidate')} for the first step."
 
     def _table(self) -> list[str]:
         labels = [_label(row["step"], row["event"]) for row in self.funnel]
         wide = min(max(len("step"), *map(len, labels)), 34)
-        head = f"{'step':<{wide}}  {'bound':>6}  {'ended':>6}  reason, while waiting for the step"
-        lines = [head, "─" * min(len(head) + 20, LINE_WIDTH)]
+        head = f"{'step':<{wide}}  {'matched':>7}  {'stopped':>7}  why candidates stopped before this step"
+        lines = [head, "─" * min(len(head) + 14, LINE_WIDTH)]
         before = None
         for label, row in zip(labels, self.funnel, strict=True):
             first = row["step"] != before
@@ -126,7 +126,7 @@ class WhyNot:
             name = cut(label, wide) if first else ""
             bound = str(row["bound"]) if first and row["bound"] is not None else ""
             ended = str(row["ended"]) if row["ended"] else ""
-            lead = f"{name:<{wide}}  {bound:>6}  {ended:>6}  "
+            lead = f"{name:<{wide}}  {bound:>7}  {ended:>7}  "
             text = textwrap.wrap(row["why"], LINE_WIDTH - len(lead)) or [""]
             lines.append((lead + text[0]).rstrip())
             lines.extend(" " * len(lead) + more for more in text[1:])
@@ -134,8 +134,8 @@ class WhyNot:
 
     def _attempt(self, number: int, attempt: TracedRun) -> list[str]:
         key = "" if self.key is not None and self.partitions == 1 else pairs(attempt.key)
-        head = f"{number}. start at {clock(attempt.start.time)}" + (f", {key}" if key else "")
-        lines = wrapped(f"{head}: {attempt.steps} of {many(self.steps, 'step')} bound", "")
+        head = f"{number}. candidate at {clock(attempt.start.time)}" + (f", {key}" if key else "")
+        lines = wrapped(f"{head}: {attempt.steps} of {many(self.steps, 'step')} matched", "")
         shown = attempt.bound if len(attempt.bound) <= 6 else (*attempt.bound[:4], None, attempt.bound[-1])
         for bound in shown:
             if bound is None:
@@ -148,7 +148,8 @@ class WhyNot:
         if not attempt.bound:
             lines.append(cut(f"   {attempt.start.type} {clock(attempt.start.time)}", LINE_WIDTH))
         if attempt.waited_for is not None:
-            lines += wrapped(f"waiting for {attempt.waited_for}", "   → ")
+            again = "another " if any(attempt.waited_for.startswith(f"{name}: ") for name, _ in attempt.bound) else ""
+            lines += wrapped(f"waiting for {again}{attempt.waited_for}", "   → ")
         for sentence in attempt.details:
             lines += wrapped(sentence, "     ")
         return lines
@@ -217,8 +218,9 @@ def key_of(pattern: c.CorePattern, key: object) -> dict[str, object] | None:
         for name in key:
             if name not in names:
                 raise BindingError(
-                    f"Pattern {pattern.name} is not partitioned by {name!r}."
-                    + did_you_mean(str(name), names, f" Available: {', '.join(names)}.")
+                    f"Pattern {pattern.name} is not partitioned by {name!r}.",
+                    nearest=nearest(str(name), names),
+                    hint=f"Available: {', '.join(names)}.",
                 )
         return {str(name): v.plain(value) for name, value in key.items()}
     values = key if isinstance(key, tuple) else (key,)
@@ -302,7 +304,7 @@ class _Question:
         yield from data_notes(self.plan, self.own, self.census, self.types)
         if self.bounded:
             yield (
-                f"limit exceeded: {many(self.bounded, 'start')} not traced, because tracing all would take too long. "
+                f"limit exceeded: {many(self.bounded, 'candidate')} not traced, because tracing all would take too long. "
                 "Use one key, or a shorter time range."
             )
 

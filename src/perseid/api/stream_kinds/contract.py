@@ -131,4 +131,4 @@ class StreamKind:
         raise otherwise
 
     def _unsupported(self, method: str) -> UnsupportedError:
-        return UnsupportedError(f"{method} is not supported over a stream of kind {self.name!r}.")
+        return UnsupportedError(f"{method} is unsupported on a stream of kind {self.name!r}.")

@@ -182,10 +182,10 @@ def _require_options(options: SparkMatchOptions, streaming: bool) -> None:
         return
     if options.checkpoint is not None:
         raise UnsupportedError(
-            "checkpoint= requires a streaming DataFrame; this one is finished.", hint="Remove checkpoint=."
+            "checkpoint= requires a streaming DataFrame, got a batch DataFrame.", hint="Remove checkpoint=."
         )
     if options.rejected:
         raise UnsupportedError(
-            "rejected=True requires a streaming DataFrame: no row of a finished one is late.",
+            "rejected=True requires a streaming DataFrame: a batch DataFrame has no late rows.",
             hint="To count rows without a time, use match(…, observation=Observation()).",
         )

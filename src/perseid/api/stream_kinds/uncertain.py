@@ -46,7 +46,8 @@ class UncertainStreamKind(StreamKind):
         """The probabilities in data of this process."""
         if options.horizon is not None:
             raise UnsupportedError(
-                "horizon= is not supported over uncertain streams.", hint="Remove the rows after it instead."
+                "horizon= (a fixed watermark) is unsupported on uncertain streams.",
+                hint="Remove the rows after it instead.",
             )
         tables = tables_of(options.relations)
         return patterns.locate(lambda: match_uncertain(patterns.resolve(), stream, tables, options.emit))
@@ -79,5 +80,5 @@ class UncertainStreamKind(StreamKind):
 
 def _no_matches(method: str, hint: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{method} is not supported over uncertain streams: their results are probabilities.", hint=hint
+        f"{method} is unsupported on uncertain streams: their results are probabilities.", hint=hint
     )

@@ -33,18 +33,18 @@ def why_not_assembled(pattern: PatternPlan) -> str | None:
     linear = (p.TakeEvent, p.SetHop, p.WatchFor, p.ZoneEnter, p.ZoneLeave, p.AcceptMatch)
     windows = [one.within for one in body.instructions if isinstance(one, p.ZoneEnter)] + [core.within]
     if not all(isinstance(one, linear) for one in body.instructions):
-        return "it has a repetition, an alternation or a conjunction, and a later arrival can change its match"
+        return "it has a repetition, '|' or '&', and a later arrival can change its match"
     hops = [one.hop for one in body.instructions if isinstance(one, p.SetHop)]
     if any(hop.contiguity is not Contiguity.ANY for hop in hops):
         return "-> and , take the next event, and an earlier event may still arrive; use ->> to take every event"
     if any(sum(isinstance(one, p.TakeEvent) for one in program.instructions) != 1 for program in negated):
         return "a negation has more than one event"
     if core.context is not None or core.skip.mode != "none":
-        return "a context or skip mode makes a match depend on earlier matches"
+        return "'selection' or 'after match skip' makes a match depend on earlier matches"
     if core.suppress is not None:
         return "it suppresses matches, and an earlier match may still be found"
     if "timed out" in pattern.row_kinds:
-        return "it reports timeouts, and a run cannot time out while its events may still arrive"
+        return "it reports timeouts, and a partial match cannot time out while its events may still arrive"
     if pattern.leads or pattern.facts.lookback:
         return "it reads events before its first event"
     if pattern.feeds_on:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from perseid.errors import EventDataError, did_you_mean
+from perseid.errors import EventDataError, nearest
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ def strategy_of(given: str | Strategy | type[Strategy]) -> Strategy:
         )
     if given not in STRATEGIES:
         raise EventDataError(
-            f"Unknown disorder strategy {given!r}." + did_you_mean(str(given), STRATEGIES),
+            f"Unknown disorder strategy {given!r}.",
             hint=f"Available: {', '.join(STRATEGIES)}.",
+            nearest=nearest(str(given), STRATEGIES),
         )
     return STRATEGIES[given]()

@@ -44,17 +44,22 @@ class ConstructionIndex:
         self._given: dict[str, tuple[Construction | None, NormalForm, tuple[Constant, ...]]] = {}
         self._made: dict[tuple[Construction | None, int, tuple[Constant, ...]], Subscription] = {}
         """By SELECT, form and constants: equal subscriptions share one object, so their results are constructed once."""
+        self._found: dict[str, Subscription] = {}
+        """By owner: its subscription, once it is needed."""
 
     def replace(self, owners: Iterable[str], groups: SubscriptionGroups[str], selects: Constructions[str]) -> None:
         """Remove owners, and add those of subscriptions that construct a result."""
         for owner in owners if self._given else ():
             self._given.pop(owner, None)
+            self._found.pop(owner, None)
         for owner, form, filling in forms_of(groups) if selects else ():
             if owner in selects:
                 self._given[owner] = selects[owner], form, filling
 
     def subscription_of(self, owner: str) -> Subscription | None:
         """Return the subscription with the constants of an owner; None if it constructs no result."""
+        if owner in self._found:
+            return self._found[owner]
         given = self._given.get(owner)
         if given is None:
             return None
@@ -62,6 +67,7 @@ class ConstructionIndex:
         key = select, id(form), filling
         if key not in self._made:
             self._made[key] = replace(fill_marks(form.subscription, filling), select=select)
+        self._found[owner] = self._made[key]
         return self._made[key]
 
 

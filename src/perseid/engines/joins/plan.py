@@ -111,13 +111,15 @@ def make_plan(
     namespaces: tuple[tuple[str, str], ...] = (),
     results: bool = False,
     always: bool = False,
+    shards: int = 1,
     **settings: Any,
 ) -> JoinsPlan:
     """Plan subscriptions, given as texts by owner or as the path of a folder; ``program`` has the texts compiled."""
     folder = subscriptions if isinstance(subscriptions, str) else None
     texts = {} if isinstance(subscriptions, str) else subscriptions
+    assert program is None or shards == 1, "A compiled program has no parts, which determine the query partition."
     if folder is None and program is None:
-        program = compile_subscriptions(cut_texts(texts, Cutter()))
+        program = compile_subscriptions(cut_texts(texts, Cutter()), shards)
     return JoinsPlan(
         columns,
         _digest((folder, namespaces, results, always), texts),
@@ -127,6 +129,7 @@ def make_plan(
         namespaces=namespaces,
         results=results,
         always=always,
+        shards=shards,
         **settings,
     )
 

@@ -45,6 +45,11 @@ class QueryPartition:
     number: int = 0
     of: int = 1
 
+    @property
+    def is_whole(self) -> bool:
+        """True if there is no other partition."""
+        return self.of == 1
+
     def owns(self, parts: IntArray) -> BoolArray:
         """By part: True if this partition owns it."""
         owned: BoolArray = parts % self.of == self.number
@@ -87,7 +92,7 @@ class GroupColumns:
     constants: tuple[pa.DictionaryArray | tuple[Constant, ...], ...]
     windows: IntArray
     parts: tuple[IntArray, ...]
-    """By row of the form: the part of each subscription."""
+    """By row of the form: the part of each subscription; empty in a program for a single partition."""
 
     def select(self, owners: pa.StringArray, chosen: IntArray) -> TemplateGroup[str]:
         """Return a template group of some subscriptions, given by their indices in the group."""
@@ -141,8 +146,8 @@ class SubscriptionProgram:
 
         With ``always``, subscriptions without SELECT and PUBLISH construct the default result.
         """
-        single = [one for one in self.single if partition.owns(one.parts).any()]
-        chosen = [(group, np.flatnonzero(_any(group.parts, partition))) for group in self.groups]
+        single = [one for one in self.single if partition.is_whole or partition.owns(one.parts).any()]
+        chosen = [(group, _places(group, partition)) for group in self.groups]
         found = [(group, some) for group, some in chosen if len(some)]
         found.sort(key=lambda one: int(one[0].places[one[1][0]]))  # in the order in which shapes first occur
         groups = SubscriptionGroups(
@@ -163,14 +168,15 @@ class SubscriptionProgram:
         return {owner: made[number] for owner, number in zip(owners, self.makes[at].tolist(), strict=True)}
 
 
-def _any(parts: Sequence[IntArray], partition: QueryPartition) -> BoolArray:
-    """By subscription: True if one of its rows is in a partition."""
-    found: BoolArray = np.logical_or.reduce([partition.owns(part) for part in parts])
-    return found
+def _places(group: GroupColumns, partition: QueryPartition) -> IntArray:
+    """Return the indices of the subscriptions of a group with a row in a partition."""
+    if partition.is_whole:
+        return np.arange(len(group.places))
+    return np.flatnonzero(np.logical_or.reduce([partition.owns(part) for part in group.parts]))
 
 
-def compile_subscriptions(texts: CutTexts[str]) -> SubscriptionProgram:
-    """Parse subscriptions, and encode them as columns."""
+def compile_subscriptions(texts: CutTexts[str], partitions: int = 1) -> SubscriptionProgram:
+    """Parse subscriptions, and encode them as columns; their parts are computed if there are several partitions."""
     found = group_by_shape(texts.sources, {})
     places = {owner: place for place, owner in enumerate(texts.sources)}
     constructions = {one: number for number, one in enumerate(dict.fromkeys(texts.selects.values()))}
@@ -179,7 +185,7 @@ def compile_subscriptions(texts: CutTexts[str]) -> SubscriptionProgram:
         makes[places[owner]] = constructions[select]
     return SubscriptionProgram(
         pa.array(list(places), pa.string()),
-        tuple(_columns(group.with_parts(), places) for group in found.alike),
+        tuple(_columns(group if partitions == 1 else group.with_parts(), places) for group in found.alike),
         tuple(SingleForm(form, places[o], np.array(list(single_parts(form)), np.int64)) for o, form in found.single),
         tuple(constructions),
         makes,

@@ -34,7 +34,7 @@ class IndexBuilder:
 
     def __init__(self, subscriptions: Subscriptions, partition: QueryPartition | None = None) -> None:
         self.subscriptions = subscriptions
-        self.partition = None if partition is None or partition.of == 1 else partition
+        self.partition = None if partition is None or partition.is_whole else partition
         self._shapes: dict[str, NormalForm] = {}
 
     def add(self, texts: Mapping[T, str]) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from perseid.engines.models.action_log import AFTER, BEFORE
 from perseid.engines.models.plan import ROLES
 from perseid.engines.models.rule_engine import emitted_types
-from perseid.errors import EventDataError, did_you_mean
+from perseid.errors import EventDataError, nearest
 from perseid.semantics.rules import Rules
 
 
@@ -31,7 +31,8 @@ def emitted_columns(
     known = emitted_types(rules, {**types, "element": types[element]}, own[1:])
     if name not in known:
         raise EventDataError(
-            f"No rule emits {name!r}.{did_you_mean(name, list(known))}",
+            f"No rule emits {name!r}.",
+            nearest=nearest(name, known),
             hint=f"Available: {', '.join(known)}." if known else "Add an action to a rule: do emit alarm(host).",
         )
     return own, known[name]

@@ -44,7 +44,7 @@ def explain_models(groups: Sequence[EventStreamGroup], stream: Models, types: Ma
 
 def _events(watched: EventStreamFilter) -> str:
     events = [f"{query} found, updated and lost" for query in watched.queries]
-    beside = [f"ordinary events {', '.join(watched.happenings)}"] if watched.happenings else []
+    beside = [f"additional events {', '.join(watched.happenings)}"] if watched.happenings else []
     return "; ".join([*events, *map(print_kind, watched.changes), *beside]) or "none"
 
 

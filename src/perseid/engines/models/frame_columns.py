@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from perseid.engines.models.metamodel import Metamodel
 from perseid.engines.models.plan import ROLES
 from perseid.engines.models.stream import changes_of
-from perseid.errors import EventDataError, PerseidError, did_you_mean
+from perseid.errors import EventDataError, PerseidError, nearest
 from perseid.semantics.graphs import RANK, Change, Element, Graph
 from perseid.tables.columns import read_table
 
@@ -48,8 +48,8 @@ def check_frame_columns(
         element, attribute = place
         if element not in kinds:
             raise EventDataError(
-                f"Column {name!r}: unknown element {element!r} in the initial changes."
-                + did_you_mean(str(element), [str(there) for there in kinds]),
+                f"Column {name!r}: unknown element {element!r} in the initial changes.",
+                nearest=nearest(str(element), [str(there) for there in kinds]),
                 hint="Create it in each=[{'change': 'create', 'element': …, 'kind': …}, …].",
             )
         metamodel.queries.kinds.attribute_type(kinds[element], attribute)

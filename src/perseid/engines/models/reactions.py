@@ -10,6 +10,7 @@ import pyarrow as pa
 from perseid.deprecated import warn_deprecated
 from perseid.engines.models.action_log import RuleAction, actions_of
 from perseid.engines.models.events import collect_events
+from perseid.engines.models.live import LiveModel
 from perseid.engines.models.pattern_trigger import plan_triggers
 from perseid.engines.models.rule_run import RuleMoment, RuleRun
 from perseid.engines.models.stream import Models, change_row, current_matches
@@ -32,15 +33,21 @@ class Reaction:
     """Effects of rules, in time order; every list has rows for a table. Create it with :func:`perseid.graph.react`."""
 
     def __init__(
-        self, models: Models, rules: Rules, moments: Sequence[RuleMoment], run: RuleRun, late: Sequence[Match]
+        self,
+        models: Models,
+        rules: Rules,
+        moments: Sequence[RuleMoment],
+        late: Sequence[Match],
+        capped: int,
+        live: dict[Key, LiveModel],
     ) -> None:
         """``late`` are the matches of triggers that no rule has acted on, because only the end decides them."""
         self._moments = sorted(moments, key=lambda moment: moment[1])
         self._late = late
-        self._capped = run.capped()
+        self._capped = capped
         self.models = models
         """The stream that the rules ran over."""
-        self.live = run.models
+        self.live = live
         """The final models, by key."""
         self.emitted: dict[str, list[Row]] = {}
         """Rows that rules emitted, by name."""
@@ -130,7 +137,7 @@ def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, 
     for trigger in run.triggers.values():
         # A match decided only by the end of the stream has no time at which a rule could act.
         late += trigger.finish() if until is None else trigger.pass_to(until + 1)
-    return Reaction(models, rules, moments, run, late)
+    return Reaction(models, rules, moments, late, run.capped(), run.models)
 
 
 def check_columns(models: Models, rules: Rules) -> None:

@@ -130,7 +130,7 @@ class Models(StreamDeclaration[Matches, Data_co]):
         events = [] if self.beside is None else [one.data for _, one in self.beside.inputs()]
         if len({is_spark(data) for data in (self.data, *events)}) > 1:
             raise EventDataError(
-                "The model and the events beside it must both be Spark DataFrames, or both be local.",
+                "The model and its additional events must both be Spark DataFrames, or both be local.",
                 hint="Use Spark DataFrames for both, or for neither.",
             )
 
@@ -153,7 +153,7 @@ class Models(StreamDeclaration[Matches, Data_co]):
             for name in self.key:
                 if name not in event.attributes:
                     raise missing_column(
-                        "The events beside the model", name, "key", list(event.attributes), "ps.graph.model(…, key=…)"
+                        "The additional events", name, "key", list(event.attributes), "ps.graph.model(…, key=…)"
                     )
             key, rank = (tuple(event.attributes.get(name) for name in own) for own in (self.key, self.order_by))
             values = tuple((name, event.attributes.get(name)) for name in names)
@@ -446,12 +446,12 @@ def require_equal_keys(stream: Models, schemas: Sequence[TableSchema]) -> None:
     for schema in others:
         for name in stream.key:
             if name not in schema.columns:
-                table = "The DataFrame of events beside the model"
+                table = "The DataFrame of additional events"
                 raise missing_column(table, name, "key", list(schema.columns), "ps.graph.model(df, …, key=…)")
             own, theirs = changes.columns[name], schema.columns[name]
             if own != theirs:
                 raise EventDataError(
-                    f"Key column {name!r} is {own.type_name} in the changes and {theirs.type_name} in the events beside them.",
+                    f"Key column {name!r} is {own.type_name} in the changes and {theirs.type_name} in the additional events.",
                     hint="Cast one of them to the type of the other.",
                 )
 

@@ -41,9 +41,9 @@ def chain_of(bytecode: CompiledPattern) -> CountablePattern | str:
     core, programs = bytecode.pattern.pattern, bytecode.pattern.programs
     head = bytecode.tables
     if core.context is not None or core.skip.mode != "none":
-        return "a context or skip mode selects the matches"
+        return "'selection' or 'after match skip' selects the matches"
     if core.lead or core.holds_for is not None or bytecode.pattern.guards or core.report_timeouts:
-        return "it has a leading absence, a minimum duration, a condition at the end, or timeouts"
+        return "it has a leading 'not', a minimum duration, a condition at the end, or timeouts"
     if head[y.S_WITHIN_COUNT] >= 0:
         return "its window counts events"
     if len(programs) > 1:
@@ -117,7 +117,7 @@ def _variable(bytecode: CompiledPattern, steps: list[int]) -> int | str | None:
             found.append((-1, posting.own[0]))
             continue
         if count > 1:
-            return "a step unifies several values"
+            return "a step shares several values with others"
         found.append((int(head[first]), int(head[first + 1])) if count else None)
     if found[0] is None and len(found) > 1 and found[1] is not None and found[1][0] == -1:
         found[0] = found[1]  # The first step has no earlier one to equal.
@@ -127,7 +127,7 @@ def _variable(bytecode: CompiledPattern, steps: list[int]) -> int | str | None:
     if None in columns or len({name for name, _ in columns if name is not None}) > 1:  # type: ignore[misc]
         return "its steps do not all share one value"
     if len(columns) > 1:
-        return "it unifies a value across columns"
+        return "steps share a value of different columns"
     return next(column for _, column in columns)  # type: ignore[misc]
 
 

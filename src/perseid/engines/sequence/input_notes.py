@@ -19,7 +19,15 @@ def notes(plan: Plan, types: Set[str], columns: Set[str], known: Mapping[str, t.
     """A note for each event type and column that no event has, and for each pattern with an ill-typed condition."""
     fed = {pattern.name for pattern in plan.patterns}
     wanted = {s.kind.name for p in plan.patterns for s in p.pattern.steps if isinstance(s.kind, ast.EventType)}
-    out = [_note(f"no event has the type {name!r}", name, types) for name in sorted(wanted - types - fed)]
+    negated = wanted - {
+        s.kind.name
+        for p in plan.patterns
+        for s in p.pattern.steps
+        if isinstance(s.kind, ast.EventType) and not s.negated
+    }
+    # A negated type usually does not occur; only a probable misspelling of it is a fault.
+    missing = [name for name in sorted(wanted - types - fed) if name not in negated or nearest(name, types)]
+    out = [_note(f"no event has the type {name!r}", name, types) for name in missing]
     steps = {s.name for p in plan.patterns for s in p.pattern.steps if s.name}
     out += [_note(f"no event has a column {name!r}", name, columns | steps) for name in _nowhere(plan, columns)]
     for pattern in plan.patterns if known else ():
@@ -48,4 +56,4 @@ def _nowhere(plan: Plan, columns: Set[str]) -> list[str]:
 
 def _note(text: str, name: str, known: Set[str]) -> str:
     near = nearest(name, known)
-    return text + (f"; did you mean {near!r}?" if near else ".")
+    return text + (f". Did you mean {near!r}?" if near else ".")

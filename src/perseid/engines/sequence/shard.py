@@ -154,7 +154,7 @@ def _state_limit_error(left: SequenceState, size: int, limit: int) -> LimitError
     """The error for a state that exceeds its limit by events that must not be evicted."""
     waiting = int((~left.searched).sum())
     others = len(left.rows) - waiting
-    covered = f" and {others:,} events that an absence or a later event still needs" if others else ""
+    covered = f" and {others:,} events that a 'not' or a later event still needs" if others else ""
     return LimitError(
         f"{waiting:,} events that wait for the watermark{covered} take {size:,} bytes in one shard; max_state allows {limit:,}. "
         "No event was dropped.",

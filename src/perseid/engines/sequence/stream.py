@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from perseid.engines.disorder.strategy import BUFFER, Strategy
 from perseid.engines.sequence.results import Matches
-from perseid.errors import EventDataError, did_you_mean
+from perseid.errors import EventDataError, nearest
 from perseid.runtime.declaration import Data_co, StreamDeclaration
 from perseid.runtime.query import DeclaredTable
 from perseid.runtime.search_budget import MAX_MATCHES, MAX_STEPS, SearchBudget
@@ -160,7 +160,8 @@ def _is_moment(value: object) -> bool:
 
 def _no_such_input(role: str, name: object, there: Sequence[str]) -> EventDataError:
     return EventDataError(
-        f"Unknown event type {name!r} in {role}=: it is not an input." + did_you_mean(str(name), there),
+        f"Unknown event type {name!r} in {role}=: it is not an input.",
+        nearest=nearest(str(name), there),
         hint=f"Available: {', '.join(there)}."
         if there
         else "Use a dict for several inputs: ps.events({'Login': logins, …}, …).",

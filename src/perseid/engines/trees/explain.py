@@ -23,9 +23,9 @@ def explain_tree(title: str, pattern: TreePattern, *, rules: bool = False) -> st
     """Describe the nodes that a pattern matches and returns, its output policy and state, and on request its rules."""
     names = return_names(pattern)
     told = (
-        f"{', '.join(names)} of each result, as soon as it is decided"
+        f"{', '.join(names)} of each result, as soon as it is final"
         if names
-        else "one row per matching document without nodes, as soon as the first match is decided"
+        else "one row per matching document without nodes, as soon as the first match is final"
     )
     lines = [
         f"tree {title}",

@@ -37,7 +37,7 @@ READ_AGAIN = 1 << 22
 """Bytes of a document to read again, once for each new name: with more of them it is read on its own."""
 
 TOO_MUCH_OUTPUT = (
-    f"Results have more than {MOST_TIMES} times the bytes of the document plus {MOST_BYTES >> 20} MB (MOST_TIMES, MOST_BYTES): "
+    f"Results have more than {MOST_TIMES} times the bytes of the document plus {MOST_BYTES >> 20} MB: "
     "nested nodes repeat the content that they share, so return fewer of them"
 )
 STALLED = "The tree matcher made no progress in this document, which is a bug in Perseid"

@@ -20,7 +20,7 @@ from perseid.engines.trees.formats import JSON, ROW, XML
 from perseid.engines.trees.limits import DEEPEST, MOST_ATTRIBUTES, MOST_BYTES, MOST_TIMES
 from perseid.engines.trees.results import result_fields
 from perseid.engines.trees.row_documents import has_text, textless
-from perseid.errors import EventDataError, MeaningError, UnknownNameError, did_you_mean, missing_column
+from perseid.errors import EventDataError, MeaningError, UnknownNameError, missing_column, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.tree_patterns import Exists, TreeNode, TreePart, TreePattern, children, print_tree, return_names, walk
@@ -292,8 +292,8 @@ def check_variables(patterns: Sequence[ast.PatternDefinition], columns: Sequence
             known = [*return_names(tree), *columns]
             if ref.parts[1] not in known:
                 raise UnknownNameError(
-                    f"{'.'.join(ref.parts[:2])}: the tree pattern of {ref.parts[0]} does not return {ref.parts[1]!r}."
-                    + did_you_mean(ref.parts[1], known),
+                    f"{'.'.join(ref.parts[:2])}: the tree pattern of {ref.parts[0]} does not return {ref.parts[1]!r}.",
+                    nearest=nearest(ref.parts[1], known),
                     span=ref.span,
                     hint=f"Returned: {', '.join(return_names(tree)) or 'none'}. Add ->{ref.parts[1]} after a step to return its node.",
                 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from perseid.engines.uncertain.stream import Belief
 from perseid.engines.uncertain.streams import WAYS, Inference, Known, Stream
-from perseid.errors import EventDataError, did_you_mean, type_name
+from perseid.errors import EventDataError, nearest, type_name
 from perseid.semantics.durations import micros_of
 from perseid.semantics.hidden import HiddenMarkov
 from perseid.tables.column_names import require_name, require_names
@@ -116,7 +116,8 @@ def read_inference(given: str | Inference) -> Inference:
     name, number = found.groups() if found else (str(given), None)
     if name not in WAYS:
         raise EventDataError(
-            f"Unknown inference {given!r}.{did_you_mean(name, WAYS)}",
+            f"Unknown inference {given!r}.",
+            nearest=nearest(name, WAYS),
             hint="Available: 'filter', 'lag(5)', 'smooth', 'viterbi', 'likeliest', 'particles(1000)'.",
         )
     if (name in ("lag", "particles")) != (number is not None) or (number is not None and int(number) < 1):

@@ -9,7 +9,7 @@ import numpy as np
 from perseid.engines.uncertain.chains import chains_of, no_lives
 from perseid.engines.uncertain.streams import Stream
 from perseid.engines.uncertain.traces import steps_of
-from perseid.errors import EventDataError, UnsupportedError, did_you_mean
+from perseid.errors import EventDataError, UnsupportedError, nearest
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.event_batch import EventBatch
 from perseid.semantics import values as v
@@ -73,10 +73,10 @@ def _known(stream: Stream, rows: EventBatch, step: IntArray, truth: str) -> dict
             continue
         number = numbers.get(v.identity(v.plain(value)))
         if number is None:
-            near = did_you_mean(str(value), [str(one) for one in stream.model.values])
             raise EventDataError(
-                f"Column {truth!r} contains {value!r}, which is not a value of the model.{near}",
+                f"Column {truth!r} contains {value!r}, which is not a value of the model.",
                 hint="Use an initial model with this value.",
+                nearest=nearest(str(value), [str(one) for one in stream.model.values]),
             )
         key = tuple(v.identity(v.plain(column[row])) for column in columns)
         if out.setdefault((key, int(step[row])), number) != number:

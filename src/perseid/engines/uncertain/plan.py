@@ -143,12 +143,12 @@ class UncertainPlan:
             way = part.inference.name
             if part.inference.looks_back:
                 raise UnsupportedError(
-                    f"inference={str(part.inference)!r} of {part.type} needs all readings, so it is not supported on a stream.",
+                    f"inference={str(part.inference)!r} of {part.type} needs all readings, so it is unsupported on a stream.",
                     hint="Use 'filter' or 'lag(5)', or finished data.",
                 )
             if way == "particles":
                 raise UnsupportedError(
-                    "A particle filter is not supported on a stream.", hint="Use 'filter', which is exact."
+                    "A particle filter is unsupported on a stream.", hint="Use 'filter', which is exact."
                 )
             if way == "lag" and self.streams.every is None:
                 raise UnsupportedError(

@@ -15,18 +15,21 @@ def reject_unsupported(pattern: c.CorePattern) -> None:
     reason = _reason(pattern)
     if reason is not None:
         what, hint = reason
-        raise UnsupportedError(f"Pattern {pattern.name} {what}: not supported over uncertain streams.", hint=hint)
+        raise UnsupportedError(f"Pattern {pattern.name} {what}, which is unsupported on uncertain streams.", hint=hint)
 
 
 def _reason(pattern: c.CorePattern) -> tuple[str, str] | None:
     if pattern.context is not None or pattern.skip.mode != "none":
-        return "has a context or skips after a match", "Remove them: a probability includes every start."
+        return (
+            "has 'after match skip' or 'selection' with consumption",
+            "Remove it: a probability includes all matches.",
+        )
     if pattern.suppress is not None:
         return "suppresses matches", "Use emit=ps.uncertain.alerts(rise=…, fall=…)."
     if pattern.report_timeouts:
         return "reports timeouts", "Remove 'report timeouts'."
     if pattern.lead:
-        return "begins with an absence", "Begin with an event."
+        return "begins with 'not'", "Begin with an event."
     if isinstance(pattern.within, ast.CountWindow):
         return "has a window in events", "Use a duration, such as within 1 minute: a step may have no event."
     if pattern.guards or any(isinstance(e, (c.Loop, c.All)) and e.guards for e in c.each(pattern.body)):
@@ -40,11 +43,11 @@ def _reason(pattern: c.CorePattern) -> tuple[str, str] | None:
         if isinstance(element, c.Loop) and element.until is not None:
             return "has a repetition with 'until'", "Use a condition on each iteration: A+ a must (…)."
         if isinstance(element, c.Absent) and not isinstance(element.body, c.Take):
-            return "has an absence of more than one event", "Use the absence of one step: not B."
+            return "negates more than one event", "Negate one step: not B."
         if isinstance(element, c.Zone) and isinstance(element.within, ast.CountWindow):
             return "has a window in events", "Use a duration, such as within 1 minute."
     if any(isinstance(end, c.Absent) for end in c.ends(pattern.body)):
-        return "ends with an absence", "End with an event."
+        return "ends with 'not'", "End with an event."
     for step in pattern.steps:
         if not isinstance(step.kind, (ast.EventType, ast.AnyEvent)):
             return "has tree patterns or model queries", "Use steps of events."

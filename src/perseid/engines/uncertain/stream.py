@@ -201,7 +201,7 @@ def streams_for(patterns: Sequence[CorePattern], stream: UncertainEvents, certai
         for path in core.partition:
             if len(path.parts) > 1:
                 raise UnsupportedError(
-                    f"Pattern {core.name} is partitioned by {'.'.join(path.parts)}, a nested field: not supported over uncertain streams.",
+                    f"Pattern {core.name} is partitioned by {'.'.join(path.parts)}, a nested field, which is unsupported on uncertain streams.",
                     hint="Add a column with the value of the field.",
                 )
             _reject_hidden(core, streams, path.parts[0])
@@ -210,7 +210,7 @@ def streams_for(patterns: Sequence[CorePattern], stream: UncertainEvents, certai
         )
         if fed is not None:
             raise UnsupportedError(
-                f"Pattern {core.name} takes matches of {fed} as events, which is not supported over uncertain streams.",
+                f"Pattern {core.name} takes matches of {fed} as events, which is unsupported on uncertain streams.",
                 hint="Write one pattern for both.",
             )
     return streams

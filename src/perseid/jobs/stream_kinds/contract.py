@@ -127,7 +127,7 @@ class StreamSettings(Settings):
     def declare(self, tables: Tables | Table) -> object:
         """Declare the stream over the opened tables of its sources, or over the only table.
 
-        Tables are streaming or finished DataFrames, or tables of this process.
+        Tables are streaming or batch DataFrames, or tables of this process.
         """
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from perseid.errors import TypeMismatchError
+from perseid.errors import PatternError
 from perseid.semantics import types as t
 from perseid.semantics.evaluate import MAX_NUMBER_TEXT
 from perseid.spark.sql.literals import constant
@@ -55,7 +55,7 @@ _IS_DURATION = _pattern(r"[+-]?[0-9]{1,9} [0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(?:\.[
 def target_type(written: str) -> t.Type:
     try:
         return t.parse_type(written)
-    except TypeMismatchError:
+    except PatternError:
         raise InexpressibleError from None
 
 
