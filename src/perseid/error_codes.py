@@ -156,7 +156,7 @@ CODES = (
     ),
     ErrorCode(
         "settings",
-        "perseid.settings.SettingsError",
+        "perseid.errors.SettingsError",
         "A setting of a job, source or sink is invalid.",
         "Fix the key that the message names. perseid schema prints the JSON schema of job files.",
     ),

@@ -28,6 +28,7 @@ __all__ = [
     "PerseidWarning",
     "ScopeError",
     "SearchBudgetError",
+    "SettingsError",
     "StateError",
     "TypeMismatchError",
     "UnknownNameError",
@@ -207,6 +208,12 @@ class UnsupportedError(PerseidError):
     """A valid pattern that this engine cannot run, with the reason."""
 
     code = "unsupported"
+
+
+class SettingsError(PerseidError):
+    """Invalid settings of a job."""
+
+    code = "settings"
 
 
 class NotYetError(UnsupportedError):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, cast
 
-from perseid.errors import MissingExtraError, PerseidError
+from perseid.errors import MissingExtraError, PerseidError, SettingsError
 from perseid.redaction import register_secret
 
 try:
@@ -22,12 +22,6 @@ from perseid.semantics.durations import micros_of
 
 MAX_SECRET = 65_536
 """Maximum bytes of a file with a secret."""
-
-
-class SettingsError(PerseidError):
-    """Invalid settings of a job."""
-
-    code = "settings"
 
 
 class Settings(BaseModel):
@@ -112,7 +106,8 @@ def _duration(given: object) -> str:
     try:
         micros_of(given, "duration")
     except PerseidError as error:
-        raise ValueError(error.message) from None
+        meant = None if error.nearest is None else f"Did you mean {error.nearest}?"
+        raise ValueError(" ".join(filter(None, [error.message, meant, error.hint]))) from None
     return given
 
 

@@ -38,6 +38,8 @@ COMMANDS = {
     "draw_text": "draw takeover.perseid",
     "draw_mermaid": "draw takeover.perseid --format mermaid",
     "draw_dot": "draw takeover.perseid -f dot",
+    "draw_svg": "draw takeover.perseid --format svg",
+    "draw_svg_several": "draw rules/two.perseid --format svg",
     "try_table": "try unpaid.perseid orders.jsonl",
     "try_json": "try unpaid.perseid orders.jsonl --json",
     "try_columns": "try takeover.perseid bank.jsonl --time at --type kind",

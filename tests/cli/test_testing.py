@@ -115,6 +115,8 @@ def test_a_case_that_fails_shows_what_was_found(folder: Path) -> None:
         ("== x\nof doble\nevents\n  a A 0\ngives\n  none\nwhy so", "unknown rule 'doble'"),
         ("== x\nof other\nevents\n  a A soon\ngives\n  none\nwhy so", "Invalid case: "),
         ("== x\nof other\nevents\n  a A 0\ngives\n  none", "no 'why' section"),
+        ("== x\nof other\nevents\n  a A 0", "no 'gives' and no 'why' section; for no match"),
+        ("== x\nof other\nevents\n  a A\ngives\n  none\nwhy so", "event 'a A': expected a name, a type and a time"),
     ],
 )
 def test_cases_that_cannot_be_read_are_named(folder: Path, text: str, said: str) -> None:

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import perseid as ps
+from perseid.errors import SettingsError
 from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import read_job
 from perseid.jobs.runner import JobRunner
 from perseid.jobs.spec import JobFile
-from perseid.settings import SettingsError
 from tests.jobs.test_runner import Started, until
 
 pytestmark = pytest.mark.timeout(240)

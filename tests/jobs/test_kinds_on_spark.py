@@ -10,11 +10,11 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from perseid.errors import SettingsError
 from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import read_job
 from perseid.jobs.rule_loading import load_relations, load_rules
 from perseid.jobs.runner import JobRunner
-from perseid.settings import SettingsError
 from tests.cli.calling import invoked as call
 from tests.jobs.test_reading import FILES
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from perseid.errors import SettingsError
 from perseid.jobs.literal_secrets import literal_secret
 from perseid.jobs.reading import JobFileError, read_job
-from perseid.settings import SettingsError
 from tests.jobs.test_reading import WHOLE, written
 
 SIGNATURE = "sv=2022-11-02&ss=b&sig=tQ9rVw2ZpLx8mN4k%2Bs6D%3D"

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import perseid as ps
 from perseid.cli.running import shown
-from perseid.errors import StateError
+from perseid.errors import SettingsError, StateError
 from perseid.jobs.assembly import assemble
 from perseid.jobs.batch_log import BatchLog
 from perseid.jobs.folders import Folder
@@ -33,7 +33,6 @@ from perseid.jobs.quarantine import (
 from perseid.jobs.reading import read_job
 from perseid.jobs.rules import RuleTexts, RuleWatcher, read_patterns, versions_of
 from perseid.jobs.runner import JobRunner
-from perseid.settings import SettingsError
 from tests.jobs.test_runner import BIG, PAIRS, Rules, Sent, Setting, Started, setting, until
 
 pytestmark = pytest.mark.timeout(240)

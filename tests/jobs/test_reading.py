@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from perseid.errors import SettingsError
 from perseid.jobs.reading import JobFileError, read_job
 from perseid.jobs.stream_kinds.events import EventStream
 from perseid.jobs.stream_kinds.settings_by_kind import settings_by_kind
 from perseid.jobs.texts import MAX_BYTES
-from perseid.settings import Secret, SettingsError
+from perseid.settings import Secret
 
 FILES = Path(__file__).parent / "files"
 GOOD = sorted([*FILES.glob("*.yaml"), *FILES.glob("*.toml")])
@@ -124,7 +125,11 @@ BROKEN = {
     "no lateness": (("  lateness: 10 minutes\n", ""), "add lateness: 10 minutes", 2),
     "arrival without lateness": (("  lateness: 10 minutes\n", "  order: arrival\n"), "add lateness: 10 minutes", 2),
     "lateness is a number": (("10 minutes", "600"), "stream.lateness: expected a duration such as '10 minutes'", 4),
-    "lateness in no unit": (("10 minutes", "10 mintes"), "stream.lateness: ", 4),
+    "lateness in no unit": (
+        ("10 minutes", "10 mintes"),
+        "stream.lateness: Unknown unit 'mintes'. Did you mean minutes? Available: ",
+        4,
+    ),
     "arrival and disorder": (
         ("  lateness", "  order: arrival\n  disorder: early\n  lateness"),
         "order: arrival expects records in order",

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from perseid.errors import SettingsError
 from perseid.jobs.reading import read_job
 from perseid.jobs.rule_loading import JobTexts
 from perseid.jobs.rules import RuleWatcher
-from perseid.settings import SettingsError
 from tests.jobs.test_commands import call
 from tests.jobs.test_reading import HIDDEN, WHOLE, written
 

@@ -24,6 +24,7 @@ from rich.console import Console
 
 import perseid as ps
 from perseid.cli.running import shown
+from perseid.errors import SettingsError
 from perseid.jobs.batch_handler import BatchHandler
 from perseid.jobs.batch_log import BatchLog, CheckpointLock
 from perseid.jobs.folders import Folder
@@ -32,7 +33,6 @@ from perseid.jobs.limits import Caps
 from perseid.jobs.metrics import JobMetrics
 from perseid.jobs.rules import RuleTexts, read_patterns, versions_of
 from perseid.jobs.runner import JobRunner
-from perseid.settings import SettingsError
 from perseid.sinks import webhook
 from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import SinkError, failing

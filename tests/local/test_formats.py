@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -205,3 +206,15 @@ def test_explained() -> None:
     assert "source: all columns of a row" in ps.documents([EVERY], format="row").explain()
     assert "XML, proven well formed" in ps.documents([EVERY], body="s").explain()
     assert repr(ps.documents([EVERY], format="row")).startswith("<documents: row of")
+
+
+def test_an_error_of_a_file_names_it(tmp_path: Path) -> None:
+    pattern = ps.pattern("pattern p match A a")
+    with pytest.raises(ps.errors.EventDataError, match=r"none\.csv: The file cannot be read: No such file"):
+        pattern.match(ps.events(str(tmp_path / "none.csv")))
+    (tmp_path / "bad.jsonl").write_text('{"ts": 0}\n{')
+    with pytest.raises(ps.errors.EventDataError, match=r"bad\.jsonl: Line 2: invalid JSON"):
+        pattern.match(ps.events(tmp_path / "bad.jsonl"))
+    (tmp_path / "events.tsv").write_text("ts\ttype")
+    with pytest.raises(ps.errors.EventDataError, match=r"cannot be read as Parquet(.|\n)*\.csv, \.jsonl and \.ndjson"):
+        pattern.match(ps.events(tmp_path / "events.tsv"))

@@ -21,7 +21,7 @@ import perseid as ps
 from perseid.engines.sequence import local, run
 from perseid.engines.sequence.local import match_here
 from perseid.runtime import cold_start, progress
-from perseid.runtime.progress import Progress, is_person_waiting
+from perseid.runtime.progress import ProgressLine, is_person_waiting
 
 PATTERN = "pattern p match A a -> B b within 1 hour partition by k return b.n"
 WAIT_S = 20
@@ -227,18 +227,18 @@ def test_notebooks_show_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_concurrent_runs_show_one_line(terminal: Terminal) -> None:
-    with Progress(), Progress() as other:
+    with ProgressLine(), ProgressLine() as other:
         terminal.wait_for("Reading events, 0:")
         other.begin_search(5, 1)
         time.sleep(0.05)
     assert "Matching" not in terminal.text()
-    with Progress() as again:
+    with ProgressLine() as again:
         again.begin_search(5, 1)
         terminal.wait_for("Matching: 0 of 5 rows, 0 %")
 
 
 def test_the_thread_ends_without_runs(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Progress():
+    with ProgressLine():
         terminal.wait_for("Reading events, 0:")
         watcher = progress._WATCHER.thread
         assert watcher is not None
@@ -247,20 +247,20 @@ def test_the_thread_ends_without_runs(terminal: Terminal, monkeypatch: pytest.Mo
         assert watcher.is_alive()
     watcher.join(WAIT_S)
     assert progress._WATCHER.thread is None
-    with Progress() as again:
+    with ProgressLine() as again:
         again.begin_search(5, 1)
         terminal.wait_for("Matching: 0 of 5 rows, 0 %")
 
 
 def test_a_narrow_terminal_cuts_the_line(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((12, 24)))
-    with Progress():
+    with ProgressLine():
         terminal.wait_for("Reading eve")
     assert set(terminal.lines()) == {"Reading eve"}
 
 
 def test_a_terminal_that_is_gone_ends_no_match(monkeypatch: pytest.MonkeyPatch, terminal: Terminal) -> None:
-    monkeypatch.setattr(Progress, "_write", lambda *_: os.write(-1, b""))
+    monkeypatch.setattr(ProgressLine, "_write", lambda *_: os.write(-1, b""))
     assert len(ps.pattern(PATTERN).match(rows(10))) == 5
 
 
@@ -279,15 +279,15 @@ def test_the_search_of_one_key_reports_where_it_is(selection: str, monkeypatch: 
 
         return answer
 
-    class Shown(Progress):
+    class Shown(ProgressLine):
         def __init__(self) -> None:
             nonlocal shown
             super().__init__()
             shown = self
 
-    shown: Progress = Progress()
+    shown: ProgressLine = ProgressLine()
     monkeypatch.setattr(run, "evaluator", watched)
-    monkeypatch.setattr(local, "Progress", Shown)
+    monkeypatch.setattr(local, "ProgressLine", Shown)
     # A text function of two events is evaluated in Python.
     text = f"pattern p match A a -> B b within 1 hour {selection} where concat(a.s, b.s) <> 'x'"
     ps.pattern(text).match([{"ts": n, "type": "AB"[n % 2], "s": str(n)} for n in range(60)])

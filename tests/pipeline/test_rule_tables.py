@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from bench.servers.postgres import Postgres
+from perseid.errors import SettingsError
 from perseid.jobs.rule_tables import PostgresTable
-from perseid.settings import SettingsError
 
 pytestmark = pytest.mark.servers
 

@@ -18,7 +18,7 @@ import perseid as ps
 import perseid.sinks.postgres_tables as tables
 from bench.servers.broker import Broker
 from bench.servers.postgres import Postgres as Server
-from perseid.settings import SettingsError
+from perseid.errors import SettingsError
 from perseid.sinks.contract import Sink
 from perseid.sinks.delta import Delta
 from perseid.sinks.failures import SinkError

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import perseid as ps
 from bench.servers.broker import Broker
-from perseid.settings import SettingsError
+from perseid.errors import SettingsError
 from perseid.sources import records
 from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG
 from perseid.sources.files import FileSource

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import perseid.sinks.parquet as room
-from perseid.settings import SettingsError
+from perseid.errors import SettingsError
 from perseid.sinks.failures import SinkError
 from perseid.sinks.parquet import Parquet
 from tests.sinks.answers import HOSTILE, answers, batch, broken, matches

@@ -9,8 +9,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 
-from perseid.errors import EventDataError
-from perseid.settings import SettingsError
+from perseid.errors import EventDataError, SettingsError
 from perseid.sinks.failures import SinkError, failing
 from perseid.sinks.postgres_tables import LostStagingError
 from perseid.sinks.staging import StagingError

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import perseid.sinks.webhook as room
-from perseid.settings import SettingsError
+from perseid.errors import SettingsError
 from perseid.sinks.contract import Batch
 from perseid.sinks.failures import SinkError
 from perseid.sinks.webhook import Webhook

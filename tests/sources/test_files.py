@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from perseid.settings import SettingsError
+from perseid.errors import SettingsError
 from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG
 from perseid.sources.files import FileSource
 from perseid.sources.records import NO_CLOSING_QUOTE, NO_JSON, NO_TEXT

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from perseid.settings import SettingsError
+from perseid.errors import SettingsError
 from perseid.sources.kafka import KafkaSource
 
 WORDS: dict[str, Any] = {"servers": "broker:9092", "topic": "t", "schema": "a INT"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from perseid.settings import SettingsError
+from perseid.errors import SettingsError
 from perseid.sources import records as r
 from perseid.sources.contract import PAYLOAD, WRONG
 

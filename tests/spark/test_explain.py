@@ -49,10 +49,7 @@ def test_what_runs_where(frame: DataFrame) -> None:
     assert "in Catalyst country <> 'AT' as " in flat
     assert "dropped rows that do not satisfy " in flat
     assert "shuffle keys user" in flat
-    assert (
-        "to Python time, type and event id; one bit for each of 2 conditions; keys user; columns ip, limit, amount"
-        in flat
-    )
+    assert "to Python time, type and event id; 2 conditions, one bit each; keys user; columns ip, limit, amount" in flat
     assert "kernel compiled" in flat
     assert "b.ip <> a.ip (in the engine, after the shuffle)" in flat
 

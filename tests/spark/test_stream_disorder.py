@@ -325,7 +325,7 @@ def test_explain_says_which_and_why(spark: SparkSession, tmp_path: Path) -> None
     stream = streams.stream(SCHEMA, [CLOSING], delay="10 seconds")
     chosen = CHAIN.explain(ps.events(stream, disorder="auto"))
     assert "assemble: emits a match when all its events have arrived" in " ".join(chosen.split())
-    assert "engine disorder: " in " ".join(chosen.split())
+    assert "engine assemble: " in " ".join(chosen.split())
     assert "search each new event is combined with the received events of the other slots" in " ".join(chosen.split())
     buffered = PATTERNS["paid"].explain(ps.events(stream, disorder="auto"))
     assert "because paid cannot be assembled: -> and , take the next event" in " ".join(buffered.split())

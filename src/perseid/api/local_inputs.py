@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from perseid.errors import EventDataError
@@ -43,7 +43,14 @@ def _read_files(paths: list[str | os.PathLike[str]], data: object) -> object:
             hint="Declare several inputs by event type: ps.events({'Login': 'logins.csv', …}).",
         )
     read = _csv_rows if endings <= {*CSV_ENDINGS} else read_objects
-    return [row for path in paths for row in read(Path(os.fspath(path)))]
+    return [row for path in paths for row in _rows_of(Path(os.fspath(path)), read)]
+
+
+def _rows_of(path: Path, read: Callable[[Path], Iterable[dict[str, object]]]) -> list[dict[str, object]]:
+    try:
+        return list(read(path))
+    except EventDataError as error:
+        raise EventDataError(f"{path}: {error.message}", hint=error.hint) from None
 
 
 def _csv_rows(path: Path) -> list[dict[str, object]]:

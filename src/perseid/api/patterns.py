@@ -192,7 +192,7 @@ class PatternSet:
         key: object = None,
         truth: str | None = None,
     ) -> str:
-        """The automata as ``text``, ``mermaid`` or ``dot``: first of the patterns, then of tree patterns.
+        """The automata as ``text``, ``mermaid``, ``dot`` or ``svg``: first of the patterns, then of tree patterns.
 
         With an uncertain ``stream`` (:func:`uncertain_events`) it draws the distribution of one key at each step with the probabilities
         of the patterns: as ``text``, or as ``svg``, a strip of small floor plans. ``key`` selects one of several keys, and

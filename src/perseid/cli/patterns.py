@@ -18,6 +18,7 @@ class Form(StrEnum):
     text = "text"
     mermaid = "mermaid"
     dot = "dot"
+    svg = "svg"
 
 
 def check_command(
@@ -82,9 +83,12 @@ def draw_command(
 ) -> None:
     """Draw the automata of the patterns.
 
-    Example: perseid draw rules.perseid --format mermaid
+    Example: perseid draw rules.perseid --format svg > rules.svg
     """
     try:
-        typer.echo(chosen(load(file), pattern).draw(form.value), nl=False)
+        drawn = chosen(load(file), pattern)
+        if form is Form.svg and len(drawn) > 1:
+            raise misuse(f"{file} has several patterns: {', '.join(drawn.names)}. Choose one with --pattern.")
+        typer.echo(drawn.draw(form.value), nl=False)
     except ps.PerseidError as error:
         raise fail(error, file) from None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from perseid.api.patterns import PatternSet
+from perseid.errors import SettingsError
 from perseid.jobs.backfill import Backfill, create_backfill
 from perseid.jobs.batch_log import JOB_FOLDER, BatchLog
 from perseid.jobs.folders import Folder
@@ -18,7 +19,7 @@ from perseid.jobs.rule_loading import JobTexts, bind_values, decode_relations, u
 from perseid.jobs.rules import RuleTexts, key_columns, versions_of
 from perseid.jobs.spec import AVAILABLE_NOW, JobFile
 from perseid.jobs.stream_kinds.contract import NO_PATTERNS, JobQueryOptions
-from perseid.settings import SettingsError, seconds_of
+from perseid.settings import seconds_of
 from perseid.sources.rules import Counts, StopRule
 from perseid.spark.inputs import literal, quoted
 

@@ -13,10 +13,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from perseid.errors import SettingsError
 from perseid.jobs.batch_log import JOB_FOLDER
 from perseid.jobs.folders import Folder
 from perseid.jobs.stream_kinds.contract import StreamSettings
-from perseid.settings import SettingsError
 from perseid.spark.ahead import mark_ahead
 from perseid.spark.inputs import quoted
 

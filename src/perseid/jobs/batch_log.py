@@ -17,9 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from perseid.errors import StateError
+from perseid.errors import SettingsError, StateError
 from perseid.jobs.folders import Folder
-from perseid.settings import SettingsError
 
 JOB_FOLDER = "perseid"
 """Folder of a job's own files in the checkpoint."""

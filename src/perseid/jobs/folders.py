@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from perseid.settings import SettingsError
+from perseid.errors import SettingsError
 
 
 class Folder:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from perseid.settings import Settings, SettingsError
+from perseid.errors import SettingsError
+from perseid.settings import Settings
 
 
 class InlineText(Settings):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
+from perseid.errors import SettingsError
 from perseid.jobs.folders import Folder
 from perseid.runtime.counters import COUNTERS, GAUGES
-from perseid.settings import SettingsError
 from perseid.spark.input_counts import read_types
 from perseid.spark.progress import WHY_AHEAD_OF_CLOCK, batch_counts, by_shard
 

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from perseid.api.patterns import PatternSet
-from perseid.errors import StateError
+from perseid.errors import SettingsError, StateError
 from perseid.jobs.folders import Folder
 from perseid.jobs.rules import RuleTexts, TextSource, versions_of
 from perseid.lang import ast
-from perseid.settings import SettingsError
 
 QUARANTINE_FILE = "quarantine.json"
 _EXCEEDED = re.compile(r"SearchBudgetError: (Pattern (\S+) exceeded its search budget: .+)$", re.MULTILINE)

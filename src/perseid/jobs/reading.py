@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from perseid.errors import did_you_mean
+from perseid.errors import SettingsError, did_you_mean
 from perseid.jobs.choices import INSIDE
 from perseid.jobs.literal_secrets import literal_secret
 from perseid.jobs.spec import JobFile
 from perseid.jobs.texts import At, ParsedFile, read_text, read_toml, read_yaml
-from perseid.settings import Settings, SettingsError
+from perseid.settings import Settings
 from perseid.sinks.contract import Sink
 from perseid.sources.contract import Source
 
@@ -224,8 +224,8 @@ _MEANT = {
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
-    "list_type": "a list",
-    "tuple_type": "a list",
+    "list_type": "a list, such as [a, b]",
+    "tuple_type": "a list, such as [a, b]",
     "dict_type": "a mapping",
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",

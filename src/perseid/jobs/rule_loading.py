@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perseid.api.patterns import PatternSet
-from perseid.errors import BindingError, EventDataError, PerseidError, did_you_mean
+from perseid.errors import BindingError, EventDataError, PerseidError, SettingsError, did_you_mean
 from perseid.jobs.inline_text import InlineText, read_text
 from perseid.jobs.rule_tables import TablePatterns
 from perseid.jobs.rules import RuleTexts
 from perseid.jobs.spec import JobFile
 from perseid.jobs.stream_kinds.contract import NO_PATTERNS
 from perseid.semantics.durations import micros_of
-from perseid.settings import SettingsError
 from perseid.tables.files import read_rows
 
 

@@ -10,10 +10,10 @@ from typing import Annotated
 
 from pydantic import Field, PrivateAttr
 
-from perseid.errors import EventDataError
+from perseid.errors import EventDataError, SettingsError
 from perseid.jobs.choices import ByKey
 from perseid.semantics.durations import micros_of
-from perseid.settings import Duration, Settings, SettingsError
+from perseid.settings import Duration, Settings
 from perseid.sinks.failures import words
 from perseid.sinks.postgres_server import PostgresServer, secrets_of
 from perseid.tables.files import read_table

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perseid.errors import MissingExtraError
+from perseid.errors import MissingExtraError, SettingsError
 from perseid.semantics.values import has_lone_surrogate
-from perseid.settings import SettingsError
 
 try:
     import yaml

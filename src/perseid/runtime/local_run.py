@@ -16,7 +16,7 @@ from perseid.runtime.watermark import Watermark
 
 @dataclass(frozen=True)
 class PrepareTable:
-    """A table whose rows an engine prepares."""
+    """A table of rows for the ``prepare`` of an engine."""
 
     columns: Mapping[str, ArrowColumn]
     """The columns that ``prepare`` reads."""

@@ -43,7 +43,7 @@ def write_message(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
 
-class Progress:
+class ProgressLine:
     """The progress of one run. As a context, it writes the line if a person waits."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Progress:
         self._writing = Lock()
         self._stream: TextIO | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         if is_person_waiting():
             self._stream = sys.stderr
             if not _WATCHER.show(self):
@@ -145,12 +145,12 @@ class _Watcher:
     """The thread that updates the line of a run. It ends without a run for a while, and starts again with the next."""
 
     def __init__(self) -> None:
-        self.run: Progress | None = None
+        self.run: ProgressLine | None = None
         """The run that shows its line."""
         self.thread: Thread | None = None
         self._lock = Lock()
 
-    def show(self, run: Progress) -> bool:
+    def show(self, run: ProgressLine) -> bool:
         """Show the line of a run; False if another run shows one."""
         with self._lock:
             if self.run is not None:

@@ -57,7 +57,7 @@ def _read_six(text: str) -> int | None:
     if left is None or right is None:
         return None
     missing = 8 - len(left) - len(right)
-    # A gap stands for at least one group.
+    # ``::`` replaces at least one group.
     if missing < 1 if gap else missing != 0:
         return None
     return int.from_bytes(b"".join(n.to_bytes(2, "big") for n in [*left, *[0] * missing, *right]), "big")
@@ -109,7 +109,7 @@ def write_address(version: int, number: int) -> str:
 
 
 def in_cidr(address: Value, *networks: Value) -> bool | None:
-    """Whether an address is in one of the networks; null for a text that is no address."""
+    """Return True if an address is in one of the networks; null for a text that is no address."""
     if not isinstance(address, str):
         return None
     found = read_address(address)

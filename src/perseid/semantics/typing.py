@@ -511,9 +511,12 @@ def _call(expr: Call, env: TypeEnv) -> t.Type:
             _need_step(arg, expr, bare_step)
             found.append(t.Unknown())
             continue
-        if bare_step and isinstance(arg, Ref):
-            raise _whole_step(expr, arg)
-        type_ = infer(arg, env)
+        try:
+            type_ = infer(arg, env)
+        except ScopeError:
+            if bare_step and isinstance(arg, Ref):
+                raise _whole_step(expr, arg) from None
+            raise
         _need(kind, type_, arg, f"{expr.name}(…)")
         so_far = t.widest(found) or t.Unknown()
         if kind == "like first" and t.wider(so_far, type_) is None:

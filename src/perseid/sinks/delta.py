@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import PrivateAttr, model_validator
 
+from perseid.errors import SettingsError
 from perseid.runtime.changelog import NAMED_BY, OP, REVISION
-from perseid.settings import SettingsError
 from perseid.sinks.contract import Batch, PlannedBatches, Sink
 from perseid.sinks.delta_history import (
     MERGE,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from pydantic import Field, field_validator
 
-from perseid.settings import Secret, SettingsError, revealed
+from perseid.errors import SettingsError
+from perseid.settings import Secret, revealed
 from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import failing, without_literal_secrets
 from perseid.sinks.rows import headers_of, identity_of, json_of

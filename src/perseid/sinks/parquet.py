@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 from pyarrow import fs
 from pydantic import Field, field_validator
 
-from perseid.settings import SettingsError
+from perseid.errors import SettingsError
 from perseid.sinks.contract import Batch, PlannedBatches, Sink
 from perseid.sinks.failures import failing
 from perseid.sinks.rows import free_of, storable

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from perseid.errors import PerseidError
-from perseid.settings import SettingsError
+from perseid.errors import PerseidError, SettingsError
 from perseid.sinks.contract import Batch
 from perseid.sinks.staging import COLUMNS
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
+from perseid.errors import SettingsError
 from perseid.runtime.changelog import OP, REVISION
-from perseid.settings import SettingsError
 from perseid.spark.inputs import literal, quoted
 
 if TYPE_CHECKING:

@@ -23,15 +23,8 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from perseid.settings import (
-    Duration,
-    RetryDuration,
-    Secret,
-    SettingsError,
-    reject_removed_word,
-    revealed,
-    seconds_of,
-)
+from perseid.errors import SettingsError
+from perseid.settings import Duration, RetryDuration, Secret, reject_removed_word, revealed, seconds_of
 from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import SinkError, failing, without_literal_secrets, words
 from perseid.sinks.rows import identity_of, json_of

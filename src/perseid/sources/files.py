@@ -8,7 +8,8 @@ from pydantic import Field, model_validator
 from pyspark.errors import PySparkException
 from pyspark.sql import types as st
 
-from perseid.settings import Secret, SettingsError, revealed
+from perseid.errors import SettingsError
+from perseid.settings import Secret, revealed
 from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG, Source
 from perseid.sources.records import PayloadFormat, check_names, columns_of, first_of, is_blank, read, required_of, unfit
 from perseid.spark.inputs import literal, quoted

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field, model_validator
 from pyspark.errors import PySparkException
 
-from perseid.settings import Secret, Settings, SettingsError, revealed
+from perseid.errors import SettingsError
+from perseid.settings import Secret, Settings, revealed
 from perseid.sources.contract import Source
 from perseid.sources.records import PayloadFormat, check_names, columns_of, read
 from perseid.spark.inputs import quoted

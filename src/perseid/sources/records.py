@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 from pyspark.sql import types as st
 
-from perseid.settings import SettingsError
+from perseid.errors import SettingsError
 from perseid.sources.contract import ARRIVED, OURS, PAYLOAD, POSITION, WRONG
 from perseid.spark.inputs import literal, quoted, type_text
 

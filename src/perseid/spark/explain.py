@@ -219,7 +219,8 @@ def _crossing(projection: Projection) -> str:
     job = projection.job
     parts = ["time, type and event id"]
     if job.predicates:
-        parts.append(f"one bit for each of {len(job.predicates)} condition{'' if len(job.predicates) == 1 else 's'}")
+        many = len(job.predicates)
+        parts.append("1 condition, one bit" if many == 1 else f"{many} conditions, one bit each")
     keys = dict.fromkeys(name for pairs in job.keys.values() for name, _ in pairs)
     if keys:
         parts.append(f"keys {', '.join(keys)}")

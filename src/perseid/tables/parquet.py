@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from perseid.errors import EventDataError
 from perseid.runtime.key_encoding import key_hashes
-from perseid.runtime.progress import Progress
+from perseid.runtime.progress import ProgressLine
 from perseid.tables.arrow_streams import without_views
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def partitioned(
     memory_limit: int,
     coded: Sequence[str] = (),
     keep: Callable[[pa.Table], pa.Table] | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLine | None = None,
 ) -> Iterator[pa.Table]:
     """Yield tables with all rows of the keys in them; a single table if everything fits ``memory_limit`` bytes.
 
@@ -123,7 +123,10 @@ def _open(path: str | os.PathLike[str], coded: Sequence[str]) -> ds.Dataset:
             return ds.dataset(name, format=form, partitioning="hive")
     found = Path(name)
     if not found.exists():
-        raise EventDataError(f"File or folder {name!r} not found.", hint="Use the path of a Parquet file or folder.")
+        raise EventDataError(
+            f"File or folder {name!r} not found.",
+            hint="Use the path of a Parquet file or folder, or of a .csv, .jsonl or .ndjson file.",
+        )
     if found.is_dir():
         files = [inner for inner in sorted(found.rglob("*")) if inner.is_file() and not _hidden(inner, found)]
         files = [inner for inner in files if inner.suffix in _ENDINGS] or files
@@ -153,7 +156,8 @@ def _readable(what: str) -> Iterator[None]:
         shown = what if what.startswith("The ") else repr(what)
         raise EventDataError(
             f"{shown} cannot be read as Parquet: {_reason(error)}.",
-            hint="Use Parquet files; read other formats with pandas or pyarrow, and pass the table.",
+            hint="Use Parquet files or folders, or .csv, .jsonl and .ndjson files; read other formats with pandas or "
+            "pyarrow, and pass the table.",
         ) from error
 
 
@@ -209,7 +213,7 @@ def _split(
     keys: list[str],
     size: int,
     memory_limit: int,
-    progress: Progress | None,
+    progress: ProgressLine | None,
 ) -> Iterator[pa.Table]:
     # Twice as many buckets as for keys of equal size, which they never are.
     count = min(_MOST_BUCKETS, -(-2 * size // max(1, memory_limit)))

@@ -70,7 +70,8 @@ def parse_cases(text: str, source: str = "", rules: object = "") -> list[Pattern
         try:
             out.append(_case(title.strip(), body, source, known))
         except (ValueError, IndexError) as error:
-            raise ValueError(f"{source}, case {number} ({title.strip()}): {error}") from error
+            where = f"{source}, case" if source else "Case"
+            raise ValueError(f"{where} {number} ({title.strip()}): {error}") from error
     return out
 
 
@@ -103,10 +104,10 @@ def _case(title: str, body: str, source: str, rules: Mapping[str, PatternDefinit
     pattern = "\n".join(sections["pattern"])
     if not pattern.startswith("pattern "):
         pattern = "pattern p\n" + pattern
-    if not sections["why"]:
-        raise ValueError("no 'why' section")
-    if not sections["gives"]:
-        raise ValueError("no 'gives' section; for no match, write 'none'")
+    missing = [name for name in ("gives", "why") if not sections[name]]
+    if missing:
+        none = "; for no match, write 'none' below 'gives'" if "gives" in missing else ""
+        raise ValueError(f"no {' and no '.join(map(repr, missing))} section{none}")
     expected = [] if sections["gives"] == ["none"] else sections["gives"]
     written = [part.strip() for line in sections["events"] for part in line.split(";") if part.strip()]
     events = tuple(_event(part, i) for i, part in enumerate(written))
@@ -126,7 +127,10 @@ def _needed(name: str, rules: Mapping[str, PatternDefinition]) -> list[PatternDe
 
 
 def _event(row: str, number: int) -> Event:
-    name, kind, time, *attributes = _split(row, " ")
+    parts = _split(row, " ")
+    if len(parts) < 3:
+        raise ValueError(f"event {row!r}: expected a name, a type and a time in seconds, as in 'l1 Login 60 user=ann'")
+    name, kind, time, *attributes = parts
     values = {k: _value(v) for k, _, v in (a.partition("=") for a in attributes)}
     # Events of equal time are ordered as they are written.
     return Event(kind, _seconds(time), {**values, "name": name}, name, 0, (0, number))

@@ -1,4 +1,4 @@
-"""Frames of models in order, and what they produce: events computed on arrays, or transactions one by one."""
+"""Frames of models in order, and their output: events computed on arrays, or transactions one by one."""
 
 from __future__ import annotations
 

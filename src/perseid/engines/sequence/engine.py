@@ -19,7 +19,7 @@ from perseid.runtime.arrays import IntArray
 from perseid.runtime.contract import Engine, StateReport, StepResult
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.explanation import Row
-from perseid.runtime.progress import Progress
+from perseid.runtime.progress import ProgressLine
 from perseid.runtime.watermark import Watermark
 from perseid.semantics import types as t
 
@@ -50,7 +50,7 @@ def find_all(
     horizon: int | None = None,
     threads: int = 1,
     compiled: bool = True,
-    progress: Progress | None = None,
+    progress: ProgressLine | None = None,
 ) -> list[PatternMatches]:
     """Find the encoded matches of every pattern, with the data needed to materialize them."""
     from perseid.engines.sequence.columns import OrderedEvents, batch_in

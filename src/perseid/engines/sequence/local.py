@@ -34,7 +34,7 @@ from perseid.engines.sequence.stream import Events, read_events
 from perseid.errors import EventDataError
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.event_batch import EventBatch
-from perseid.runtime.progress import Progress
+from perseid.runtime.progress import ProgressLine
 from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match, check_relations, detect, make_match
@@ -51,7 +51,7 @@ def match_here(
     memory_limit: int | None = None,
 ) -> Matches:
     """All matches of a plan's patterns over a declared stream."""
-    with Progress() as progress:
+    with ProgressLine() as progress:
         if any(pattern.feeds_on for pattern in plan.patterns):
             found, counted, said = _match_fed(plan, stream, relations, horizon, progress)
         else:
@@ -69,7 +69,7 @@ def _match_pieces(
     relations: Mapping[str, list[tuple[object, ...]]],
     horizon: int | None,
     memory_limit: int | None,
-    progress: Progress,
+    progress: ProgressLine,
 ) -> Matched:
     check_relations([pattern.pattern for pattern in plan.patterns], relations)
     tables = {name: v.Relation(rows) for name, rows in relations.items()}
@@ -100,7 +100,7 @@ def _match_fed(
     stream: Events,
     relations: Mapping[str, list[tuple[object, ...]]],
     horizon: int | None,
-    progress: Progress,
+    progress: ProgressLine,
 ) -> Matched:
     """The matches of patterns that feed on others. Matches that feed are events too: they are built one by one."""
     events = read_events(stream)
@@ -197,7 +197,7 @@ class Gathered:
 
 
 def _gather(
-    plan: SequencePlan, rows: EventBatch, horizon: int | None, counted: Counter[str], progress: Progress
+    plan: SequencePlan, rows: EventBatch, horizon: int | None, counted: Counter[str], progress: ProgressLine
 ) -> Iterator[Gathered]:
     every = find_all(plan, rows, horizon=horizon, threads=os.cpu_count() or 1, progress=progress)
     progress.begin_output()

@@ -20,7 +20,7 @@ from perseid.errors import EventDataError
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.event_batch import Column, EventBatch
 from perseid.runtime.hashing import hash_columns, identities
-from perseid.runtime.progress import Progress
+from perseid.runtime.progress import ProgressLine
 from perseid.semantics import values as v
 from perseid.semantics.hashing import hash_values, identity_of
 from perseid.tables.columns import (
@@ -44,10 +44,10 @@ def row_pieces(
     stream: Events,
     relations: Mapping[str, v.Relation],
     memory_limit: int | None,
-    progress: Progress | None = None,
+    progress: ProgressLine | None = None,
 ) -> Iterator[tuple[EventBatch, set[str]]]:
     """Yield the rows at once or in pieces of whole partitions, each with the names of all columns of its input."""
-    warned, progress = False, progress or Progress()
+    warned, progress = False, progress or ProgressLine()
     for rows, names in _row_pieces(plan, stream, relations, memory_limit, progress):
         if len(rows) and not warned:  # every piece has the same columns
             progress.clear()
@@ -57,7 +57,7 @@ def row_pieces(
 
 
 def _row_pieces(
-    plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None, progress: Progress
+    plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None, progress: ProgressLine
 ) -> Iterator[tuple[EventBatch, set[str]]]:
     if not isinstance(stream.data, Mapping):
         [(_, only)] = stream.inputs()
@@ -81,7 +81,7 @@ def _row_pieces(
 
 
 def _pieces(
-    plan: Plan, stream: Events, memory_limit: int | None, progress: Progress, narrow: bool = True
+    plan: Plan, stream: Events, memory_limit: int | None, progress: ProgressLine, narrow: bool = True
 ) -> Iterator[Table]:
     if not are_paths(stream.data):
         yield read_table(stream.data, None)

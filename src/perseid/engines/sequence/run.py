@@ -24,7 +24,7 @@ from perseid.runtime.arena import allocate
 from perseid.runtime.arrays import FloatArray, IntArray
 from perseid.runtime.cold_start import wait_for_build
 from perseid.runtime.jit import COMPILED, Kernel, runs_compiled
-from perseid.runtime.progress import Progress
+from perseid.runtime.progress import ProgressLine
 from perseid.runtime.search_budget import (
     ATTEMPT_STEPS_PER_EVENT,
     DEFAULT_BUDGET,
@@ -120,7 +120,7 @@ def find(
     compiled: bool = True,
     threads: int = 1,
     budget: SearchBudget = DEFAULT_BUDGET,
-    progress: Progress | None = None,
+    progress: ProgressLine | None = None,
 ) -> tuple[MatchBuffer, y.Arrays]:
     """Find the matches of a pattern in every partition of a batch; ``compiled`` False runs plain Python.
 

@@ -19,13 +19,13 @@ from perseid.api.patterns import PatternSet
 from perseid.api.stream_options import StreamOptions
 from perseid.api.streams import MAX_AHEAD_US
 from perseid.engines.sequence.results import Matches
-from perseid.errors import PerseidError, UnsupportedError, is_internal, missing_column
+from perseid.errors import PerseidError, SettingsError, UnsupportedError, is_internal, missing_column
 from perseid.jobs.choices import ByKey
 from perseid.jobs.rules import read_patterns
 from perseid.lang.ast import PatternFile
 from perseid.semantics.durations import micros_of
 from perseid.semantics.types import EventSchema
-from perseid.settings import Duration, Settings, SettingsError
+from perseid.settings import Duration, Settings
 from perseid.sources import kinds
 from perseid.sources.contract import Source
 from perseid.tables.rows import is_spark

@@ -14,9 +14,10 @@ from perseid.api.subscription_table import SubscriptionTable, subscription_table
 from perseid.api.subscriptions import SubscriptionSet, subscriptions
 from perseid.deprecated import RENAMED_JOB_KEYS
 from perseid.engines.joins.plan import DEFAULT_SHARES
+from perseid.errors import SettingsError
 from perseid.jobs.stream_kinds.contract import JobQueryOptions, Row, Table, Tables
 from perseid.jobs.stream_kinds.documents import DocumentStream
-from perseid.settings import Settings, SettingsError
+from perseid.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

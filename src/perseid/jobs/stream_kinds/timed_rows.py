@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, model_validator
 
-from perseid.errors import is_internal
+from perseid.errors import SettingsError, is_internal
 from perseid.jobs.stream_kinds.contract import (
     History,
     Names,
@@ -19,7 +19,6 @@ from perseid.jobs.stream_kinds.contract import (
 )
 from perseid.jobs.stream_kinds.disorder import BufferSettings, DisorderOf, create_strategy
 from perseid.runtime.search_budget import MAX_LIMIT, MAX_MATCHES, MAX_STEPS
-from perseid.settings import SettingsError
 from perseid.sources.contract import POSITION, Source
 from perseid.tables.rows import is_spark
 

@@ -33,7 +33,7 @@ _IS_SIX = constant(rf"\A(?:{'|'.join(_forms_of_six())})\z")
 
 
 def in_cidr(names: Names, address: str, networks: Sequence[Expr]) -> str:
-    """Whether an address is in one of the networks; only Python computes with IPv6 addresses, which have 128 bits."""
+    """Return SQL that is true if an address is in one of the networks; only Python computes with IPv6 addresses, which have 128 bits."""
     known = [_network(one) for one in networks]
 
     def test(text: str) -> str:
