@@ -160,8 +160,12 @@ class Conditions:
         if roll < 9 and self.repeated:
             name = ch.pick(self.repeated)
             inner = ch.pick((f"{name}.i", f"{name}.d", f"{name}.n.x", f"{name}.i + {name}.d", f"abs({name}.i)"))
-            function = ch.pick(("count", "sum", "avg", "stddev", "min", "max", "median", "percentile"))
-            fraction = f", {ch.pick(('0', '0.25', '0.9', '1e-1'))}" if function == "percentile" else ""
+            function, fraction = ch.pick(("count", "sum", "avg", "stddev", "min", "max")), ""
+            # Without another draw, so that all other choices of a seed stay the same.
+            if function == "avg" and inner.endswith("d"):
+                function = "median"
+            elif function == "stddev" and inner.endswith(("x", "d")):
+                function, fraction = "percentile", f", {('0', '0.25', '0.9', '1e-1')[len(name + inner) % 4]}"
             return ch.pick((f"count({name})", f"{function}({inner}{fraction})"))
         if roll == 9:
             return f"length({self.text()})"

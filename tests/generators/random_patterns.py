@@ -227,8 +227,10 @@ class _PatternMaker:
         first, second = ch.pick(self.names), ch.pick(self.names)
         if ch.chance(50):
             return ex.Binary(ch.pick(_COMPARISONS), ex.Ref((first, "v")), ex.Ref((second, "v")))
-        total: ex.Expr = ex.Call(ch.pick(("sum", "count", "median")), (ex.Ref((first, "v")),))
-        return ex.Binary(ch.pick(_COMPARISONS[:2]), total, ex.Literal("integer", ch.number(0, 4)))
+        function, comparison, limit = ch.pick(("sum", "count")), ch.pick(_COMPARISONS[:2]), ch.number(0, 4)
+        if function == "sum" and limit > 2:  # without another draw, so that all other choices of a seed stay the same
+            function = "median"
+        return ex.Binary(comparison, ex.Call(function, (ex.Ref((first, "v")),)), ex.Literal("integer", limit))
 
     def returns(self) -> tuple[ast.Output, ...]:
         if not self.names or not self.ch.chance(20):
