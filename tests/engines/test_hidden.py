@@ -598,7 +598,7 @@ WAYS = {"a": {"a": 0.9, "b": 0.1}, "b": {"b": 1.0}}
         ({"transitions": {"a": {"a": "much"}}}, "probability of 'a', got 'much'"),
         ({"transitions": {"a": {"a": None}}}, "probability of 'a', got None"),
         ({"transitions": {"a": 1.0}}, "got a float"),
-        ({"transitions": {"hall": {"hal": 1.0}}}, "unknown value 'hal'. Did you mean 'hall'"),
+        ({"transitions": {"hall": {"hal": 1.0}}}, r"unknown value 'hal'\.\n  = Did you mean 'hall'"),
         ({"transitions": {}}, "no values"),
         ({"transitions": {None: {None: 1.0}}}, "unsupported name None"),
         ({"transitions": {math.nan: {}}}, "unsupported name nan"),

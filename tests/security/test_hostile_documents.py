@@ -15,6 +15,7 @@ from perseid.engines.trees.tokens import Scanner
 from perseid.errors import DocumentError
 from perseid.jobs import texts
 from perseid.lang.tree_parser import parse_tree
+from perseid.semantics import regular_expressions
 from tests.engines.tree_matching import matcher_of
 from tests.security.documents import CHUNK, ROWS, TAKEN, Chunks, Hostile, Outcome, Read, Refused
 
@@ -153,4 +154,7 @@ def test_the_page_has_these_limits() -> None:
     said = dict(re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", PAGE, re.MULTILINE))
     meant = {name: value for name, value in vars(limits).items() if name.isupper()}
     meant |= {name: value for name, value in vars(texts).items() if name.startswith("MAX_")}
+    meant |= {
+        name: value for name, value in vars(regular_expressions).items() if name in ("MAX_EXPRESSION", "MAX_PROGRAM")
+    }
     assert said == {name: f"{value:,}" for name, value in meant.items()}

@@ -166,7 +166,7 @@ def test_a_document_beyond_the_limit_is_a_bad_row_before_the_shuffle() -> None:
 def test_match_of_a_pattern_raises_the_limit_with_its_row() -> None:
     pattern = ps.pattern(f"pattern p match S << {PATTERN} >> s return s.b")
     rows = [{"ts": f"2026-01-01T00:00:0{i}Z", "body": nested(n)} for i, n in enumerate((2, 1500))]
-    with pytest.raises(DocumentError, match="MOST_TIMES, MOST_BYTES"):
+    with pytest.raises(DocumentError, match="256 times the bytes of the document plus 64 MB"):
         pattern.match(ps.documents({"S": rows}, body="body"))
 
 

@@ -742,7 +742,7 @@ def test_errors_of_the_stream(spark: SparkSession, frame: DataFrame) -> None:
     )
     refused(
         EventDataError,
-        "Column 'usr' not found in the DataFrame; it is configured as the key column. Did you mean 'user'",
+        r"Column 'usr' not found in the DataFrame; it is configured as the key column\.(.|\n)*Did you mean 'user'",
         ps.events(frame, key="usr"),
     )
     refused(EventDataError, "several columns named 'v'", frame.select("*", "v"))

@@ -197,5 +197,5 @@ def test_a_refusal_before_anything_runs(spark: SparkSession, tmp_path: Path) -> 
     with pytest.raises(ps.errors.StateError, match="validates the checkpoint before anything runs"):
         pair.match(ps.events(frame, id="n", options=ps.StreamOptions(shards=8)), checkpoint=str(streams.checkpoint()))
     assert kept == {p: p.read_bytes() for p in kept}
-    with pytest.raises(ps.errors.UnsupportedError, match="finished"):
+    with pytest.raises(ps.errors.UnsupportedError, match="requires a streaming DataFrame, got a batch DataFrame"):
         pair.match(ps.events(spark.createDataFrame([], frame.schema), id="n"), checkpoint=str(streams.checkpoint()))

@@ -119,7 +119,7 @@ def make_plan(
     texts = {} if isinstance(subscriptions, str) else subscriptions
     assert program is None or shards == 1, "A compiled program has no parts, which determine the query partition."
     if folder is None and program is None:
-        program = compile_subscriptions(cut_texts(texts, Cutter()), shards)
+        program = compile_subscriptions(cut_texts(texts, Cutter()), has_parts=True)
     return JoinsPlan(
         columns,
         _digest((folder, namespaces, results, always), texts),

@@ -92,7 +92,7 @@ class GroupColumns:
     constants: tuple[pa.DictionaryArray | tuple[Constant, ...], ...]
     windows: IntArray
     parts: tuple[IntArray, ...]
-    """By row of the form: the part of each subscription; empty in a program for a single partition."""
+    """By row of the form: the part of each subscription; empty in a program that was compiled without parts."""
 
     def select(self, owners: pa.StringArray, chosen: IntArray) -> TemplateGroup[str]:
         """Return a template group of some subscriptions, given by their indices in the group."""
@@ -172,11 +172,12 @@ def _places(group: GroupColumns, partition: QueryPartition) -> IntArray:
     """Return the indices of the subscriptions of a group with a row in a partition."""
     if partition.is_whole:
         return np.arange(len(group.places))
+    assert group.parts, "Subscriptions without parts run in one partition."
     return np.flatnonzero(np.logical_or.reduce([partition.owns(part) for part in group.parts]))
 
 
-def compile_subscriptions(texts: CutTexts[str], partitions: int = 1) -> SubscriptionProgram:
-    """Parse subscriptions, and encode them as columns; their parts are computed if there are several partitions."""
+def compile_subscriptions(texts: CutTexts[str], has_parts: bool) -> SubscriptionProgram:
+    """Parse subscriptions, and encode them as columns. Only with parts, several partitions can evaluate them."""
     found = group_by_shape(texts.sources, {})
     places = {owner: place for place, owner in enumerate(texts.sources)}
     constructions = {one: number for number, one in enumerate(dict.fromkeys(texts.selects.values()))}
@@ -185,7 +186,7 @@ def compile_subscriptions(texts: CutTexts[str], partitions: int = 1) -> Subscrip
         makes[places[owner]] = constructions[select]
     return SubscriptionProgram(
         pa.array(list(places), pa.string()),
-        tuple(_columns(group if partitions == 1 else group.with_parts(), places) for group in found.alike),
+        tuple(_columns(group.with_parts() if has_parts else group, places) for group in found.alike),
         tuple(SingleForm(form, places[o], np.array(list(single_parts(form)), np.int64)) for o, form in found.single),
         tuple(constructions),
         makes,

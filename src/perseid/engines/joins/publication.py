@@ -25,7 +25,7 @@ class PublicationLevel:
         self.texts, self.streams = texts, streams
         """By owner: its text; and the stream to which it publishes, if another subscription reads it."""
         self._cut = cut
-        self.program = compile_subscriptions(cut)
+        self.program = compile_subscriptions(cut, has_parts=False)
         self.plans: dict[tuple[object, ...], JoinsPlan] = {}
         """By settings of a match: the plan of the level."""
 
