@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from perseid.runtime import event_order, jit, key_encoding
+from perseid.runtime.key_encoding import key_codes
 from perseid.semantics import values as v
 
 NAN = math.nan
@@ -284,3 +285,9 @@ def test_strings_with_one_hash_are_told_apart(compiled: bool, monkeypatch: pytes
     check([pa.array(["a", None, "a"])], [0] * 3, [], None)
     check([pa.array(["a", "ab", "a"])], [0] * 3, [], None)
     check([pa.array([0, 2**62, None, 0, -(2**62)])], [0] * 5, [], None)
+
+
+def test_a_signaling_nan_is_a_nan_and_no_warning() -> None:
+    bits = np.array([0x7FF0000000000001, 0x7FF8000000000000, 0], np.uint64)
+    codes, _ = key_codes([pa.array(bits.view(np.float64))], 3)
+    assert codes[0] == codes[1] != codes[2]

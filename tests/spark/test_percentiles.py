@@ -29,8 +29,6 @@ from perseid.semantics.functions import FUNCTIONS, literal_fraction
 from perseid.semantics.resolve import resolve
 from perseid.spark.sql.columns import spark_type
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 MAX, MIN = 2**63 - 1, -(2**63)
 GROUPS = 300
 FRACTIONS = ("0", "1", "0.5", "0.1", "0.9", "0.25", "0.99", "0.333333333333333333", "1e-300", "0.9999999999999999e0")

@@ -22,8 +22,6 @@ from perseid.semantics.regular_expressions import problem_of
 from perseid.spark.expressions import sql_text
 from tests.semantics.test_expressions import Row
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 TEXT = """
 pattern fixed match A a [name ilike 'k%'] -> B b [name rlike '^adm'] within 1 minute partition by user
 pattern expression match A a [name rlike '(?i)^adm.*[0-9]'] -> B b [name rlike '^adm.*[0-9]' or name rlike '^[a-r]'] within 1 minute

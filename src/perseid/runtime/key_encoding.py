@@ -160,7 +160,8 @@ def _buffer(column: ArrowColumn, kind: type[Scalar]) -> npt.NDArray[Scalar]:
 
 def _float_numbers(found: npt.NDArray[np.float64]) -> IntArray:
     """The bits of doubles as integers of the same order; NaN is above all, and both zeros are one."""
-    found = found + 0.0  # minus zero becomes zero
+    with np.errstate(invalid="ignore"):  # a signaling NaN, which damaged or foreign data can have, becomes a quiet one
+        found = found + 0.0  # minus zero becomes zero
     unknown = np.isnan(found)
     if unknown.any():
         found[unknown] = np.nan  # one bit pattern for all NaNs
