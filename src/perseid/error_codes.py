@@ -203,7 +203,7 @@ _BY_CLASS = {code.class_name: code for code in CODES}
 
 
 def find_code(name: str) -> ErrorCode:
-    """Return a code by its name or by the name of its class; raise for an unknown one."""
+    """Return a code by name or by class name; raise for an unknown one."""
     known = {**{code.code: code for code in CODES}, **_BY_CLASS}
     found = known.get(name.rpartition(".")[2])
     if found is None:

@@ -21,6 +21,7 @@ from perseid.lang.printer import print_duration
 from perseid.lang.xscl_parts import read_subscription
 from perseid.runtime.document_columns import DOCUMENT
 from perseid.semantics.subscriptions import normal_forms
+from perseid.semantics.values import has_lone_surrogate
 from perseid.viz.words import many
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class SubscriptionSet(SubscriptionQueries):
 
 
 def _by_name(texts: Mapping[Any, str]) -> dict[str, str]:
-    """The texts by owner, whose name is a string in every row."""
+    """The texts by owner. In output rows, names of owners are strings."""
     named: dict[str, str] = {}
     for owner, text in texts.items():
         name = str(owner)
@@ -166,12 +167,10 @@ def _by_name(texts: Mapping[Any, str]) -> dict[str, str]:
             raise PerseidError(
                 f"Two subscriptions have the name {name!r}.", hint="Use names that differ as strings, unlike 1 and '1'."
             )
-        try:
-            f"{name}{text}".encode()
-        except UnicodeEncodeError:
+        if has_lone_surrogate(f"{name}{text}"):
             raise PerseidError(
                 f"The subscription {name!r} has a lone surrogate, which is no Unicode character.", hint="Remove it."
-            ) from None
+            )
         named[name] = text
     return named
 

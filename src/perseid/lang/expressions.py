@@ -128,7 +128,7 @@ class InRelation:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """``like``, ``ilike`` (case-insensitive) or ``rlike``, whose pattern is a regular expression."""
+    """``like``, ``ilike`` (case-insensitive) or ``rlike`` (regular expression)."""
 
     value: Expr
     pattern: Expr

@@ -248,7 +248,7 @@ def _values(spot: Spot) -> Slip | None:
 
 
 def _order_by(spot: Spot) -> Slip | None:
-    """``order by a.age limit 3``, whose order is ascending unless it says otherwise."""
+    """``order by a.age limit 3``; the default order is ascending."""
     order = spot.ahead(r"order\s+by\s+([\w.]{1,80})(?:\s+(asc|desc)\w{0,6}\b)?(?:\s+limit\s+(\d{1,4}))?")
     if order is None or not spot.expected & {"_QUERY", "_LET", "_OR_FIND"}:
         return None

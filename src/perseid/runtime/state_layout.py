@@ -122,7 +122,7 @@ class StateTable:
         return pa.record_batch(arrays, names=[one.name for one in self.columns])
 
     def column(self, name: str) -> StateColumn | None:
-        """The declaration of a column, by its name or by a prefix of it."""
+        """The declaration of a column, by name or by name prefix."""
         found = self.by_name.get(name)
         if found is None:
             for prefix, column in self.families.items():

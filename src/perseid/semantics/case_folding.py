@@ -1,4 +1,4 @@
-"""Case folding of single characters, for ``ilike``.
+"""Case folding for ``ilike``, character by character.
 
 Two characters are equal regardless of case if their full Unicode case foldings are equal. The mapping is one character
 to one character: it keeps the length of a string and does not depend on neighbors, unlike ``lower``, which writes a

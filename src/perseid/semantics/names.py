@@ -6,13 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 
 from perseid.lang import expressions as ex
+from perseid.semantics.functions import AGGREGATES, NAVIGATION
 
-AGGREGATES = frozenset(
-    ["count", "sum", "avg", "min", "max", "first", "last", "prev", "stddev", "median", "percentile", "any", "every",
-     "collect"]
-)  # fmt: skip
-NAVIGATION = frozenset({"first", "last", "prev"})
-"""Aggregates that may be nested in another: ``every(t.x > prev(t.x))`` looks back from each iteration."""
 STEP_FUNCTIONS = frozenset({"time", "type"})
 """Functions that take a step as argument, not a value."""
 

@@ -36,7 +36,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 
 def _choose(names: tuple[str, ...], taken: set[str], otherwise: str) -> tuple[str, ...]:
-    """The names in order; first those that are free keep theirs. ``taken`` is updated."""
+    """A column name for each name, in order. Free names are unchanged and reserved first; ``taken`` is updated."""
     kept = {name for name in names if name not in taken}
     taken |= kept
     chosen = []

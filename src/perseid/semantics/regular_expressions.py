@@ -22,7 +22,7 @@ MAX_EXPRESSION = 1_000
 MAX_PROGRAM = 10_000
 """Limit of the estimated size of a program, in instructions; it bounds the time of a compilation."""
 MAX_CACHED_TEXT = 200
-"""Limit in characters of the texts whose results are cached for evaluation row by row."""
+"""Maximum length of a text, in characters, for which results of evaluation row by row are cached."""
 CACHED_TEXTS = 10_000
 
 _UNICODE_CLASS, _ANY_CHARACTER = 1_000, 10

@@ -15,11 +15,10 @@ from perseid.engines.joins.plan import JoinsPlan, make_plan
 from perseid.engines.joins.publication import Publication, PublicationLevel
 from perseid.engines.joins.shard import release
 from perseid.engines.trees.formats import XML
-from perseid.engines.trees.local import bodies_of, read_documents, whole_array
+from perseid.engines.trees.local import bodies_of, read_documents, reject_document, whole_array
 from perseid.engines.trees.stream import Documents
-from perseid.errors import DocumentError, EventDataError
+from perseid.errors import EventDataError
 from perseid.runtime.arrays import IntArray
-from perseid.runtime.contract import BadRecord
 from perseid.runtime.document_columns import BODY, DOCUMENT, STREAM
 from perseid.runtime.event_batch import Column, concat_batches
 from perseid.runtime.local_run import PrepareTable, prepare_local, run_local
@@ -29,7 +28,6 @@ PUBLISHED = "published"
 """The column with the text of a document that a subscription has published."""
 NUMBERS = pa.schema([(DOCUMENT, pa.int64())])
 """The only column of documents that crosses the engine: equal documents of a table differ in their numbers."""
-_LEAVE_OUT = "Remove the row. Use ps.xml.tree_patterns(…).match(…) to list all unreadable documents."
 
 
 def match_here(documents: Documents, publication: Publication, expand: bool, results: bool | None = None) -> pa.Table:
@@ -55,7 +53,7 @@ def match_here(documents: Documents, publication: Publication, expand: bool, res
 
 @dataclass
 class _LocalDocuments:
-    """All input and published documents; a document has the number of its row in ``kept``."""
+    """All input and published documents; the number of a document is that of its row in ``kept``."""
 
     documents: Documents
     kept: pa.Table
@@ -88,11 +86,15 @@ class _LocalDocuments:
     def match(self, level: PublicationLevel, expand: bool, results: bool, always: bool) -> pa.Table:
         """Return the engine's rows for the subscriptions of a level over all documents."""
         plan = _plan_of(level, self.documents, self.is_text, expand=expand, results=results, always=always)
-        rows = prepare_local(JOINS, plan, plan.found, self.given, _reject)
+        rows = prepare_local(JOINS, plan, plan.found, self.given, reject_document)
         if self.published:
             count = sum(len(one.time) for one in self.given)
             built = prepare_local(
-                JOINS, replace(plan, format=XML), plan.found, self.published, lambda bad: _reject(bad.shifted(count))
+                JOINS,
+                replace(plan, format=XML),
+                plan.found,
+                self.published,
+                lambda bad: reject_document(bad.shifted(count)),
             )
             rows = concat_batches(rows, built)
         return run_local(JOINS, plan, rows).rows
@@ -165,7 +167,3 @@ def _texts_of(names: Column) -> pa.Array:
 def _numbers_of(rows: pa.Table, side: str) -> IntArray:
     """By row: the number of the document on one side."""
     return np.asarray(rows[side].combine_chunks().field(0))
-
-
-def _reject(bad: BadRecord) -> None:
-    raise DocumentError(f"Row {bad.row + 1}: {bad.reason}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT)

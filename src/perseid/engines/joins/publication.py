@@ -31,7 +31,7 @@ class PublicationLevel:
 
     @cached_property
     def publishers(self) -> PublicationLevel:
-        """The subscriptions whose results other subscriptions read."""
+        """The subscriptions that publish to streams of other subscriptions."""
         texts = {owner: self.texts[owner] for owner in self.streams}
         return PublicationLevel(texts, self._cut.of(texts), self.streams)
 

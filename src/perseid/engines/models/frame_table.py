@@ -30,7 +30,7 @@ class FrameTable:
         time: IntArray,
         seen: BoolArray | None = None,
     ) -> None:
-        """``columns`` are those that frames set; ``seen`` marks rows of frames with events that were emitted before."""
+        """``columns`` are those that frames set; ``seen`` marks the rows of frames that an earlier call has emitted."""
         self.shape = shape
         self.keys = {name: one_chunk(column) for name, column in keys.items()}
         self.columns = columns

@@ -20,8 +20,8 @@ from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.evaluate import evaluate
-from perseid.semantics.functions import literal_fraction
-from perseid.semantics.names import AGGREGATES, STEP_FUNCTIONS, references, strip_step_name
+from perseid.semantics.functions import AGGREGATES, literal_fraction
+from perseid.semantics.names import STEP_FUNCTIONS, references, strip_step_name
 from perseid.semantics.scope import Bindings, MatchScope
 from perseid.semantics.typing import infer, member_type
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,7 @@ from perseid.engines.trees.results import PATTERN
 from perseid.engines.trees.row_documents import has_text, textless
 from perseid.engines.trees.stream import Documents, TreeQuery, event_stream
 from perseid.errors import DocumentError, EventDataError
-from perseid.runtime.contract import Prepared
+from perseid.runtime.contract import BadRecord, Prepared
 from perseid.runtime.document_columns import BODY, DOCUMENT, STREAM, TYPE
 from perseid.runtime.event_batch import Column
 from perseid.runtime.hashing import identities
@@ -115,11 +116,14 @@ def _run_prepare(stage: PrepareStage, kept: Mapping[str, pa.Array], given: Mappi
     pieces = [_output_rows(stage, kept, Prepared((), {}))]  # the columns, for tables without documents
     for piece in prepare(stage.plan, given):
         for bad in piece.bad:
-            raise DocumentError(
-                f"Row {bad.row + 1}: {bad.reason}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT
-            )
+            reject_document(bad)
         pieces.append(_output_rows(stage, kept, piece))
     return pa.concat_tables(pieces)
+
+
+def reject_document(bad: BadRecord) -> NoReturn:
+    """Raise the error for a local document that cannot be read."""
+    raise DocumentError(f"Row {bad.row + 1}: {bad.reason}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT)
 
 
 def _output_rows(stage: PrepareStage, kept: Mapping[str, pa.Array], piece: Prepared) -> pa.Table:

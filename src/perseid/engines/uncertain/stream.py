@@ -133,7 +133,7 @@ class UncertainEvents(StreamDeclaration[UncertainMatches, Data_co]):
 
 
 def role_of(ours: str) -> str:
-    """Role of a column in messages, by its name in the engine."""
+    """Role of a column in messages, by column name in the engine."""
     roles = {CHANCE: "probability", READING: "reading", LIKELIHOOD: "likelihood"}
     return f"{roles.get(ours, 'previous value' if ours.startswith(GIVEN) else 'key or value')} column"
 
