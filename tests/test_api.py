@@ -697,7 +697,7 @@ def test_a_joined_pattern_keeps_what_feeds_it() -> None:
     assert [m.pattern for m in joined.match(rows)] == ["high", "odd"]
     assert ps.patterns(list(rules)) == rules
     with pytest.raises(
-        ps.errors.MeaningError, match="Two patterns are named 'low', and one of them feeds another pattern"
+        ps.errors.SemanticError, match="Two patterns are named 'low', and one of them feeds another pattern"
     ):
         ps.patterns(rules["high"], "pattern low match B")
 

@@ -33,7 +33,7 @@ MOVED_NAMES = {
     "LimitError": "errors.LimitError",
     "Match": "types.Match",
     "Matches": "types.Matches",
-    "MeaningError": "errors.MeaningError",
+    "MeaningError": "errors.SemanticError",
     "Metamodel": "graph.Metamodel",
     "MissingExtraError": "errors.MissingExtraError",
     "Models": "graph.Models",

@@ -69,8 +69,8 @@ CODES = (
         "message names.",
     ),
     ErrorCode(
-        "no-meaning",
-        "perseid.errors.MeaningError",
+        "semantic",
+        "perseid.errors.SemanticError",
         "A pattern follows the grammar and cannot match, or its result is not defined: a 'not' without an end, a "
         "condition that is never true, steps that cannot occur together.",
         "Write what the hint proposes. docs/refusals.md lists these combinations with replacements.",

@@ -19,7 +19,6 @@ __all__ = [
     "EventDataError",
     "InputWarning",
     "LimitError",
-    "MeaningError",
     "MissingExtraError",
     "NotYetError",
     "PatternError",
@@ -28,6 +27,7 @@ __all__ = [
     "PerseidWarning",
     "ScopeError",
     "SearchBudgetError",
+    "SemanticError",
     "SettingsError",
     "StateError",
     "TypeMismatchError",
@@ -153,10 +153,10 @@ class TypeMismatchError(PatternError):
     code = "type-mismatch"
 
 
-class MeaningError(PatternError):
+class SemanticError(PatternError):
     """A syntactically valid pattern that can never match, or has no definite meaning."""
 
-    code = "no-meaning"
+    code = "semantic"
 
 
 class LimitError(PatternError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import NoReturn
 
-from perseid.errors import MeaningError
+from perseid.errors import SemanticError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.subscriptions import AllOf, Compared, Operand, Pairing, Predicate, Subscription, TemporalRelation
@@ -14,7 +14,7 @@ _STEPS = ("a", "b")
 
 
 def pattern_of(subscription: Subscription, name: str = "subscription") -> ast.PatternDefinition:
-    """The pattern that a subscription is; a :class:`~perseid.errors.MeaningError` says why one is none."""
+    """The pattern that a subscription is; a :class:`~perseid.errors.SemanticError` says why one is none."""
     source = subscription.source
     if subscription.select is not None or subscription.publish is not None:
         _refuse_pattern(
@@ -37,7 +37,7 @@ def pattern_of(subscription: Subscription, name: str = "subscription") -> ast.Pa
 
 
 def _refuse_pattern(why: str, span: ex.Span | None, hint: str | None = None) -> NoReturn:
-    raise MeaningError(f"This subscription is no pattern: {why}.", span=span, hint=hint)
+    raise SemanticError(f"This subscription is no pattern: {why}.", span=span, hint=hint)
 
 
 def _expression(predicate: Predicate, source: Pairing) -> ex.Expr:

@@ -44,7 +44,7 @@ def test_random_ones_go_there_and_back() -> None:
         for one in random_subscriptions(random.Random(seed)).values():
             try:
                 pattern = pattern_of(one)
-            except ps.errors.MeaningError:
+            except ps.errors.SemanticError:
                 continue
             assert subscription_of(parse_pattern(print_pattern(pattern))) == one
             went += 1
@@ -122,5 +122,5 @@ def test_patterns_that_are_none(old: str, new: str, said: str) -> None:
     ],
 )
 def test_subscriptions_that_are_no_patterns(text: str, said: str) -> None:
-    with pytest.raises(ps.errors.MeaningError, match=said):
+    with pytest.raises(ps.errors.SemanticError, match=said):
         pattern_of(parse_subscription(text))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perseid.errors import LimitError, MeaningError, PatternError, PatternSyntaxError, PerseidError
+from perseid.errors import LimitError, PatternError, PatternSyntaxError, PerseidError, SemanticError
 from perseid.lang.expressions import Span
 from perseid.lang.tree_parser import MAX_DEPTH, MAX_LENGTH, parse_tree
 from perseid.lang.tree_patterns import (
@@ -346,7 +346,7 @@ def test_nodes_that_cannot_be_written_are_refused() -> None:
         lambda: Comparison(None, "=", Decimal("NaN")),
         lambda: Comparison(None, "~", 1),  # type: ignore[arg-type]
     ):
-        with pytest.raises(MeaningError):
+        with pytest.raises(SemanticError):
             make()
 
 

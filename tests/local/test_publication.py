@@ -198,10 +198,10 @@ def test_an_or_publishes_a_pair_once() -> None:
 
 def test_circles_are_refused() -> None:
     one = "{}//result->p[//k->x] JOIN{{x = y, forever}} A//i->c[/k->y] PUBLISH {}"
-    with pytest.raises(ps.errors.MeaningError, match=r"in a cycle: (b -> c -> b|c -> b -> c)") as raised:
+    with pytest.raises(ps.errors.SemanticError, match=r"in a cycle: (b -> c -> b|c -> b -> c)") as raised:
         ps.xscl.subscriptions({"x": one.format("b", "c"), "y": one.format("c", "b"), "z": one.format("A", "d")})
     assert not hasattr(raised.value, "__notes__")
-    with pytest.raises(ps.errors.MeaningError, match="in a cycle: A -> A"):
+    with pytest.raises(ps.errors.SemanticError, match="in a cycle: A -> A"):
         ps.xscl.subscriptions(one.format("b", "A"))
 
 

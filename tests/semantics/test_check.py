@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perseid.errors import LimitError, MeaningError, PatternError, TypeMismatchError, UnknownNameError
+from perseid.errors import LimitError, PatternError, SemanticError, TypeMismatchError, UnknownNameError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.parser import parse_file, parse_pattern
@@ -135,7 +135,7 @@ def test_an_open_length_contradicts_nothing() -> None:
 
 
 def test_defaults_can_contradict() -> None:
-    with pytest.raises(MeaningError, match="contradict"):
+    with pytest.raises(SemanticError, match="contradict"):
         check(parse_pattern("pattern p(x bigint = 5) match Transfer t [account > :x and account < 3]"))
     assert check(parse_pattern("pattern p(x bigint) match Transfer t [account > :x and account < 3]"))
 

@@ -13,7 +13,7 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql import types as st
 
 import perseid as ps
-from perseid.errors import DocumentError, EventDataError, MeaningError, UnknownNameError, UnsupportedError
+from perseid.errors import DocumentError, EventDataError, SemanticError, UnknownNameError, UnsupportedError
 from tests.spark.streaming import FAR, MOMENT, Streams, at, ids
 
 UNPAID = ps.pattern("""
@@ -222,7 +222,7 @@ def test_mistakes(spark: SparkSession) -> None:
             ps.xml.tree_patterns("//a").match(ps.documents(mixed, body="xml"))
     with pytest.raises(UnknownNameError, match="Did you mean 'total'"):
         ps.pattern("pattern p match D << //a->x[/t->total] >> o return o.totl").match(ps.documents(frame, body="xml"))
-    with pytest.raises(MeaningError, match="in separate results"):
+    with pytest.raises(SemanticError, match="in separate results"):
         ps.pattern("pattern p match D << //a[/b->x][/c->y] >> o return o.x").match(ps.documents(frame, body="xml"))
     with pytest.raises(EventDataError, match="the table has a column"):
         ps.pattern("pattern p match D << //a->ts >> o return o.ts").match(ps.documents(frame, body="xml"))

@@ -63,7 +63,7 @@ def test_progress_and_inspection(spark: SparkSession, tmp_path: Path) -> None:
     said = f"{found}\n"
     assert "of 16 shards have state: 4 events of 2 keys, " in said
     assert "Searched up to 2026-01-01 00:03:19 UTC." in said
-    assert "1 event buffered for the watermark; the oldest in state is from 2026-01-01 00:00:00 UTC." in said
+    assert "1 event buffered until the watermark passes; the oldest in state is from 2026-01-01 00:00:00 UTC." in said
     assert "  alone: 0 open partial matches\n  pair: 3 open partial matches\n" in said
     if not CONNECT:  # the command has a session of its own, and not two of different kinds in one process
         invoked = CliRunner().invoke(app, ["inspect", str(tmp_path / "checkpoint")])

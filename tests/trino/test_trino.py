@@ -16,7 +16,7 @@ import pytest
 from sql import Query, Row, UntranslatableError, rows_of, step_of, translate
 from strategies import SECOND, STREAMS, Sample, sample
 
-from perseid.errors import MeaningError
+from perseid.errors import SemanticError
 from perseid.lang import ast
 from perseid.lang.parser import parse_pattern
 from perseid.lang.printer import print_pattern
@@ -196,7 +196,7 @@ class TestDifferences:
             theirs(translate(pattern, anyway=True), stream)
 
     def test_empty_matches(self) -> None:
-        with pytest.raises(MeaningError, match="no event at all"):
+        with pytest.raises(SemanticError, match="no event at all"):
             resolve(parse_pattern("pattern p match A* a consecutive after match skip past last"))
         query = Query("S0*", (("S0", "S0.type = 'A'"),), "PAST LAST ROW", partitioned=False)
         assert [row[3] for row in ask_trino(query.over(stream_of("B")))] == [None]

@@ -113,7 +113,7 @@ def test_a_streaming_job(streams: Streams) -> None:
     assert {row["user"]: row["reason"] for row in run.rejected}["old"] == "Its time is at or before the watermark."
     kept = ps.inspect_state(streams.spark, str(streams.checkpoint()))
     assert kept.busiest == [("user=ann", 2)]
-    assert "2 events buffered for the watermark" in str(kept)
+    assert "2 events buffered until the watermark passes" in str(kept)
 
 
 def test_a_unit_test_of_a_rule(tmp_path: Path) -> None:

@@ -32,9 +32,9 @@ from perseid.engines.models.metamodel import Metamodel
 from perseid.engines.sequence.results import Matches
 from perseid.errors import (
     BindingError,
-    MeaningError,
     PatternSyntaxError,
     PerseidError,
+    SemanticError,
     UnsupportedError,
     nearest,
     warn,
@@ -423,7 +423,7 @@ def patterns(*given: PatternLike | Iterable[PatternLike]) -> PatternSet:
         if other.name not in known:
             producers.append(other)
         if known.setdefault(other.name, other) != other:
-            raise MeaningError(
+            raise SemanticError(
                 f"Two patterns are named {other.name!r}, and one of them feeds another pattern.",
                 hint="Rename one of them.",
             )

@@ -12,7 +12,7 @@ from perseid.deprecated import deprecated_method
 from perseid.engines.trees.engine import Trees
 from perseid.engines.trees.explain import explain_tree
 from perseid.engines.trees.stream import Documents
-from perseid.errors import EventDataError, MeaningError, PatternError, PerseidError
+from perseid.errors import EventDataError, PatternError, PerseidError, SemanticError
 from perseid.lang.tree_parser import parse_tree
 from perseid.lang.tree_patterns import TreePattern, print_tree, return_names
 from perseid.viz.draw import Format
@@ -111,7 +111,7 @@ def tree_patterns(patterns: str | Iterable[str] | Mapping[str, str]) -> TreePatt
     for tree in parsed.values():
         for returned in return_names(tree):
             if returned in _RESULT_COLUMNS:
-                raise MeaningError(
+                raise SemanticError(
                     f"The return name {returned!r} is the name of a column of every result.",
                     hint=f"Use another name: ->{returned}_node.",
                 )

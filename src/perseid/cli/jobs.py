@@ -121,7 +121,7 @@ def explain_job(path: Path, pattern: str | None) -> str:
     stream = job.stream
     lines = [f"job {job.job}", *(f"  {line}" for line in _lines(checked)), f"  trigger: {_trigger(job)}"]
     if stream.lateness is not None:
-        lines.append(f"  late: records more than {stream.lateness} older than the newest record")
+        lines.append(f"  late: records at least {stream.lateness} older than the newest record of earlier batches")
     lines.append(f"  max_ahead: {describe_max_ahead(stream.max_ahead_us)}")
     output = stream.explain_output()
     if output is not None:

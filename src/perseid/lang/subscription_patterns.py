@@ -16,7 +16,7 @@ from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from perseid.errors import MeaningError, UnknownNameError, nearest
+from perseid.errors import SemanticError, UnknownNameError, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
@@ -45,7 +45,7 @@ _STEPS = ("a", "b")
 
 
 def subscription_of(pattern: ast.PatternDefinition) -> Subscription:
-    """Convert a pattern to a subscription; raise :class:`~perseid.errors.MeaningError` if it is not one."""
+    """Convert a pattern to a subscription; raise :class:`~perseid.errors.SemanticError` if it is not one."""
     relation, steps = _steps(pattern.match)
     # Under 'any', the second event of a sequence may share the timestamp of the first; members of & may under both.
     every = {ast.Selection.FOLLOWED_BY} | ({ast.Selection.ANY} if relation is TemporalRelation.JOIN else set())
@@ -65,7 +65,7 @@ def subscription_of(pattern: ast.PatternDefinition) -> Subscription:
 
 
 def _refuse(why: str, span: ex.Span | None, hint: str | None = None) -> NoReturn:
-    raise MeaningError(f"The pattern is not a valid subscription: {why}.", span=span, hint=hint)
+    raise SemanticError(f"The pattern is not a valid subscription: {why}.", span=span, hint=hint)
 
 
 def _steps(match: ast.Element) -> tuple[TemporalRelation, tuple[ast.Step, ast.Step]]:

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Literal as Choice
 from typing import TypeAlias
 
-from perseid.errors import MeaningError
+from perseid.errors import SemanticError
 from perseid.lang.expressions import Span, span_field
 from perseid.lang.printer import print_duration, print_name
 from perseid.lang.templates import Template, read_template
@@ -77,7 +77,7 @@ class Compared:
 
     def __post_init__(self) -> None:
         if self.op == "contains" and not (isinstance(self.right, str) and self.right):
-            raise MeaningError("'contains' expects a non-empty string", hint="Write title contains 'storm'.")
+            raise SemanticError("'contains' expects a non-empty string", hint="Write title contains 'storm'.")
         if isinstance(self.right, int | Decimal):
             check_number(self.right)
 
@@ -110,7 +110,7 @@ class Pairing:
     def __post_init__(self) -> None:
         both = set(self.left.variables) & set(self.right.variables)
         if both:
-            raise MeaningError(f"both blocks have a variable {min(both)!r}", hint="Rename the node in one block.")
+            raise SemanticError(f"both blocks have a variable {min(both)!r}", hint="Rename the node in one block.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive
 
-from perseid.errors import LimitError, MeaningError, PatternError, PatternSyntaxError
+from perseid.errors import LimitError, PatternError, PatternSyntaxError, SemanticError
 from perseid.lang.expressions import Span
 from perseid.lang.grammars import load_grammar, read
 from perseid.lang.tree_patterns import (
@@ -247,7 +247,7 @@ class _TreeBuilder(Transformer_NonRecursive[Token, object]):
         """Build a node; errors of its constructor are raised with its span."""
         try:
             return make(self._source.span(meta.start_pos, meta.end_pos))
-        except MeaningError as error:
+        except SemanticError as error:
             self._source.fail(error.message, meta.start_pos, meta.end_pos, error.hint)
         except LimitError as error:
             self._source.exceed(error.message, meta.start_pos, meta.end_pos, error.hint)

@@ -27,7 +27,7 @@ from enum import Enum
 from typing import Literal as Choice
 from typing import TypeAlias, get_args
 
-from perseid.errors import LimitError, MeaningError
+from perseid.errors import LimitError, SemanticError
 from perseid.lang.expressions import Span, span_field
 
 MAX_REPETITION = 10_000
@@ -73,9 +73,9 @@ class NameTest:
 
     def __post_init__(self) -> None:
         if self.local != "*" and not _XML_NAME.fullmatch(self.local):
-            raise MeaningError(f"{self.local!r} is not an XML name")
+            raise SemanticError(f"{self.local!r} is not an XML name")
         if self.prefix is not None and not _XML_NAME.fullmatch(self.prefix):
-            raise MeaningError(f"{self.prefix!r} is not an XML namespace prefix")
+            raise SemanticError(f"{self.prefix!r} is not an XML namespace prefix")
 
     @property
     def is_wildcard(self) -> bool:
@@ -100,12 +100,12 @@ class TreeNode:
 
     def __post_init__(self) -> None:
         if self.returns is not None and not _VARIABLE.fullmatch(self.returns):
-            raise MeaningError(
+            raise SemanticError(
                 f"invalid return name {self.returns!r}",
                 hint="use letters, digits and _, and do not begin with a digit",
             )
         if self.is_attribute and (self.predicates or self.siblings is not None or self.next is not None):
-            raise MeaningError(
+            raise SemanticError(
                 f"unexpected constraint or step below the attribute @{print_name(self.test)}",
                 hint="end the path at the attribute: it has a value and no children",
             )
@@ -135,9 +135,9 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if self.op not in get_args(ComparisonOp):
-            raise MeaningError(f"unknown comparison {self.op!r}")
+            raise SemanticError(f"unknown comparison {self.op!r}")
         if isinstance(self.value, bool) or not isinstance(self.value, str | int | Decimal):
-            raise MeaningError(f"expected a string or a number to compare with, got {self.value!r}")
+            raise SemanticError(f"expected a string or a number to compare with, got {self.value!r}")
         if not isinstance(self.value, str):
             check_number(self.value)
 
@@ -152,7 +152,7 @@ class Position:
     def __post_init__(self) -> None:
         check_number(self.index)
         if self.index < 1:
-            raise MeaningError(f"expected a position from 1, got {self.index}", hint="count positions from 1")
+            raise SemanticError(f"expected a position from 1, got {self.index}", hint="count positions from 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class SiblingSequence:
 
     def __post_init__(self) -> None:
         if len(self.items) < 2 or len(self.links) != len(self.items) - 1:
-            raise MeaningError("a sequence needs at least two items and one link between each two")
+            raise SemanticError("a sequence needs at least two items and one link between each two")
         for item in self.items:
             _refuse_attributes(item)
 
@@ -186,7 +186,7 @@ class SiblingAlternation:
 
     def __post_init__(self) -> None:
         if len(self.branches) < 2:
-            raise MeaningError("an alternation needs at least two branches")
+            raise SemanticError("an alternation needs at least two branches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +202,9 @@ class SiblingRepeat:
         if max(self.low, self.high or 0) > MAX_REPETITION:
             raise LimitError(f"a repetition bound is larger than {MAX_REPETITION:,}", hint="remove the bound: {2,}")
         if self.low < 0 or self.high == 0:
-            raise MeaningError("a repetition must be at least {0,1}", hint="remove the element that must not occur")
+            raise SemanticError("a repetition must be at least {0,1}", hint="remove the element that must not occur")
         if self.high is not None and self.high < self.low:
-            raise MeaningError(
+            raise SemanticError(
                 f"invalid repetition {{{self.low},{self.high}}}: the upper bound is below the lower bound",
                 hint=f"write the smaller bound first: {{{self.high},{self.low}}}",
             )
@@ -227,7 +227,7 @@ class TreePattern:
         names = return_names(self)
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise MeaningError(f"duplicate return name {twice!r}", hint="use another name")
+            raise SemanticError(f"duplicate return name {twice!r}", hint="use another name")
 
 
 def children(part: TreePart) -> tuple[TreePart, ...]:
@@ -340,7 +340,7 @@ def print_constant(value: Constant) -> str:
 def check_number(value: int | Decimal) -> None:
     if isinstance(value, Decimal):
         if not value.is_finite():
-            raise MeaningError(f"a node cannot be compared with {value}")
+            raise SemanticError(f"a node cannot be compared with {value}")
         too_large = len(value.as_tuple().digits) > MAX_NUMBER_LENGTH or abs(value.adjusted()) > MAX_EXPONENT
     else:
         too_large = abs(value) >= 10**MAX_NUMBER_LENGTH
@@ -353,7 +353,7 @@ def _refuse_attributes(expr: SiblingExpr) -> None:
     match expr:
         case TreeNode() if expr.is_attribute:
             name = print_name(expr.test)
-            raise MeaningError(
+            raise SemanticError(
                 f"unexpected attribute @{name} among siblings",
                 hint=f"write [@{name}] instead: attributes have no order",
             )

@@ -15,7 +15,7 @@ from lark.exceptions import UnexpectedInput
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive
 
-from perseid.errors import LimitError, MeaningError, PatternError, PatternSyntaxError, UnknownNameError, nearest
+from perseid.errors import LimitError, PatternError, PatternSyntaxError, SemanticError, UnknownNameError, nearest
 from perseid.lang import ast, limits
 from perseid.lang.expressions import Span
 from perseid.lang.grammars import load_grammar, read
@@ -124,7 +124,7 @@ class _XsclReader:
         span = self.span(begin, last)
         try:
             source = Pairing(relation, left, right, predicate, window, span=span)
-        except MeaningError as error:
+        except SemanticError as error:
             self.fail(f"{error.message[0].upper()}{error.message[1:]}.", begin, last, error.hint)
         self._check_names(source)
         return Subscription(source, select, None if publish is None else self._publish(publish[1]), span=span)
@@ -313,7 +313,7 @@ class _XsclBuilder(Transformer_NonRecursive[Token, tuple[Predicate, tuple[str, i
     def contains(self, meta: Meta, left: Operand, text: Token) -> Compared:
         try:
             return Compared(left, "contains", read_constant(str(text)), span=self._span(meta))
-        except MeaningError as error:
+        except SemanticError as error:
             raise PatternSyntaxError(f"{error.message.capitalize()}.", span=self._span(meta), hint=error.hint) from None
 
     def operand(self, meta: Meta, variable: Token, path: Token | None = None) -> Operand:

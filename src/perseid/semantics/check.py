@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 from perseid.errors import (
     LimitError,
-    MeaningError,
     PatternError,
     ScopeError,
+    SemanticError,
     TypeMismatchError,
     UnknownNameError,
     nearest,
@@ -235,13 +235,13 @@ class _Checker:
         """Return the columns of another pattern's matches."""
         if name in self.trail:
             if name == self.trail[-1]:
-                raise MeaningError(
+                raise SemanticError(
                     f"Pattern {name} consumes its own matches: the step type {name!r} refers to the pattern.",
                     span=span,
                     hint="Rename the pattern, so that its name differs from its event types.",
                 )
             circle = ", ".join(f"{x} consumes matches of {y}" for x, y in pairwise([*self.trail, name]))
-            raise MeaningError(
+            raise SemanticError(
                 f"Patterns feed each other in a cycle: {circle}.",
                 span=span,
                 hint="Break the cycle: a pattern can consume only matches that do not depend on its own.",
@@ -444,7 +444,7 @@ def _check_conjunct(expr: ex.Expr, env: _Names) -> None:
     if steps or any(isinstance(e, names) for e in ex.walk(expr)):
         return
     if not truth(evaluate(expr, _NOTHING)):
-        raise MeaningError(
+        raise SemanticError(
             f"The condition is never true: {print_expr(expr)}.",
             span=expr.span,
             hint="Remove it, or use a column of an event.",
@@ -458,7 +458,7 @@ def _check_sense(expr: ex.Expr, env: _Names) -> None:
             _check_null(part)
             _check_itself(part, env)
         if isinstance(part, ex.InList) and part.negated and any(_is_null(item) for item in part.items):
-            raise MeaningError(
+            raise SemanticError(
                 "'not in' is never true for a list with a null: a comparison with null is null.",
                 span=part.span,
                 hint=f"Remove the null. If {print_expr(part.value)} is null, 'not in' is not true in any case.",
@@ -475,7 +475,7 @@ def _check_null(expr: ex.Binary) -> None:
     for side, other in ((expr.left, expr.right), (expr.right, expr.left)):
         if _is_null(side):
             asked = "is not null" if expr.op == "<>" else "is null"
-            raise MeaningError(
+            raise SemanticError(
                 "A comparison with null is never true, even if both sides are null.",
                 span=expr.span,
                 hint=f"Write {print_expr(other)} {asked}.",
@@ -495,7 +495,7 @@ def _check_itself(expr: ex.Binary, env: _Names) -> None:
     if own is not None and left.parts[0] not in env.unified and env.core.step_named(left.parts[0]) is None:
         column = f"a column of {own.name or _kind(own)} with itself"
         message = f"{print_expr(expr)} compares {column}: in square brackets, a bare name is a column of the step."
-    raise MeaningError(
+    raise SemanticError(
         message,
         span=expr.span,
         hint=f"Name the other event: {other or 'a'}.{left.parts[-1]} {expr.op} {name}.",

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from perseid.errors import BindingError, MeaningError, nearest
+from perseid.errors import BindingError, SemanticError, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.semantics import core as c
@@ -120,7 +120,7 @@ def feeding_order(patterns: Sequence[c.CorePattern]) -> list[c.CorePattern]:
             return
         if pattern.name in trail:
             circle = " feeds ".join([*trail[trail.index(pattern.name) :], pattern.name])
-            raise MeaningError(f"Patterns feed each other in a cycle: {circle}.", hint="Break the cycle.")
+            raise SemanticError(f"Patterns feed each other in a cycle: {circle}.", hint="Break the cycle.")
         for producer in feeds(pattern, by_name):
             visit(by_name[producer], (*trail, pattern.name))
         state[pattern.name] = "done"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TypeAlias
 
-from perseid.errors import LimitError, MeaningError, Place, ScopeError, TypeMismatchError, UnknownNameError
+from perseid.errors import LimitError, Place, ScopeError, SemanticError, TypeMismatchError, UnknownNameError
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
 from perseid.lang.limits import MAX_DEPTH
@@ -99,7 +99,7 @@ def _check(name: str, given: Mapping[str, m.QueryDefinition], done: Queries, on_
     query = given[name]
     if name in on_the_way:
         circle = " calls ".join((*on_the_way[on_the_way.index(name) :], name))
-        raise MeaningError(
+        raise SemanticError(
             f"Recursive query: {circle}.",
             span=query.span,
             hint="Use a closure for transitive relations: near+(a, b), a -next+-> b.",
@@ -153,14 +153,14 @@ def _components(query: m.QueryDefinition, asked: m.Components, done: Queries) ->
     groups_of_edges = edges[:-2]
     called = f"components of {asked.edges}" + ("" if asked.nodes is None else f" over {asked.nodes}")
     if len(edges) < 2:
-        raise MeaningError(
+        raise SemanticError(
             f"The last two parameters of {asked.edges} must be the nodes of an edge; it has {len(edges)} parameter.",
             span=asked.span,
             hint=f"Add a parameter: query {asked.edges}(one, other) find ….",
         )
     if len(query.parameters) != len(edges):
         grouping = f"{', '.join(groups_of_edges)}, " if groups_of_edges else ""
-        raise MeaningError(
+        raise SemanticError(
             f"{query.name} needs {len(edges)} parameters, as {asked.edges} has: {grouping}the node and the least node "
             "of its component.",
             span=asked.span,
@@ -168,13 +168,13 @@ def _components(query: m.QueryDefinition, asked: m.Components, done: Queries) ->
         )
     if nodes is not None and len(nodes) != len(edges) - 1:
         grouping = f"{', '.join(groups_of_edges)}, " if groups_of_edges else ""
-        raise MeaningError(
+        raise SemanticError(
             f"{asked.nodes} needs one parameter fewer than {asked.edges}: {grouping}the node.",
             span=asked.span,
             hint=f"Write: query {asked.nodes}({grouping}node) find ….",
         )
     if query.top is not None:
-        raise MeaningError(
+        raise SemanticError(
             f"{query.name}: 'top' needs 'find'.", span=query.top.span, hint="Use 'top' in a query that calls this one."
         )
     *groups, one, other = done.sorts[asked.edges].values()
@@ -185,14 +185,14 @@ def _components(query: m.QueryDefinition, asked: m.Components, done: Queries) ->
     ends = [sort for _, _, sort in joined if isinstance(sort, ANode)]
     if len(ends) != len(joined):
         name, parameter = next((name, parameter) for name, parameter, sort in joined if not isinstance(sort, ANode))
-        raise MeaningError(
+        raise SemanticError(
             f"Components need nodes, and parameter {parameter!r} of {name} is a value.",
             span=asked.span,
             hint="Use a query over two nodes." if name == asked.edges else "Use a query over one node.",
         )
     for parameter, a, b in zip(edges, groups, alone, strict=False):
         if isinstance(a, ANode) != isinstance(b, ANode):
-            raise MeaningError(
+            raise SemanticError(
                 f"Parameter {parameter!r} is {_sort_name(a)} in {asked.edges} and {_sort_name(b)} in {asked.nodes}.",
                 span=asked.span,
                 hint="Use a node in both, or a value in both.",
@@ -252,7 +252,7 @@ class _Ways:
             if not isinstance(constraint, m.No):
                 self.bind(constraint, sorts)
         if not sorts:
-            raise MeaningError(
+            raise SemanticError(
                 f"{self.query.name} has only negated constraints.",
                 span=way.span,
                 hint=f"Add a constraint that is not negated: a: {next(iter(self.done.kinds.nodes), 'User')}.",
@@ -327,7 +327,7 @@ class _Ways:
             )
         found = list(sorts.values())
         if (call.low, call.high) != (1, 1) and not all(isinstance(s, ANode) for s in found):
-            raise MeaningError(
+            raise SemanticError(
                 f"Closure of {call.query}: expected only nodes as parameters.",
                 span=call.span,
                 hint="Use a query from node to node.",
@@ -398,7 +398,7 @@ class _Ways:
             if isinstance(part, ex.Call) and part.name in MOVING:
                 return self._moving(part, sorts)
             if isinstance(part, ex.Call) and part.name in self.done.queries and part.name not in FUNCTIONS:
-                raise MeaningError(
+                raise SemanticError(
                     f"{part.name} is a query, not a function.",
                     span=part.span,
                     hint=f"Use it after 'find', or count its matches: let n = count of {part.name}(…).",
@@ -414,7 +414,7 @@ class _Ways:
             ):
                 pass
             case _:
-                raise MeaningError(
+                raise SemanticError(
                     f"{call.name} expects an attribute of a node and a window above zero.",
                     span=call.span,
                     hint=f"Write {call.name}({_attribute_of(call)}, 5) for the last five values, "

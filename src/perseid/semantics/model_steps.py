@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from perseid.errors import MeaningError, UnsupportedError
+from perseid.errors import SemanticError, UnsupportedError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_kind
@@ -161,7 +161,7 @@ class _Found:
 
     def _happening(self, name: str, step: ast.Step) -> None:
         if self.beside is None:
-            raise MeaningError(
+            raise SemanticError(
                 f"Step {name} matches additional events, and the model has none.",
                 span=step.span,
                 hint=f"Add ps.graph.model(…, events=ps.events({{'{name}': rows}})). To match a query, write found {name}.",
@@ -181,7 +181,7 @@ class _Found:
             if asked.element not in kinds.edges:
                 raise unknown("edge", asked.element, list(kinds.edges), step.span)
             if asked.feature is not None:
-                raise MeaningError(
+                raise SemanticError(
                     "An edge has no attributes.", span=step.span, hint=f"Write change {asked.action} {asked.element}."
                 )
             return [_equals("kind", asked.element)]
@@ -190,7 +190,7 @@ class _Found:
         narrowed: list[ex.Expr] = [_among("kind", kinds.below(asked.element))]
         if asked.feature is not None:
             if asked.action != "set":
-                raise MeaningError(
+                raise SemanticError(
                     f"'change {asked.action}' applies to a whole node, not to an attribute.",
                     span=step.span,
                     hint=f"Write change {asked.action} {asked.element}.",

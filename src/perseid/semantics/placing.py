@@ -6,7 +6,7 @@ where it is used.
 
 from __future__ import annotations
 
-from perseid.errors import MeaningError, ScopeError, UnknownNameError, nearest
+from perseid.errors import ScopeError, SemanticError, UnknownNameError, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
@@ -117,7 +117,7 @@ class Placing(Structure):
 
     def _aggregated(self, refs: References) -> list[Draft]:
         if refs.nested is not None:
-            raise MeaningError(
+            raise SemanticError(
                 "An aggregate of an aggregate is unsupported.",
                 span=refs.nested.span,
                 hint=f"Use one of the two: {print_expr(refs.nested)}.",
@@ -229,7 +229,7 @@ class Placing(Structure):
                 self._check_expr(condition.expr, draft)
             for conjunct in ex.conjuncts(draft.source.must):
                 if draft.negated:
-                    raise MeaningError(
+                    raise SemanticError(
                         "'not' has no event that 'must' could test.",
                         span=draft.source.span,
                         hint=f"Use square brackets for the events that must not occur: [{print_expr(conjunct)}].",
@@ -311,7 +311,7 @@ class Placing(Structure):
             return
         name, column = ref.parts[0], ".".join(ref.parts[1:])
         inside = f"{name}.{column}" if column else name
-        raise MeaningError(
+        raise SemanticError(
             f"{name!r} is repeated and can match several events.",
             span=ref.span,
             hint=f"Use last({inside}), first({inside}), or an aggregate such as sum({inside}), count({name}).",
@@ -319,14 +319,14 @@ class Placing(Structure):
 
     def _check_many(self, draft: Draft, call: ex.Call, at: Draft | None) -> None:
         if call.name == "prev" and draft is not at:
-            raise MeaningError(
+            raise SemanticError(
                 "prev(…) refers to the previous iteration and is allowed only in the condition of the repeated step.",
                 span=call.span,
                 hint=f"Write it in the square brackets after {draft.name}.",
             )
         cumulative = self.pattern.selection is ast.Selection.CUMULATIVE
         if not draft.loops and not draft.optional and not cumulative:
-            raise MeaningError(
+            raise SemanticError(
                 f"{call.name}(…) expects a repeated step, and {draft.name!r} is a single event.",
                 span=call.span,
                 hint=f"Use the column itself, or repeat the step: {_kind_text(draft)}+ {draft.name}.",

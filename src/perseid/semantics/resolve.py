@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from perseid.errors import LimitError, MeaningError, ScopeError, UnknownNameError, nearest
+from perseid.errors import LimitError, ScopeError, SemanticError, UnknownNameError, nearest
 from perseid.lang import ast, limits
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr, print_pattern
@@ -84,7 +84,7 @@ class _Resolver(Placing):
             name = output.name
             if name is None:
                 if not isinstance(output.expr, ex.Ref):
-                    raise MeaningError(
+                    raise SemanticError(
                         "A computed column needs a name.",
                         span=output.span,
                         hint=f"Add a name: {print_expr(output.expr)} as total.",
@@ -117,7 +117,7 @@ class _Resolver(Placing):
         for ref, draft in zip(refs.plain, steps, strict=False):
             if ref.parts[0] not in self.by_name and ref.parts[0] not in self.unified and draft.loops:
                 name = draft.name or "a"
-                raise MeaningError(
+                raise SemanticError(
                     "The step is repeated and can match several events.",
                     span=ref.span,
                     hint=f"Use last({name}.{ref.parts[0]}), first({name}.{ref.parts[0]}), or an aggregate.",
@@ -129,7 +129,7 @@ class _Resolver(Placing):
             return ast.Skip("past last") if selection is ast.Selection.SQL else ast.Skip("none")
         if selection is not None:
             already = "defines event consumption" if selection.is_context else "defines where matching resumes"
-            raise MeaningError(
+            raise SemanticError(
                 f"'selection {selection.value}' already {already}; 'after match skip' conflicts with it.",
                 span=skip.span or self.pattern.span,
                 hint="Remove one of the two.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from perseid.errors import MeaningError, Place, ScopeError, TypeMismatchError
+from perseid.errors import Place, ScopeError, SemanticError, TypeMismatchError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
@@ -58,7 +58,7 @@ def _arguments(asked: r.OnQuery | r.Repair, queries: Queries) -> dict[str, Sort]
         raise unknown("query", asked.query, list(queries.queries), asked.span)
     sorts = queries.sorts[asked.query]
     if len(sorts) != len(asked.arguments):
-        raise MeaningError(
+        raise SemanticError(
             f"{asked.query}(…) expects {counted(len(sorts), 'argument')}, got {len(asked.arguments)}.",
             span=asked.span,
             hint=f"Use {asked.query}({', '.join(sorts)}), with _ for arguments that do not matter.",
@@ -182,7 +182,7 @@ class _Block:
             raise unknown("node type", action.type, list(kinds.nodes), action.span)
         if action.create and kinds.nodes[action.type].abstract:
             below = [kind for kind in kinds.below(action.type) if not kinds.nodes[kind].abstract]
-            raise MeaningError(
+            raise SemanticError(
                 f"Node type {action.type} is abstract.",
                 span=action.span,
                 hint=f"Use a subtype: {', '.join(below) or 'none'}.",
@@ -218,7 +218,7 @@ class _Block:
 
     def _emit(self, action: r.Emit, emitted: dict[str, tuple[str, ...]]) -> None:
         if self.elsewhere:
-            raise MeaningError(
+            raise SemanticError(
                 "'emit' is not allowed in an action on another model.",
                 span=action.span,
                 hint="Write emit after the first 'do'.",
@@ -228,7 +228,7 @@ class _Block:
         if doubled is not None:
             raise ScopeError(f"Duplicate column {doubled!r} in {action.name}.", span=action.span)
         if emitted.setdefault(action.name, names) != names:
-            raise MeaningError(
+            raise SemanticError(
                 f"{action.name}: expected the columns {', '.join(emitted[action.name])} of another rule, "
                 f"got {', '.join(names)}.",
                 span=action.span,
@@ -254,7 +254,7 @@ class _Block:
     def _type(self, expr: ex.Expr) -> t.Type:
         for part in ex.walk(expr):
             if isinstance(part, ex.Ref) and len(part.parts) > 1 and part.parts[0] in self.fresh:
-                raise MeaningError(
+                raise SemanticError(
                     f"The attributes of {part.parts[0]!r} cannot be read.",
                     span=part.span,
                     hint="Remove them: only the name of a new node, or of a node of another model, is known.",
@@ -316,7 +316,7 @@ def column_name(column: ast.Output) -> str:
         return column.name
     if isinstance(column.expr, ex.Ref):
         return column.expr.parts[-1]
-    raise MeaningError(
+    raise SemanticError(
         f"The computed column {print_expr(column.expr)} needs a name.",
         span=column.span,
         hint=f"Add a name: {print_expr(column.expr)} as value.",

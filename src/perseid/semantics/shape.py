@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perseid.errors import MeaningError, PatternError
+from perseid.errors import PatternError, SemanticError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_duration, print_expr, print_kind
@@ -15,7 +15,7 @@ from perseid.semantics.structure import longer_than_window
 
 def check_shape(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
     if c.can_be_empty(core.body):
-        raise MeaningError(
+        raise SemanticError(
             "The pattern can match without any event.",
             span=pattern.match.span,
             hint="Require at least one event: use + instead of *, or remove a '?'.",
@@ -32,7 +32,7 @@ def check_shape(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
         _check_ranges(step)
         clash = find_contradiction([condition.expr for condition in step.choose] + list(step.must))
         if clash is not None:
-            raise MeaningError(
+            raise SemanticError(
                 f"These conditions contradict each other: {clash.text}.",
                 span=clash.span or step.span,
                 hint="Remove one of them, or use 'or': no event satisfies both.",
@@ -43,7 +43,7 @@ def _check_ranges(step: c.CoreStep) -> None:
     for part in (p for e in (*(x.expr for x in step.choose), *step.must) for p in ex.conjuncts(e)):
         if isinstance(part, ex.Between) and find_contradiction([part]) is not None:
             low, high = print_expr(part.low), print_expr(part.high)
-            raise MeaningError(
+            raise SemanticError(
                 f"No value is between {low} and {high}: the lower bound must come first.",
                 span=part.span,
                 hint=f"Write {print_expr(part.value)} between {high} and {low}.",
@@ -61,14 +61,14 @@ def _kind(core: c.CorePattern, element: c.Core) -> str:
 
 def _check_negated(core: c.CorePattern, body: c.Core) -> None:
     if c.can_be_empty(body):
-        raise MeaningError(
+        raise SemanticError(
             "This 'not' is never true: what it negates also matches zero events.",
             span=_span(core, body),
             hint=f"Write 'not {_kind(core, body)}' for no event, 'not {_kind(core, body)}{{3}}' for fewer than three.",
         )
     ends = [e for e in c.ends(body) if isinstance(e, c.Absent)]
     if ends:
-        raise MeaningError(
+        raise SemanticError(
             "A 'not' at the end of a 'not' has no deadline.",
             span=_span(core, ends[0].body),
             hint="Match it in a separate pattern and use that pattern as a step.",
@@ -90,7 +90,7 @@ def _check_window(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
              for a in c.ends(z.body)}  # fmt: skip
     waiting = [e for e in open_end if id(e) not in zones]
     if waiting and not isinstance(core.within, ast.TimeWindow):
-        raise MeaningError(
+        raise SemanticError(
             "'not' at the end of a pattern needs a deadline.",
             span=_absence_span(pattern, core, waiting[0]),
             hint=f"Write not {_kind(core, waiting[0].body)} for 30 seconds, "
@@ -100,7 +100,7 @@ def _check_window(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
         if isinstance(zone, c.Zone) and isinstance(zone.within, ast.CountWindow):
             trailing = [e for e in c.ends(zone.body) if isinstance(e, c.Absent) and e.duration is None]
             if trailing:
-                raise MeaningError(
+                raise SemanticError(
                     "'not' at the end of a group with a count window has no deadline.",
                     span=_absence_span(pattern, core, trailing[0]),
                     hint=f"Write not {_kind(core, trailing[0].body)} for 30 seconds, "
@@ -113,7 +113,7 @@ def _check_window(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
     if isinstance(core.within, ast.Forever):
         for element in c.ends(core.body):
             if _endless(element):
-                raise MeaningError(
+                raise SemanticError(
                     f"{_repetition(core, element)} at the end of the pattern never completes: it is greedy, has no upper "
                     "bound, and the pattern has no window.",
                     span=_span(core, element),
@@ -126,7 +126,7 @@ def _endless(element: c.Core) -> bool:
 
 
 def _no_window(pattern: ast.PatternDefinition) -> PatternError:
-    return MeaningError(
+    return SemanticError(
         "The pattern is unbounded: it has no 'within'.",
         span=pattern.match.span,
         hint="Add a line such as: within 10 minutes. For a pattern without a bound, write: within forever.",
@@ -185,7 +185,7 @@ def _links(element: ast.Element) -> Iterator[ast.Link]:
 def _check_reachable(core: c.CorePattern) -> None:
     for element in c.ends(core.body):
         if isinstance(element, c.Loop) and element.reluctant and element.low == 0:
-            raise MeaningError(
+            raise SemanticError(
                 f"{_repetition(core, element)} at the end of a pattern always matches zero events.",
                 span=_span(core, element),
                 hint="Remove the last '?', or require an event: +? in place of *?.",
@@ -241,7 +241,7 @@ def _check_branches(core: c.CorePattern, alternation: c.Alt) -> None:
             continue
         step = core.steps[branch.step]
         if step.kind in open_kinds or (ast.AnyEvent() in open_kinds):
-            raise MeaningError(
+            raise SemanticError(
                 "This branch is never reached: an earlier branch matches all of its events.",
                 span=step.span,
                 hint="Put the branch with the narrower condition first.",
@@ -257,7 +257,7 @@ def _check_context(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
     windows = [core.within, *(e.within for e in c.each(core.body) if isinstance(e, c.Zone))]
     counted = next((window for window in windows if isinstance(window, ast.CountWindow)), None)
     if counted is not None:
-        raise MeaningError(
+        raise SemanticError(
             f"'selection {name}' does not support a count window.",
             span=counted.span or pattern.span,
             hint="Use a time window.",
@@ -265,7 +265,7 @@ def _check_context(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
     if core.context is ast.Selection.CUMULATIVE:
         for element in c.each(core.body):
             if isinstance(element, (c.Loop, c.All, c.Alt, c.Zone)):
-                raise MeaningError(
+                raise SemanticError(
                     "'selection cumulative' already collects every event of a step: it supports only plain sequences.",
                     span=_span(core, element),
                     hint=f"Remove {_what(element)}, or use another selection.",

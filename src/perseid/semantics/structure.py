@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from perseid.errors import MeaningError, ScopeError
+from perseid.errors import ScopeError, SemanticError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.printer import ITERATION_WORDS, print_duration
@@ -90,7 +90,7 @@ class Structure:
         """Split off the absences before the first step; they look back in time and are not part of the body."""
         lead: list[ast.Absence] = []
         if isinstance(element, ast.Absence):
-            raise MeaningError(
+            raise SemanticError(
                 "A pattern with only 'not' has no event to start from.",
                 span=element.span,
                 hint="Add a step before it: Login a -> not Logout for 10 minutes.",
@@ -98,13 +98,13 @@ class Structure:
         while isinstance(element, ast.Sequence) and isinstance(element.elements[0], ast.Absence):
             absence, rest, link = element.elements[0], element.elements[1:], element.links[0]
             if absence.duration is None:
-                raise MeaningError(
+                raise SemanticError(
                     "'not' before the first step needs a duration to look back.",
                     span=absence.span,
                     hint="Write not Login for 10 minutes -> Transfer t.",
                 )
             if link.contiguity is not ast.Contiguity.SKIP or link.after is not None or link.within is not None:
-                raise MeaningError(
+                raise SemanticError(
                     "Expected a plain -> after a leading 'not … for …'.",
                     span=link.span or absence.span,
                     hint="Write not Login for 10 minutes -> Transfer t.",
@@ -112,7 +112,7 @@ class Structure:
             lead.append(absence)
             element = rest[0] if len(rest) == 1 else ast.Sequence(rest, element.links[1:], span=element.span)
         if isinstance(element, ast.Absence):
-            raise MeaningError(
+            raise SemanticError(
                 "A pattern with only 'not' has no event to start from.",
                 span=element.span,
                 hint="Add a step after it: not Login for 10 minutes -> Transfer t.",
@@ -124,7 +124,7 @@ class Structure:
         if selection is None:
             return link.contiguity
         if link.contiguity is not ast.Contiguity.SKIP:
-            raise MeaningError(
+            raise SemanticError(
                 f"'selection {selection.value}' already defines how steps follow each other; "
                 f"{link.contiguity.value} conflicts with it.",
                 span=link.span,
@@ -221,7 +221,7 @@ class Structure:
         if i + 1 < len(element.elements) and part.duration is None:
             after = self._contiguity(element.links[i])
             if after is ast.Contiguity.NEXT:
-                raise MeaningError(
+                raise SemanticError(
                     "This 'not' has no effect: no event lies between two consecutive events.",
                     span=part.span,
                     hint="Use -> after it, or remove the 'not'.",
@@ -241,7 +241,7 @@ class Structure:
             inner = replace(place, members=(*place.members, (number, i)))
             if isinstance(member, ast.Absence):
                 if member.duration is not None:
-                    raise MeaningError(
+                    raise SemanticError(
                         "A 'not' between & lasts until the other steps match, and does not support 'for'.",
                         span=member.span,
                         hint="Remove 'for', or put the 'not' after the other steps: … -> not Logout for 5 minutes.",
@@ -250,7 +250,7 @@ class Structure:
             else:
                 members.append(self._convert(member, incoming, inner))
         if not members:
-            raise MeaningError(
+            raise SemanticError(
                 "'&' needs at least one step without 'not'.",
                 span=element.span,
                 hint="Add a step, or write not (Logout | Transfer) for 'neither of them'.",
@@ -264,7 +264,7 @@ class Structure:
         number = self._next()
         contiguity = element.contiguity
         if contiguity is not None and self.pattern.selection is not None:
-            raise MeaningError(
+            raise SemanticError(
                 f"'selection {self.pattern.selection.value}' already defines how iterations follow each other.",
                 span=element.span,
                 hint=f"Remove '{ITERATION_WORDS[contiguity]}', or the selection.",
@@ -288,7 +288,7 @@ class Structure:
 
     def _absence(self, element: ast.Absence, place: ElementContext) -> c.Core:
         if place.absence is not None and element.duration is not None:
-            raise MeaningError(
+            raise SemanticError(
                 "'not … for …' is unsupported inside a 'not': its deadline lies after an event that must not occur.",
                 span=element.span,
                 hint="Match it in a separate pattern and use that pattern as a step.",
@@ -296,7 +296,7 @@ class Structure:
         if not place.started:
             raise self._nothing_before(element.span)
         if not place.group_started:
-            raise MeaningError(
+            raise SemanticError(
                 "A group cannot begin with 'not': its window starts at its first event.",
                 span=element.span,
                 hint="Put it before the group: A -> not B -> (C -> D within 5 seconds).",
@@ -305,8 +305,8 @@ class Structure:
         return c.Absent(body, None if element.duration is None else micros(element.duration))
 
     @staticmethod
-    def _nothing_before(span: ex.Span | None) -> MeaningError:
-        return MeaningError(
+    def _nothing_before(span: ex.Span | None) -> SemanticError:
+        return SemanticError(
             "'not' needs an event before it, and no step before this one is required.",
             span=span,
             hint="Add a required step before it, or write not X for 10 minutes -> at the start of the pattern.",
@@ -315,19 +315,19 @@ class Structure:
     def _stays(self, element: ast.Stays, place: ElementContext) -> c.Core:
         step = element.step
         if step.condition is None:
-            raise MeaningError(
+            raise SemanticError(
                 "'stays' needs a condition.",
                 span=element.span,
                 hint="Write Reading r [temp > 80] stays 5 minutes.",
             )
         if place.absence is not None:
-            raise MeaningError(
+            raise SemanticError(
                 "'stays' is unsupported inside a 'not': its deadline lies after an event that must not occur.",
                 span=element.span,
                 hint="Match it in a separate pattern and use that pattern as a step.",
             )
         if references(step.condition).aggregated:
-            raise MeaningError(
+            raise SemanticError(
                 "The condition of 'stays' is evaluated on one event at a time and does not support aggregates.",
                 span=element.span,
                 hint="Use columns of the event.",
@@ -343,18 +343,18 @@ class Structure:
         return c.Seq((take, absent), (c.Hop(ast.Contiguity.SKIP),))
 
 
-def longer_than_window(what: str, window: int, span: ex.Span | None) -> MeaningError:
+def longer_than_window(what: str, window: int, span: ex.Span | None) -> SemanticError:
     """The error for a bound that its window does not contain."""
     within = f"within {print_duration(window)}"
-    return MeaningError(
+    return SemanticError(
         f"'{what}' is longer than '{within}': no match is possible.",
         span=span,
         hint=f"Lengthen '{within}', or shorten '{what}'.",
     )
 
 
-def _only_arrow(span: ex.Span | None) -> MeaningError:
-    return MeaningError(
+def _only_arrow(span: ex.Span | None) -> SemanticError:
+    return SemanticError(
         "Only -> can precede 'not', which matches no event. The arrow after 'not' leads to the next step.",
         span=span,
         hint="Write A -> not B -> C; put 'after' and 'within' on the arrow after the 'not'.",

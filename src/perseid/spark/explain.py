@@ -88,7 +88,7 @@ def _stream(plan: Plan, query: Query, frames: Sequence[InputFrame], disorder: st
         idle = print_duration(state.idle)
         rows.append(("idle timeout", f"after {idle} without a new watermark, processing time advances event time"))
     rows.append(("state", f"{state.shards} shards, at most {state.max_state:,} bytes each; contains raw events"))
-    rows += [("retained", f"{pattern.name}: {_kept(pattern)}") for pattern in plan.patterns]
+    rows += [("retained", f"{pattern.name}: {_retained(pattern)}") for pattern in plan.patterns]
     rows.append(("max_ahead", describe_max_ahead(state.max_ahead)))
     rows.append(
         (
@@ -99,17 +99,17 @@ def _stream(plan: Plan, query: Query, frames: Sequence[InputFrame], disorder: st
     return rows
 
 
-def _kept(pattern: PatternPlan) -> str:
-    kept = pattern.retention
-    if kept.kind == "empty":
+def _retained(pattern: PatternPlan) -> str:
+    retention = pattern.retention
+    if retention.kind == "empty":
         return "no events once the watermark has passed them"
     if pattern.pattern.context is not None:
         return "events since the last time without an open partial match"
-    if kept.micros is not None:
-        return f"events of open partial matches, up to {print_duration(kept.micros)} behind the watermark"
-    if kept.events is not None:
-        return f"events of open partial matches, up to {kept.events} per key"
-    return f"events of open partial matches, unbounded; at most {kept.cap:,} partial matches per key"
+    if retention.micros is not None:
+        return f"events of open partial matches, up to {print_duration(retention.micros)} behind the watermark"
+    if retention.events is not None:
+        return f"events of open partial matches, up to {retention.events} per key"
+    return f"events of open partial matches, unbounded; at most {retention.cap:,} partial matches per key"
 
 
 def _input(one: InputFrame) -> str:

@@ -46,7 +46,7 @@ class Inspection:
             f"Searched up to {_moment(max(horizons))}. Shards without state may be further ahead."
             if horizons
             else "Not searched yet: no watermark so far.",
-            f"{_some(waiting, 'event')} buffered for the watermark; the oldest in state is from {_moment(min(oldest))}."
+            f"{_some(waiting, 'event')} buffered until the watermark passes; the oldest in state is from {_moment(min(oldest))}."
             if oldest
             else "No event is buffered; the state has other data, such as recent matches that suppress others.",
         ]

@@ -75,7 +75,7 @@ def explain(plan: Plan, name: str, metadata: Metadata = _NOTHING) -> str:
             ),
             ("columns read", _columns(plan, own)),
             ("state", _state(own)),
-            ("emits", _speaks(own)),
+            ("emits", _emission(own)),
             ("pattern hash", pattern.semantic_hash),
         ],
     )
@@ -223,11 +223,14 @@ def _advice(pattern: c.CorePattern) -> str:
     )
 
 
-def _speaks(own: PatternPlan) -> str:
+_COMPLETED = 'when a match completes (with order="watermark": when the watermark passes its last event)'
+
+
+def _emission(own: PatternPlan) -> str:
     reasons = {"deadline": "a 'not' times out", "window": "a window closes"}
     if not own.wake:
-        return "on event arrival"
-    return "on event arrival, and by timer when " + " or ".join(reasons[w] for w in own.wake)
+        return _COMPLETED
+    return f"{_COMPLETED}; by timer when " + " or ".join(reasons[w] for w in own.wake)
 
 
 def _window(pattern: c.CorePattern) -> str:

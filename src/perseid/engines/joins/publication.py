@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from perseid.engines.joins.plan import JoinsPlan
 from perseid.engines.joins.program import CutTexts, compile_subscriptions, cut_texts
-from perseid.errors import MeaningError
+from perseid.errors import SemanticError
 from perseid.lang.xscl import parse_subscription
 from perseid.lang.xscl_parts import Cutter
 from perseid.lang.xscl_shapes import shaped
@@ -68,7 +68,7 @@ def _in_order(reads: Mapping[str, tuple[str, str]], published: Mapping[str, str]
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
-        raise MeaningError(
+        raise SemanticError(
             f"Subscriptions publish streams that they read, in a cycle: {' -> '.join(error.args[1])}.",
             hint="Publish one of these streams under a name that none of the subscriptions reads.",
         ) from None

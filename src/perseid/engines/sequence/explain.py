@@ -23,14 +23,14 @@ def explain_kernels(
     for bytecode in plan.patterns:
         name = f"{bytecode.pattern.name}: " if many else ""
         if bytecode.compiled:
-            rows.append(("kernel", f"{name}compiled, with all conditions"))
+            rows.append(("execution", f"{name}compiled, with all conditions"))
         else:
             asked = len(bytecode.questions)
             rows.append(
-                ("kernel", f"{name}compiled, except {asked} condition{'' if asked == 1 else 's'}: evaluated in Python")
+                ("execution", f"{name}compiled, except {asked} condition{'' if asked == 1 else 's'}: evaluated in Python")
             )
             rows += [("in Python", f"{print_expr(q)}  ({_why_not_compiled(q, types)})") for q in bytecode.questions]
-        rows += [("search", name + text) for text in (explain_search or explain_steps)(bytecode)]
+        rows += [("event lookup", name + text) for text in (explain_search or explain_steps)(bytecode)]
         rows += [("in Python", text) for text in _outputs(bytecode)]
     return rows
 

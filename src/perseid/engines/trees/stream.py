@@ -20,7 +20,7 @@ from perseid.engines.trees.formats import JSON, ROW, XML
 from perseid.engines.trees.limits import DEEPEST, MOST_ATTRIBUTES, MOST_BYTES, MOST_TIMES
 from perseid.engines.trees.results import result_fields
 from perseid.engines.trees.row_documents import has_text, textless
-from perseid.errors import EventDataError, MeaningError, UnknownNameError, missing_column, nearest
+from perseid.errors import EventDataError, SemanticError, UnknownNameError, missing_column, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.tree_patterns import Exists, TreeNode, TreePart, TreePattern, children, print_tree, return_names, walk
@@ -275,7 +275,7 @@ def check_variables(patterns: Sequence[ast.PatternDefinition], columns: Sequence
         for step in ast.steps(pattern.match):
             groups = together(step.kind.tree.root) if isinstance(step.kind, ast.TreeMatch) else []
             if len(groups) > 1:
-                raise MeaningError(
+                raise SemanticError(
                     f"{groups[0][0]!r} and {groups[1][0]!r} are returned in separate results, so no event has both.",
                     span=step.span,
                     hint="Return a node that contains both as well, for example //order->order[/total->total].",
