@@ -56,15 +56,15 @@ CODES = (
     ErrorCode(
         "scope",
         "perseid.errors.ScopeError",
-        "A name is duplicate, or exists and is not available at this position: for example a column without its step, or a "
-        "step that may be absent from the match, that matches later, or that belongs to a negation.",
+        "A name is a duplicate, or it is not available at this position. Examples: a column without its step, an optional "
+        "step that the match may not have, a later step, a step of a negation.",
         "Use another name, or move the condition to the step or clause that the hint names.",
     ),
     ErrorCode(
         "type-mismatch",
         "perseid.errors.TypeMismatchError",
-        "An operator or function does not support its operands: their types, such as a comparison of text with a number, or "
-        "their number.",
+        "An operator or function does not support the types of its operands, such as a comparison of text with a number, or "
+        "the number of arguments is wrong.",
         "Convert one operand with cast(x as type), compare with a value of the same type, or pass the arguments that the "
         "message names.",
     ),
@@ -120,7 +120,7 @@ CODES = (
         "document",
         "perseid.errors.DocumentError",
         "A document is not well formed, is nested too deeply or is too large.",
-        "Fix the document at the line and column of the message, or keep the row: its column error has the reason.",
+        "Fix the document at the line and column of the message, or ignore the document: its row has the reason in the column 'error'.",
     ),
     ErrorCode(
         "stalled-matcher",
@@ -193,7 +193,7 @@ CODES = (
     ErrorCode(
         "lost-staging",
         "perseid.sinks.postgres_tables.LostStagingError",
-        "The PostgreSQL server restarted while a batch was copied and emptied its staging table.",
+        "The PostgreSQL server restarted while the sink copied a batch. The restart emptied the staging table.",
         "Nothing: the sink copies the batch again.",
     ),
 )

@@ -217,7 +217,7 @@ class SettingsError(PerseidError):
 
 
 class NotYetError(UnsupportedError):
-    """A kind of stream without an engine so far."""
+    """A kind of stream without an engine."""
 
     code = "not-yet"
 

@@ -214,7 +214,7 @@ row(
 )
 
 # how much there may be of something
-G = "Too much of something"
+G = "Size limits"
 row(G, "nesting, 10,000 deep", (Many(b"<a>", 10_000), Many(b"</a>", 10_000)), Read(10000), Read(10000))
 row(
     G,
@@ -288,7 +288,7 @@ row(
     Refused(NAMES, 1, 578685),
     Refused(NAMES, 1, 578685),
 )
-row(G, "names that share a hash of the usual kind", (alike,), Read(216385), Read(216385))
+row(G, "names that collide in an unsalted hash (multiply by 33 and add)", (alike,), Read(216385), Read(216385))
 row(G, "names in 250 namespaces, 250 in each", (crossed,), Read(62501), Read(62501))
 row(G, "name of 1 MB", (b"<", Many(b"a", MB), b"/>"), Read(1), Read(1))
 row(G, "name of 5 MB", (b"<", Many(b"a", 5 * MB), b"/>"), Refused(NAMES, 1, 1), Refused(NAMES, 1, 1))
@@ -423,28 +423,28 @@ row(G, "byte order mark twice", b"\xef\xbb\xbf\xef\xbb\xbf<a/>", Refused(INVALID
 row(G, "byte order mark alone", b"\xef\xbb\xbf", Refused("No element found", 1, 2), Refused(ENDS, 1, 2))
 row(
     G,
-    "UTF-16 with a byte order mark, little end first",
+    "UTF-16 with a byte order mark, little-endian",
     b"\xff\xfe" + f"<a>{_E}</a>".encode("utf-16-le"),
     Read(1, 0, 2),
     Read(1, 0, 2),
 )
 row(
     G,
-    "UTF-16 with a byte order mark, big end first",
+    "UTF-16 with a byte order mark, big-endian",
     b"\xfe\xff" + f"<a>{_E}</a>".encode("utf-16-be"),
     Read(1, 0, 2),
     Read(1, 0, 2),
 )
 row(
     G,
-    "UTF-16 without a byte order mark, little end first",
+    "UTF-16 without a byte order mark, little-endian",
     f"<a>{_E}</a>".encode("utf-16-le"),
     Read(1, 0, 2),
     Read(1, 0, 2),
 )
 row(
     G,
-    "UTF-16 without a byte order mark, big end first",
+    "UTF-16 without a byte order mark, big-endian",
     f"<a>{_E}</a>".encode("utf-16-be"),
     Read(1, 0, 2),
     Read(1, 0, 2),
@@ -465,14 +465,14 @@ row(
 )
 row(
     G,
-    "UTF-16 that says it is UTF-8",
+    "UTF-16 declared as UTF-8",
     b"\xff\xfe" + "<?xml version='1.0' encoding='utf-8'?><a/>".encode("utf-16-le"),
     Refused(MISMATCH, 1, 32),
     TAKEN,
 )
 row(
     G,
-    "UTF-8 that says it is UTF-16",
+    "UTF-8 declared as UTF-16",
     b"<?xml version='1.0' encoding='utf-16'?><a/>",
     Refused("Unsupported encoding 'utf-16'", 1, 1),
     Refused("Unsupported encoding 'utf-16'", 1, 1),
@@ -506,7 +506,7 @@ row(
     Refused("Unsupported XML declaration", 1, 1),
     Refused("Unsupported XML declaration", 1, 1),
 )
-row(G, "latin-1 that says nothing", f"<a>{_E}</a>".encode("latin-1"), Refused(INVALID, 1, 4), TAKEN)
+row(G, "latin-1 without an encoding declaration", f"<a>{_E}</a>".encode("latin-1"), Refused(INVALID, 1, 4), TAKEN)
 row(
     G,
     "windows-1252",
@@ -516,14 +516,14 @@ row(
 )
 row(
     G,
-    "windows-1252 with a byte that it lacks",
+    "windows-1252 with an undefined byte",
     b"<?xml version='1.0' encoding='windows-1252'?><a>\x81</a>",
     Refused(INVALID, 1, 49),
     Refused(BAD_BYTES, 1, 49),
 )
 row(
     G,
-    "ASCII with a byte that it lacks",
+    "ASCII with an undefined byte",
     b"<?xml version='1.0' encoding='us-ascii'?><a>\xe9</a>",
     Refused(INVALID, 1, 45),
     Refused(BAD_BYTES, 1, 45),
@@ -554,21 +554,21 @@ row(
 )
 row(
     G,
-    "encoding that unpacks",
+    "encoding that decompresses (zlib)",
     b"<?xml version='1.0' encoding='zlib'?><a/>",
     Refused("Unsupported encoding 'zlib'", 1, 1),
     Refused("Unsupported encoding 'zlib'", 1, 1),
 )
 row(
     G,
-    "encoding that is slow",
+    "encoding with a slow decoder (punycode)",
     (b"<?xml version='1.0' encoding='punycode'?><a>", Many(b"a", 100_000), b"</a>"),
     Refused("Unsupported encoding 'punycode'", 1, 1),
     Refused("Unsupported encoding 'punycode'", 1, 1),
 )
 row(
     G,
-    "encoding that hides tags",
+    "encoding that can hide tags (unicode_escape)",
     b"<?xml version='1.0' encoding='unicode_escape'?><a>\\x3cb/\\x3e</a>",
     Refused("Unsupported encoding 'unicode_escape'", 1, 1),
     Refused("Unsupported encoding 'unicode_escape'", 1, 1),
@@ -577,7 +577,7 @@ row(G, "UTF-8, overlong", b"<a>\xc0\xbcb/\xc0\xbe</a>", Refused(INVALID, 1, 4), 
 row(G, "UTF-8 with surrogates", b"<a>\xed\xa0\xbd\xed\xb8\x80</a>", Refused(INVALID, 1, 4), TAKEN)
 row(G, "UTF-8 beyond the last character", b"<a>\xf4\x90\x80\x80</a>", Refused(INVALID, 1, 4), TAKEN)
 row(G, "UTF-8 of five bytes", b"<a>\xf8\x88\x80\x80\x80</a>", Refused(INVALID, 1, 4), TAKEN)
-row(G, "UTF-8 that goes on without a beginning", b"<a>\x80</a>", Refused(INVALID, 1, 4), TAKEN)
+row(G, "UTF-8 continuation byte without a lead byte", b"<a>\x80</a>", Refused(INVALID, 1, 4), TAKEN)
 row(G, "UTF-8, cut in the middle of a character", b"<a>\xe2\x82</a>", Refused(INVALID, 1, 4), TAKEN)
 row(G, "bytes that never are UTF-8", b"<a>\xff</a>", Refused(INVALID, 1, 4), TAKEN)
 row(G, "U+FFFF", b"<a>\xef\xbf\xbf</a>", Refused(INVALID, 1, 4), TAKEN)
@@ -619,7 +619,7 @@ row(
 
 # what a document is
 G = "Structure"
-row(G, "nothing", b"", Refused("No element found", 1, 1), Refused(ENDS, 1, 1))
+row(G, "empty document", b"", Refused("No element found", 1, 1), Refused(ENDS, 1, 1))
 row(G, "white space alone", b" \n", Refused("No element found", 2, 1), Refused(ENDS, 2, 1))
 row(G, "text alone", b"x", Refused("Syntax error", 1, 1), Refused(ENDS, 1, 2))
 row(G, "truncated, an element is open", b"<a>\n<b></b>", Refused("No element found", 2, 8), Refused(ENDS, 2, 8))
@@ -656,7 +656,13 @@ row(
     Refused("Unbound prefix", 1, 20),
     Refused(WRONG, 1, 20),
 )
-row(G, "prefix for nothing", b"<a xmlns:p=''/>", Refused("Must not undeclare prefix", 1, 1), Refused(WRONG, 1, 1))
+row(
+    G,
+    "prefix bound to an empty namespace",
+    b"<a xmlns:p=''/>",
+    Refused("Must not undeclare prefix", 1, 1),
+    Refused(WRONG, 1, 1),
+)
 row(
     G,
     "prefix xmlns, declared",
@@ -673,7 +679,7 @@ row(
 )
 row(
     G,
-    "prefix xml for what it is",
+    "prefix xml bound to its own namespace",
     b"<a xmlns:xml='http://www.w3.org/XML/1998/namespace' xml:lang='is'/>",
     Read(1, 1),
     Read(1, 1),
@@ -688,7 +694,7 @@ row(
 row(G, "two colons in a name", b"<p:a:b xmlns:p='u'/>", Refused(INVALID, 1, 5), Refused(WRONG, 1, 1))
 row(
     G,
-    "namespace that looks like a name",
+    "namespace that looks like a prefixed name",
     b"<a xmlns='p:b'><p:b/></a>",
     Refused("Unbound prefix", 1, 16),
     Refused(WRONG, 1, 16),

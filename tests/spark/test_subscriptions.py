@@ -258,7 +258,8 @@ def test_mistakes(spark: SparkSession, streams: Streams) -> None:
         "b": "T//b->x JOIN{x = y, 1 day} S//a->y",
     }
     with pytest.raises(
-        UnsupportedError, match="a set of subscriptions that read what others of the set PUBLISH is unsupported"
+        UnsupportedError,
+        match="a subscription cannot read a stream that another subscription of the same set publishes",
     ):
         ps.xscl.subscriptions(circle).match(declared(frame))
     with pytest.raises(EventDataError, match="has no watermark"):

@@ -71,7 +71,8 @@ def model(
     the model.
 
     On a stream a transaction is applied when the watermark is past its time; ``lateness``, ``max_ahead`` and ``options`` are
-    as of :func:`perseid.events`. A step of a pattern that a rule waits for counts as 50 steps.
+    as of :func:`perseid.events`. For a pattern that triggers a rule, each search step counts as
+    50 steps of ``max_steps``.
     """
     require_metamodel(metamodel)
     given = require_options(options)
@@ -129,8 +130,8 @@ def frames(
 
     ``each`` is the initial content of every model: rows of changes as :func:`model` takes them, without a time. ``columns``
     maps each column to an element and its attribute: ``{"right_hand_y": ("right_hand", "y")}``. A row
-    is a transaction that sets all of them; a null sets null. The first row of a model applies ``each`` before. Several
-    rows of one model and time are one frame: of each column the greatest value counts.
+    is a transaction that sets all of them; a null sets null. ``each`` is applied before the first row of a
+    model. Several rows of one model and time are one frame, with the greatest value of each column.
 
     The events are those of :func:`model`, and patterns match them in the same way. Since nodes and edges do not change, most
     queries are evaluated for all frames at once; ``explain`` names those that are not, with the reason. On a stream a frame
@@ -187,8 +188,8 @@ def react(
     """Run the rules of a metamodel on changes of its models: a :class:`Reaction`, on Spark a DataFrame.
 
     Rules act at the time of the event that activates them: their changes take effect at the same time, in the next iteration,
-    and can activate further rules. More than ``max_iterations`` iterations, or ``max_changes`` changes by rules, at one time are an error that
-    names the rule. Patterns with a timeout are decided as time passes, up to ``until``, or until no timeout is pending;
+    and can activate further rules. At one time, rules may take at most ``max_iterations`` iterations
+    and make at most ``max_changes`` changes; beyond that, an error names the rule. Patterns with a timeout are decided as time passes, up to ``until``, or until no timeout is pending;
     changes after ``until`` are left out.
 
     For a DataFrame of changes, finished or streaming, the result is a DataFrame with one row for each action. ``what`` is the action:
@@ -259,12 +260,13 @@ def find_repairs(
     """Search for ways to make a model valid by the repairs of its text: at most ``max_fixes`` quick fixes, the best first.
 
     After a fix no query of ``objectives`` has a match. Fixes are ranked by cost, then by how many matches the queries of ``soft`` have
-    after them, then by their steps. After no step may a query of ``constraints`` have a match. A fix has at most
+    after them, then by their steps. No query of ``constraints`` may have a match after any step. A fix has at most
     ``max_depth`` steps and costs at most ``max_cost``.
 
     ``model`` is a stream of changes, applied up to the moment ``at`` or its end, or the :class:`Reaction` of rules to one;
     ``key`` selects one of several models. The search is ``best first``, ``breadth first``, ``depth first`` or
-    ``hill climbing``; it visits no model twice and at most ``max_states`` models: ``complete`` is true if these were all.
+    ``hill climbing``; it visits no model twice and at most ``max_states`` models.
+    ``complete`` is false if the search reached ``max_states``, and for ``hill climbing``.
     """
     no_model = EventDataError("find_repairs requires changes of a model.", hint="Use ps.graph.model(rows, metamodel).")
     reaction = model if isinstance(model, Reaction) else None

@@ -80,7 +80,7 @@ class PatternSet:
 
     @property
     def sources(self) -> PatternSources:
-        """The syntax trees of the set, with those that may feed them."""
+        """The syntax trees of the set, and of other patterns whose matches its steps may take."""
         return self._sources
 
     @property
@@ -259,7 +259,7 @@ class PatternSet:
         :func:`perseid.progress` has them. With ``rejected`` the late and bad rows of a stream, and those beyond
         ``max_ahead``, are rows of the output, of the kind ``late``, ``bad`` and ``ahead``, with the ``reason`` as a sentence
         and all their columns as JSON in ``row``. With ``"bad"`` only bad rows have all columns, and ``row`` of late ones has
-        the ``id`` columns: it costs a stream far less. With the ``checkpoint`` that a stream resumes from, its state is
+        the ``id`` columns, which costs far less on a stream. With the ``checkpoint`` that a stream resumes from, its state is
         validated now: an incompatible declaration is an error before the first batch.
         """
         stream = declare(stream)
@@ -309,7 +309,7 @@ class PatternSet:
 
 
 class Pattern(PatternSet):
-    """One pattern: a set of one."""
+    """One pattern, with the methods of :class:`PatternSet`."""
 
     def __init__(
         self, tree: ast.PatternDefinition, source: str | None = None, producers: tuple[ast.PatternDefinition, ...] = ()
@@ -388,9 +388,10 @@ def counters(observation: Observation) -> dict[str, int]:
 def progress(query: StreamingQuery, pattern: str | None = None) -> Progress:
     """The counters of a running or ended stream of matches: rows read, filtered, late and bad, matches, state.
 
-    If a query has several detections, ``pattern`` names a pattern of one of them. Print the result.
-    Warns with :class:`InputWarning` as :func:`counters` does; of absent types only if Spark still has the progress of
-    every batch, there is no match so far, and no event is in state.
+    If a query combines the output of several calls of ``match``, ``pattern`` selects one call: pass one of its patterns.
+    Print the result.
+    Warns with :class:`InputWarning` as :func:`counters` does. It warns about absent types only if Spark still has the
+    progress of every batch, there is no match so far, and no event is in state.
     """
     from perseid.spark.progress import progress as read
 

@@ -63,15 +63,15 @@ def events(
     ``disorder`` is the strategy for events that arrive out of order:
     ``"buffer"`` waits for the watermark; ``"assemble"`` emits a match when it is complete and no later event can invalidate
     it; ``"conservative"`` emits matches that punctuations in the stream have made final
-    (:class:`perseid.disorder.Conservative` names their columns); ``"adaptive"`` waits as long as events are late, all but a
-    share of them (:class:`perseid.disorder.Adaptive` sets it); ``"auto"`` selects ``"assemble"`` for patterns that it
+    (:class:`perseid.disorder.Conservative` names their columns); ``"adaptive"`` waits for a measured delay that only a small
+    share of the events exceeds (:class:`perseid.disorder.Adaptive` sets the share); ``"auto"`` selects ``"assemble"`` for patterns that it
     supports, ``"buffer"`` for all others. Two strategies emit early results with retractions, as a changelog
     (:func:`perseid.disorder.current_matches` and :func:`perseid.disorder.merge_into` apply it): ``"aggressive"`` for every
     pattern, ``"early"`` for those that can be assembled.
 
-    ``lateness``, as in ``"10 minutes"``, sets the watermark in place of ``df.withWatermark``. With ``max_ahead``, as in
-    ``"1 hour"``, a row with a time further beyond its arrival than that is rejected before it moves the watermark; it is
-    counted as ``ahead``. A row arrives when its micro-batch begins. ``max_ahead`` needs ``lateness``.
+    ``lateness``, as in ``"10 minutes"``, sets the watermark in place of ``df.withWatermark``. ``max_ahead``, as in
+    ``"1 hour"``, is the longest time by which a row may be ahead of its arrival: a row beyond it is rejected before it
+    moves the watermark, and counted as ``ahead``. A row arrives when its micro-batch begins. ``max_ahead`` needs ``lateness``.
 
     ``options`` has the idle timeout, the number of shards and the limits of state and search (:class:`StreamOptions`).
     """
@@ -146,8 +146,8 @@ def documents(
     the name before ``<<`` in a step; without it steps match every document. ``namespaces`` maps the prefixes in tree
     patterns. ``trusted`` skips the check that documents are well formed: it is for documents that you produce yourself.
 
-    Documents are XML. With ``format="json"`` the body has JSON: its root is ``/json``, members are elements of their name, and
-    so is each item of an array. With ``format="row"`` there is no body: every row is a document, with the root ``/row`` and
+    Documents are XML. With ``format="json"`` the body has JSON: its root is ``/json``. Each member of an object, and each
+    item of an array in a member, is an element with the name of the member. With ``format="row"`` there is no body: every row is a document, with the root ``/row`` and
     its columns as elements.
 
     The other parameters are those of :func:`events`; several tables are given by type, too.

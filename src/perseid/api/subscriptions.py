@@ -124,7 +124,7 @@ class SubscriptionSet(SubscriptionQueries):
     def _match_on_spark(self, documents: Documents, options: PairOptions) -> Frame:
         if len(self._publication.levels) > 1:
             raise UnsupportedError(
-                "On Spark, a set of subscriptions that read what others of the set PUBLISH is unsupported.",
+                "On Spark, a subscription cannot read a stream that another subscription of the same set publishes.",
                 hint="Run the publishing subscriptions first, write their results, and match the others over these documents.",
             )
         results = self._publication.constructs if options.results is None else options.results
@@ -147,7 +147,7 @@ class SubscriptionSet(SubscriptionQueries):
         lines = [
             f"{many(len(self), 'subscription')}, {many(entries, 'direction')}: a JOIN has two, since either document may come first",
             f"  templates: {len(joins)} with equalities only, {len(templates)} with constants; {many(prefixes, 'prefix', 'prefixes')}",
-            f"  state: results of documents are retained {retained}; on Spark by each query partition",
+            f"  state: values of documents are retained {retained}; on Spark in each query partition",
             f"  {many(len(chains), 'chain is', 'chains are')} matched in documents, once for all subscriptions:",
         ]
         shown = [f"    {chain.stream}{chain.tree}" for chain in chains]

@@ -47,7 +47,7 @@ def try_command(
 ) -> None:
     """Run patterns over the events of a file, without a cluster.
 
-    A job runs with the settings of its stream.
+    For a job file: runs its patterns with the settings of its stream.
 
     Example: perseid try rules.perseid events.jsonl --time at --type kind
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from perseid import settings  # noqa: F401 - the first to say which extra is missing
+from perseid import settings  # noqa: F401 - raises the error for a missing extra
 
 if TYPE_CHECKING:
     from perseid.jobs.assembly import assemble

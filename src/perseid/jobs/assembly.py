@@ -83,7 +83,7 @@ def _add_version(frame: DataFrame, versions: Mapping[str, str]) -> DataFrame:
 
 
 def _has_backfill(job: JobFile, requested: bool) -> bool:
-    """True if the query includes historical records; a checkpoint stays as it was started."""
+    """True if the query includes historical records; an existing checkpoint determines this."""
     started = BatchLog(job.checkpoint).has_history()
     declared = job.stream.backfill_source() is not None
     if requested and not declared:

@@ -2,9 +2,9 @@
 
 Both are sources of the query from its first batch on. A record before ``history.until`` comes from history, all others
 from the live source. While history is read, each source has a watermark of its own and the query uses the minimum, so
-live records wait. When history has been read, its last row, far in the future, leaves the watermark to the live source.
-Spark does not store several watermarks in the checkpoint, so a query that starts after the backfill has one watermark
-for both sources.
+live records wait. When history has been read, a last row with a time far in the future moves the watermark of history
+there, so the minimum is the watermark of the live source. Spark does not store several watermarks in the checkpoint, so
+a query that starts after the backfill has one watermark for both sources.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Backfill:
         return last is not None and int(last["sources"][0]["numInputRows"] or 0) == 0
 
     def end(self) -> None:
-        """Write the row that leaves the watermark to the live source."""
+        """Write the last row of history, after which the live source alone determines the watermark."""
         self.end_folder.write("end.json", json.dumps({self.time: END_TIME}).encode())
 
     def union(self) -> DataFrame:

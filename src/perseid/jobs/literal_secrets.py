@@ -85,7 +85,7 @@ _TOKEN_PATHS = (
 )
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 MIN_TOKEN_CHARS = 16
-"""Characters from which on letters mixed with digits in one part of a path are taken for a token."""
+"""Minimum length in characters of mixed letters and digits that count as a token, in one part of a path."""
 
 
 def is_secret_name(name: str) -> bool:

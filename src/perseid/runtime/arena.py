@@ -1,4 +1,4 @@
-"""Allocate the parts of the single array that a kernel works in; words at its head have their offsets."""
+"""Allocate the parts of the single array that a kernel works in; words at its head store the offsets of the parts."""
 
 from __future__ import annotations
 

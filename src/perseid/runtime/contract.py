@@ -36,11 +36,11 @@ class StepResult:
     """The earliest event time at which the shard must be called without rows."""
     counters: Mapping[str, int] = field(default_factory=dict)
     late: IntArray | Sequence[int] = ()
-    """The numbers of late rows, which were left out."""
+    """The indices of late rows, which were left out."""
     late_reasons: Int8Array | Sequence[int] = ()
     """The :class:`~perseid.runtime.late_rows.LateReason` of each of them."""
     bad: IntArray | Sequence[int] = ()
-    """The numbers of rows that are not valid input, which were left out; ``counters["bad"]`` is their count."""
+    """The indices of rows that are not valid input, which were left out; ``counters["bad"]`` is their count."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Capabilities:
     waits_for_watermark: bool = True
     """A row is late if and only if the watermark has passed its time."""
     state_expires: bool = True
-    """No state remains once the watermark has passed the last window; otherwise no window bounds some of the state."""
+    """No state remains once the watermark has passed the last window; false if some state has no window."""
     broadcast: bool = False
     """Every shard receives all rows and evaluates a partition of the queries; otherwise it has the rows of its keys."""
 

@@ -17,7 +17,7 @@ COUNTED: Mapping[str, str] = {
     "evidence_dropped": "events dropped from evidence by its limit",
     "capped": "partial matches dropped because the limit was reached",
     "duplicates": "rows dropped by dedupe",
-    "incomplete": "patterns, by shard, that began after their first events may have arrived",
+    "incomplete": "patterns, by shard, added or changed on a checkpoint, that may lack matches from before",
     "late_expected": "late rows that an adaptive stream predicted",
     "impossible": "readings that no value of the model explains; they carry no information",
     "sampled": "steps that were sampled because the automaton of a pattern has too many states",

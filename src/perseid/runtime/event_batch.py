@@ -75,7 +75,7 @@ def take_events(batch: EventBatch, chosen: IntArray | BoolArray) -> EventBatch:
 
 
 def concat_batches(above: EventBatch, below: EventBatch) -> EventBatch:
-    """Concatenate two batches of one schema; properties of a batch as a whole are those of ``below``."""
+    """Concatenate the rows of two batches of one schema; fields that are no columns are those of ``below``."""
     if not len(above):
         return below
     names = list(below.type_names)

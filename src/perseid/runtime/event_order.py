@@ -43,7 +43,7 @@ class Arrangement:
     offsets: IntArray
     """Start offset of each partition, followed by the number of rows."""
     occurrence: IntArray | None
-    """By position in the order: earlier rows of the partition with equal time and identity; None without identity."""
+    """By position: the number of earlier rows of the partition with equal time and identity; None without identity."""
 
     @property
     def partitions(self) -> int:
@@ -180,8 +180,8 @@ def _count_and_place(
     tied = False
     indirect = len(through) > 0
     last = np.full(len(ends) - 1, _LEAST, np.int64)
-    # A code without rows so far has the smallest possible time as its last one. If rows have that time, only the
-    # position shows whether a row precedes.
+    # Before the first row of a code, its last time is the smallest possible time. If a row has that time, only the
+    # position shows whether an earlier row of the code exists.
     starts = ends[:-1].copy() if time[0] == _LEAST else ends[:0]
     for i in range(rows):
         source = np.int64(through[i]) if indirect else np.int64(i)
@@ -285,7 +285,7 @@ def _compare(left: object, right: object) -> int:
 
 
 def _sorted_groups(starts: IntArray, columns: IntArray) -> IntArray:
-    """Places sorted by the columns, the first first, inside each group; equal ones stay in their order."""
+    """Places, sorted inside each group by the first column, then by the second, and so on; the sort is stable."""
     if not runs_compiled():
         group = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         return np.lexsort((*columns[::-1], group)).astype(np.int64, copy=False)

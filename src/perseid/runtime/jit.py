@@ -112,7 +112,7 @@ _COMPILED_MODULES = set[str]()
 
 @contextmanager
 def plain_kernels() -> Iterator[None]:
-    """Run kernels as plain Python in this context, for input that is smaller than the time to compile them."""
+    """Run kernels as plain Python in this context, for input so small that compilation would take longer."""
     token = _PLAIN.set(True)
     try:
         yield

@@ -1,8 +1,8 @@
 """Encode keys as codes: a small number for each distinct key, by its value.
 
 A hash table is filled without comparing values, then one pass compares them all: without branches that wait for values,
-the processor fetches many rows at once. If two values share a hash, Arrow encodes the column instead. Both number codes
-by first appearance, so neither seed nor hash affects a result.
+the processor fetches many rows at once. If two values share a hash, Arrow encodes the column instead. In both cases
+codes are numbered by first appearance, so neither seed nor hash affects a result.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _distinct(found: IntegerArray) -> tuple[Codes, int]:
     """Codes by first appearance."""
     rows = len(found)
     if runs_compiled() and rows < _MOST_ROWS:
-        # Reading an unsigned number as a signed one keeps what is equal and what is not.
+        # Equality of values is preserved if unsigned numbers are read as signed ones.
         wide = read_only(found.view(np.int64) if found.dtype == np.uint64 else found.astype(np.int64, copy=False))
         hashes, codes = np.empty(rows, np.uint64), np.empty(rows, np.int32)
         _hash_integers(wide, np.uint64(_SEED), hashes)

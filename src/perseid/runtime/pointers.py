@@ -1,9 +1,9 @@
 """Arrays inside kernels, as bare addresses.
 
-Numba passes an array as seven words and checks every index for a negative position. The functions of a kernel call each
-other too often for the former and never need the latter: they pass addresses to each other, and this module defines for
-Numba how to read and write through these. Functions that Python calls take arrays, which are converted to addresses
-implicitly.
+Numba passes an array as seven words, which is slow for the many calls inside a kernel. It also checks every index for a
+negative position, which a kernel never uses. The functions of a kernel therefore pass addresses to each other. This
+module defines for Numba how to read and write through an address. Functions that Python calls take arrays, which are
+converted to addresses implicitly.
 """
 # mypy: ignore-errors
 # Numba's insides are not annotated.

@@ -116,7 +116,7 @@ class RouteColumn:
 
     path: tuple[str, ...]
     as_text: bool = False
-    """Values are equal if their texts are. Otherwise they are compared as keys: one NaN, one zero."""
+    """True: values with equal texts are equal. False: values are compared as keys, with one NaN and one zero."""
 
 
 @dataclass(frozen=True)

@@ -513,7 +513,7 @@ class QueryNames:
 
     def param(self, param: ex.Param) -> t.Type:
         raise UnknownNameError(
-            f"A query has no parameters such as :{param.name}.",
+            f"A query does not support outside parameters, got :{param.name}.",
             span=param.span,
             hint="Write the value, or store it in an attribute of a node.",
         )

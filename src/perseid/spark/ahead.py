@@ -1,8 +1,9 @@
-"""Reject rows with an event time too far beyond their arrival, below the watermark.
+"""Reject rows with an event time too far beyond their arrival, before they reach the watermark.
 
 The watermark follows the newest time of a stream and never moves back: one row dated 9999 makes all later rows late,
-also after a restart. The bound therefore applies below ``withWatermark``. A rejected row passes with a null time, so it
-moves no watermark and is no event; a separate column has its time, so that it can be counted and returned as a row.
+also after a restart. The bound is therefore applied before ``withWatermark``. A rejected row passes with a null time,
+so it moves no watermark and is no event; a separate column has its time, so that it can be counted and returned as a
+row.
 
 A row arrives when its micro-batch begins. Spark stores that moment in the checkpoint with the offsets of the batch: a
 retried batch rejects the same rows.
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def bound_input(data: Any, time: Any, max_ahead: int | None, lateness: int | None) -> Any:
-    """Apply the bound and, above it, the watermark to streaming DataFrames; return any other data unchanged.
+    """Apply the bound, then the watermark, to streaming DataFrames; return any other data unchanged.
 
     ``data`` and ``time`` may be dicts by event type; ``max_ahead`` and ``lateness`` are microseconds.
     """
@@ -75,6 +76,6 @@ def _require_no_watermark(frame: DataFrame, max_ahead: int | None, lateness: int
         )
     if lateness is None:
         raise EventDataError(
-            "max_ahead requires lateness: it applies below the watermark, which lateness sets.",
+            "max_ahead requires lateness, which sets the watermark.",
             hint="Add the watermark delay: lateness='10 minutes'.",
         )

@@ -115,7 +115,7 @@ class FoldInto:
         from pyspark.errors import UnsupportedOperationException
         from pyspark.sql import functions as f
 
-        # Internal names differ from all columns of the table, so those need no qualifier.
+        # Internal names differ from all columns of the table, so the columns of the table need no qualifier.
         sent = {name: f"{OURS}{i}" for i, name in enumerate(last.columns)}
         same = " and ".join(f"{name} = {sent[name]}" for name in NAMED_BY)
         newer, op = f"{sent[REVISION]} > {REVISION}", sent[OP]

@@ -240,7 +240,7 @@ def _tried(trial: bytes) -> float:
 
 
 def _place(found: Found) -> PythonProcess:
-    """A probed worker; paths below its working directory are relative, since they often differ in nothing else."""
+    """A probed worker. Paths below its working directory are relative: workers often differ in this directory only."""
     place = PythonProcess(**found)
     inside = place.folder.rstrip("/") + "/"
     return replace(

@@ -7,12 +7,12 @@ and floats are double from the moment a column is read.
 
 Expressions that Spark cannot evaluate exactly are left to Python (the result is None): text of doubles and their long
 decimals (before Java 19 ``toString`` does not give the shortest digits), ``like`` with a pattern that is no literal
-(Spark's matching backtracks, and an adversarial event could choose the pattern), regular expressions other than searches
-for a fixed string (Java's engine backtracks and differs from RE2), addresses in IPv6 networks, comparisons that need more than 38
-digits, and branches of different kinds where the reference returns the kind of the branch taken. Three groups are
-lowered although the last digit may differ: ``ln``, ``log10``, ``exp``, ``power``, ``distance_km`` and ``angle`` are
-Java's and not C's; ``upper`` and ``lower`` use the Unicode version of the JVM; ``round`` of a double starts from the
-digits Java gives it.
+(Spark's matching backtracks, and an adversarial event could choose the pattern), regular expressions other than
+searches for a fixed string (Java's engine backtracks and differs from RE2), addresses in IPv6 networks, comparisons
+that need more than 38 digits, and ``case``, ``if`` or ``coalesce`` with branches of different types, if a conversion to
+the common type would change a value. Three groups are lowered although the last digit may differ: ``ln``, ``log10``,
+``exp``, ``power``, ``distance_km`` and ``angle`` are Java's and not C's; ``upper`` and ``lower`` use the Unicode
+version of the JVM; ``round`` of a double starts from the digits Java gives it.
 
 This module walks the tree; :mod:`perseid.spark.sql` has the SQL of each node.
 """

@@ -263,8 +263,8 @@ def time_text(one: InputFrame) -> str:
         case st.IntegralType():
             found = f"try_multiply(cast({here} as bigint), 1000000L)"
         case st.DoubleType() | st.FloatType():
-            # A double represents its shortest decimal digits: if a whole number of microseconds, divided by a million,
-            # gives the double, it is that number. Other doubles have no more digits than this decimal.
+            # A double stands for its shortest decimal digits. If a whole number of microseconds, divided by a million,
+            # gives the double, the time is that number. All other doubles have few enough digits for this decimal.
             seconds = f"cast({here} as double)"
             near = f"rint({seconds} * 1000000D)"
             exact = f"try_multiply(try_cast({seconds} as decimal(38, 18)), cast(1000000 as decimal(8, 0)))"

@@ -1,7 +1,7 @@
 """Run an engine's ``prepare`` on executors, before the shuffle.
 
 Batch and stream run the same stateless function over Arrow batches. On a stream the time column retains the watermark
-that the caller set below.
+of the input.
 """
 
 from __future__ import annotations

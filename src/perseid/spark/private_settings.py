@@ -88,7 +88,7 @@ def _submit_arguments(plain: Mapping[str, str], secrets: Mapping[str, str]) -> I
 
 @contextmanager
 def redacted_output() -> Iterator[None]:
-    """Redirect the output of processes that start inside through this process, which redacts each line."""
+    """Redact each line of the output of processes that start in this context; the output passes through this process."""
     sys.stdout.flush()
     sys.stderr.flush()
     saved = {number: os.dup(number) for number in _OUTPUTS}

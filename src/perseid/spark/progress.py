@@ -55,7 +55,7 @@ class Progress:
     capped: int
     duplicates: int
     incomplete: int
-    """In the last batch: patterns, by shard, that began after their first events may have arrived."""
+    """In the last batch: patterns, by shard, added or changed on a checkpoint, that may lack matches from before."""
     late_expected: int
     """Rows that an adaptive stream predicted to arrive too late."""
     impossible: int
@@ -63,7 +63,7 @@ class Progress:
     sampled: int
     """Uncertain streams: steps that were sampled because the automaton of a pattern has too many states."""
     control_rows: int
-    """Punctuations and subscription changes, by shard; of punctuations for all keys, only the newest in a task's rows."""
+    """Punctuations and subscription changes, by shard. Of punctuations for all keys, a task counts only the newest."""
     live_keys: int
     """Keys with state, as of the last call of each shard; the events and bytes likewise."""
     retained_events: int
@@ -95,7 +95,7 @@ def _shown(value: object) -> str:
 def progress(query: StreamingQuery, pattern: str | None = None) -> Progress:
     """Counters of a running or ended stream; warns if rows were read and a pattern has no match so far.
 
-    If a query holds several detections, ``pattern`` names a pattern of the intended one.
+    If a query combines the output of several calls of ``match``, ``pattern`` selects one call: pass one of its patterns.
     """
     updates = list(query.recentProgress)
     recent = [one for one in updates if _observed(one)]
@@ -111,7 +111,8 @@ def progress(query: StreamingQuery, pattern: str | None = None) -> Progress:
         )
     if len(names) > 1:
         raise EventDataError(
-            f"The query has {len(names)} detections.", hint=f"Pass a pattern of one: {', '.join(map(repr, names))}."
+            f"The query combines the output of {len(names)} calls of match.",
+            hint=f"Pass a pattern of one call: {', '.join(map(repr, names))}.",
         )
     counted = [counters(_observed(one)[names[0]]) for one in recent]
     sums = {name: sum(int(one[name] or 0) for one in counted) for name in COUNTERS if name not in (*GAUGES, "shards")}

@@ -277,7 +277,7 @@ def _type_code(query: Query, one: Input, frame: InputFrame) -> str:
 
 
 def _identity(query: Query, frames: Sequence[InputFrame]) -> str | None:
-    """The identity column, if it is a single integer that the query reads anyway and types have no part in it."""
+    """The identity column, if it is a single integer that the query reads anyway, without the type; None otherwise."""
     identity, first = query.inputs[0].identity, frames[0]
     if not isinstance(identity, EventIdentity) or first.event_type is not None or len(identity.columns) != 1:
         return None

@@ -1,8 +1,8 @@
 """Streaming execution: the projection of batch execution, then one stateful operator over shards.
 
 Catalyst evaluates predicates, filters and projects. The operator stores one binary state per shard and is called with
-new rows, or when the watermark has passed the timer of a shard. Late rows reach it because the column declared to Spark
-as event time is empty there; the actual watermark is the one the caller set below it.
+new rows, or when the watermark has passed the timer of a shard. Late rows reach it, because in its input the column that
+Spark takes as event time is null. The actual watermark is that of the caller's ``withWatermark``, earlier in the plan.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def _shaped(projection: Projection) -> DataFrame:
             control, condition = _punctuation(query.punctuations, frame, condition)
             columns.append(f"{control} as {CONTROL}")
         if condition is not None:
-            # A condition on the time as well is not pushed below the watermark: dropped rows must advance it too.
+            # Spark does not push a condition on the event time below the watermark, so dropped rows advance it, too.
             rows = rows.where(shielded(f"({condition}) or {frame.text(frame.time)} is null"))
         if marked:
             columns.append(ahead_column(frame))

@@ -246,7 +246,7 @@ class StreamJob(Sent):
         counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": bad.num_rows + unread}
         counters["ahead"] = ahead.num_rows
         counters |= {"late": late.num_rows, "events": received - late.num_rows - unread - counters["control_rows"]}
-        if share:  # rows of all query partitions are counted, and rejected, in the first
+        if share:  # every query partition receives the same rows; only the first counts and rejects them
             counters |= dict.fromkeys(("events", "late", "bad", "ahead", "control_rows"), 0)
         left_out = (("late", late), ("bad", bad), ("ahead", ahead)) if self.rejected and not share else ()
         by_type = [0] * len(self.job.types) if share else self.job.by_type(rows, table)
@@ -288,7 +288,7 @@ def _late_object(late: pa.Table, column: str) -> pa.Table:
 
 
 def _why_late(late: pa.Table, why: Int8Array | Sequence[int], watermark: int) -> pa.Array:
-    """The reason of each late row; time that the clock advanced counts as the watermark for the engine."""
+    """The reason of each late row; rows after the watermark and before the time of the clock have their own reason."""
     why = np.asarray(why, np.int8)
     by_clock = (why == LateReason.BEHIND_WATERMARK) & (late[TIME].to_numpy() > watermark)
     words = [WHY_LATE.get(code, BEHIND_CLOCK) for code in LateReason]

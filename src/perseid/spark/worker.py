@@ -131,7 +131,7 @@ class Job(Sent):
         named = self.named(done.rows)
         if not self.counted:
             return named.cast(self.schema)
-        if share:  # rows of all query partitions are counted in the first
+        if share:  # every query partition receives the same rows; only the first counts them
             table, bad = table.slice(0, 0), 0
         by_type = [0] * len(self.types) if share else self.by_type(rows, table)
         return self._counted(named, done.counters, table, bad, by_type)

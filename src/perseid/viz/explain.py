@@ -15,7 +15,7 @@ _THEN = {
 _KNOWN = {
     "event": "at its last event",
     "deadline": "when the 'not' at its end times out",
-    "window": "when a window closes and no preferred or earlier match is possible",
+    "window": "when a window closes, if a preferred or earlier match is possible until then",
 }
 _SKIP = {
     "none": "every event that matches the first step starts a partial match",

@@ -49,7 +49,7 @@ class Frames(Models[Data_co]):
         return bind_patterns(self, groups, schemas, self.shape)
 
     def transactions(self) -> Iterator[Transaction]:
-        """Yield the changes of every frame, as of the changes of models."""
+        """Yield one transaction for each frame, as :meth:`Models.transactions` does for changes."""
         table = self._table(set(self.sets))
         if not table.rows:
             return

@@ -27,7 +27,10 @@ def explain_kernels(
         else:
             asked = len(bytecode.questions)
             rows.append(
-                ("execution", f"{name}compiled, except {asked} condition{'' if asked == 1 else 's'}: evaluated in Python")
+                (
+                    "execution",
+                    f"{name}compiled, except {asked} condition{'' if asked == 1 else 's'}: evaluated in Python",
+                )
             )
             rows += [("in Python", f"{print_expr(q)}  ({_why_not_compiled(q, types)})") for q in bytecode.questions]
         rows += [("event lookup", name + text) for text in (explain_search or explain_steps)(bytecode)]

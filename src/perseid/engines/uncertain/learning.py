@@ -63,12 +63,12 @@ def learn_labelled(
     first = np.zeros(len(was), np.bool_)
     first[evidence.offsets[:-1][np.diff(evidence.offsets) > 0]] = True
     began = was[first & known]
-    _refuse(model.initial[began] == 0, lambda at: f"A trace begins with {model.values[began[at]]!r}")
+    _refuse(model.initial[began] == 0, lambda at: f"The data of a key begins with {model.values[began[at]]!r}")
     moved = np.flatnonzero(known & np.roll(known, 1) & ~first)
     ways = np.repeat(np.arange(many), np.diff(model.starts)) * many + model.targets
     went = was[moved - 1] * many + was[moved]
     place = np.minimum(np.searchsorted(ways, went), len(ways) - 1)
-    said = "A trace goes from {!r} to {!r}".format
+    said = "The data has a transition from {!r} to {!r}".format
     _refuse((ways[place] != went) | (model.weights[place] == 0),
             lambda at: said(model.values[was[moved[at] - 1]], model.values[was[moved[at]]]))  # fmt: skip
     read = np.flatnonzero(known & (evidence.codes >= 0))

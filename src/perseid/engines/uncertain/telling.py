@@ -152,7 +152,7 @@ def spans(p: float) -> OutputPolicy:
 def expected(above: float = 0.0) -> OutputPolicy:
     """Emit the probability and the expected number of matches of each step with more than ``above``.
 
-    A match is the events that it takes, each as a step of the pattern. The number is exact, also where the probability is sampled.
+    Matches that take different events, or the same events in other steps, count separately. The number is exact, also where the probability is sampled.
     """
     if isinstance(above, bool) or not isinstance(above, (int, float)) or not 0 <= above < math.inf:
         raise EventDataError(f"above={above!r}: expected a number of matches of at least 0.")

@@ -28,10 +28,10 @@ class AggressiveSettings(Settings):
 
 
 class AdaptiveSettings(Settings):
-    """Wait as long as records are late, all but a share of them."""
+    """Wait for the measured delay that only a fraction of the records exceeds, and drop these records as late."""
 
     loss: float = Field(default=0.01, ge=0, lt=1)
-    """The share of records that may be left out."""
+    """The fraction of records that may be dropped as late."""
 
 
 class ConservativeSettings(Settings):

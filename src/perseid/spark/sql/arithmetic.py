@@ -21,7 +21,7 @@ def arithmetic(names: Names, op: str, first: tuple[Expr, Sql], second: tuple[Exp
         case (t.Double(), other) | (other, t.Double()) if t.is_number(other):
             firm_double = any(isinstance(x.type, t.Double) and not x.loose for x in (left, right))
             any_decimal = any(isinstance(x.type, t.Decimal) for x in (left, right))
-            # Loose doubles may be integers in the reference; only a division is in doubles for both.
+            # A loose double (see Sql) may be an integer in the reference. Only a division then has the same result.
             if not firm_double and (op != "/" or any_decimal):
                 raise InexpressibleError
             return _on_doubles(op, left, right)
@@ -29,7 +29,7 @@ def arithmetic(names: Names, op: str, first: tuple[Expr, Sql], second: tuple[Exp
             return _on_doubles(op, left, right) if op == "/" else integer(f"{_TRY[op]}({left.text}, {right.text})")
         case ((t.Integer() | t.Decimal()), (t.Integer() | t.Decimal())):
             a, b = _size_of(*first), _size_of(*second)
-            # Java raises when the whole part of the quotient behind a remainder has too many digits.
+            # To compute a remainder, Java divides, and raises if the whole part of the quotient has too many digits.
             if op == "%" and a.precision - a.scale + b.scale > t.MAX_PRECISION:
                 raise InexpressibleError
             text = f"{_TRY[op]}({as_decimal(left, a)}, {as_decimal(right, b)})"

@@ -129,8 +129,8 @@ def _stretches(names: Names, value: Sql, pattern: str) -> str:
     if stretches is None:
         return NO_TRUTH
     if any(one is None for stretch in stretches for one in stretch):
-        # A pattern with ``_`` needs Spark's own ``like``; more than one search is not linear, and Spark 4.0 splits
-        # characters beyond the first 65,536.
+        # A pattern with ``_`` needs Spark's own ``like``. With several parts between ``%`` it takes more than linear
+        # time, and Spark 4.0 splits characters beyond the first 65,536.
         if len(stretches) > 3 or any(ord(one) > 0xFFFF for one in pattern):
             raise InexpressibleError
         return f"({value.text} like {constant(pattern)})"
