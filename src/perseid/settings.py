@@ -115,11 +115,15 @@ Duration = Annotated[str, BeforeValidator(_duration), Field(examples=["10 minute
 """A duration in words, as in Spark and in the pattern language."""
 
 
+def invalid_setting(text: str, at: tuple[str, ...] = ()) -> PydanticCustomError:
+    """Create a validation error with this text, for the setting at a path below; braces in it are not formatted."""
+    return PydanticCustomError("invalid_setting", "{message}", {"message": text, "at": at})
+
+
 def reject_removed_word(given: object, word: str, instead: str) -> None:
     """Raise for a setting of earlier versions, at its place, with the replacement."""
     if isinstance(given, Mapping) and word in given:
-        text = f"this key was removed; use {instead}"
-        raise PydanticCustomError("invalid_setting", "{message}", {"message": text, "at": (word,)})
+        raise invalid_setting(f"this key was removed; use {instead}", (word,))
 
 
 def seconds_of(duration: str) -> float:

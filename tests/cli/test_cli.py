@@ -20,7 +20,8 @@ import typer
 from rich.console import Console
 
 import perseid as ps
-from perseid.cli import common, showing, trying, values
+from perseid.cli import common, running, showing, trying, values
+from perseid.jobs.job_plan import RunStatus
 from perseid.tables import files
 from tests.cli.calling import invoked
 
@@ -45,6 +46,7 @@ COMMANDS = {
     "try_columns": "try takeover.perseid bank.jsonl --time at --type kind",
     "try_set": "try takeover.perseid bank.jsonl --time at --type kind --set threshold=20000",
     "try_no_matches": "try rules/two.perseid orders.jsonl",
+    "try_pattern": "try rules/two.perseid orders.jsonl --pattern paid",
     "try_wrong_column": "try unpaid.perseid orders.jsonl --time at",
     "try_wrong_set": "try takeover.perseid bank.jsonl --time at --type kind --set treshold=20000",
     "try_broken_events": "try unpaid.perseid broken.jsonl",
@@ -255,6 +257,12 @@ def test_columns_of_csv() -> None:
         ["id", "n", "zip", "x", "big"],
         [("a", 1, "01234", 1.5, "1234567890123456789012"), ("b,c", None, "9", 2.0, "1")],
     )
+
+
+def test_last_batch_has_the_number_of_spark_in_run_and_status() -> None:
+    assert running.describe_batches(RunStatus(batches=3, last_batch=2)) == "3 batches, the last is batch 2"
+    assert running.describe_batches(RunStatus(batches=1, last_batch=0)) == "1 batch, the last is batch 0"
+    assert running.describe_batches(RunStatus()) == "no batch"
 
 
 def test_status_file_of_another_version_is_an_error(tmp_path: Path) -> None:

@@ -21,16 +21,22 @@ FILE = "-- file: "
 
 
 def run_command(command: str, status: int) -> tuple[str, int]:
-    """The output of one line of a shell, and its exit status: `perseid …`, `perseid … | head -n N`, `cd`, `echo $?`."""
+    """The output of one line of a shell, and its exit status: `perseid …`, `perseid … | head -n N`, `perseid … > FILE`,
+    `cd`, `echo $?`.
+    """
     if command == "echo $?":
         return f"{status}\n", 0
-    words, _, head = command.partition(" | head -n ")
+    words, _, file = command.partition(" > ")
+    words, _, head = words.partition(" | head -n ")
     program, *arguments = shlex.split(words)
     if program == "cd":
         os.chdir(arguments[0])
         return "", 0
     assert program == "perseid", f"the page runs an unknown program: {command}"
     done = invoked(*arguments, environment=TERMINAL)
+    if file:
+        Path(file).write_text(done.stdout, encoding="utf-8")
+        return done.stderr, done.exit_code
     printed = done.stdout + done.stderr
     return "".join(printed.splitlines(keepends=True)[: int(head) if head else None]), done.exit_code
 
@@ -62,6 +68,7 @@ def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
     if os.environ.get("PERSEID_REWRITE_GOLDEN"):
         PAGE.write_text(written + text[at:], encoding="utf-8")
         return
+    assert (tmp_path / "abroad.svg").read_text(encoding="utf-8").startswith("<svg ")
     assert len(printed) >= 8
     assert printed == shown
 

@@ -12,6 +12,9 @@ from typer.testing import CliRunner
 
 from perseid.cli.app import app
 from perseid.cli.starter import FILES as STARTER
+from perseid.jobs.reading import read_job
+from perseid.jobs.rule_loading import load_rules
+from perseid.jobs.rules import versions_of
 from perseid.jobs.schema import schema_text
 from tests.cli.calling import invoked as call
 from tests.jobs.test_reading import FILES, GOOD, HIDDEN, WHOLE, written
@@ -28,6 +31,10 @@ def test_right_jobs_are_all_right(path: Path) -> None:
 
 def test_check_says_what_a_job_does() -> None:
     lines = call("check", FILES / "events.yaml").stdout.splitlines()
+    version = versions_of(load_rules(read_job(FILES / "events.yaml")))["takeover"]
+    assert lines[3] == f"  versions: takeover {version}"
+    assert json.loads(call("check", FILES / "events.yaml", "--json").stdout)["versions"] == {"takeover": version}
+    assert f"  versions: takeover {version}\n" in call("explain", FILES / "events.yaml").stdout
     assert lines[0] == f"{FILES / 'events.yaml'}: job takeover is OK"
     assert lines[2] == "  patterns: takeover (checked against the columns of the source)"
     assert lines[-1].startswith("  dead letters: ")
@@ -56,7 +63,7 @@ WRONG_JOBS = {
         WHOLE.replace("rules/", "{text: 'pattern p match A a [user in Staff]'}\nrelations: {Staff: {file: staff.csv}}"),
         "relations.Staff: ",
     ),
-    "no YAML": ("job: [", "line 1: invalid YAML"),
+    "no YAML": ("job: [", "line 1, column 7: invalid YAML: the file ends before a bracket is closed."),
 }
 
 
@@ -105,6 +112,46 @@ def test_a_job_is_tried_with_its_own_words(tmp_path: Path) -> None:
     assert [json.loads(line)["amount"] for line in done.stdout.splitlines()] == [25000.0]
     assert call("try", FILES / "events.yaml", events, "--time", "at").exit_code == 2
     assert call("try", FILES / "events.yaml", tmp_path / "none.jsonl").exit_code == 1
+
+
+def test_malformed_records_are_skipped_and_counted(tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    lines = [
+        '{"ts": 0, "kind"',
+        '{"ts": 0, "kind": "Login", "user": "ann", "ip": "x"}',
+        '[{"ts": 1}]',
+        '{"kind": "Login", "user": "ann", "ip": "z"}',
+        '{"ts": 1, "kind": "Login", "user": "ann", "ip": "y"}',
+        '{"ts": "noon", "kind": "Login", "user": "ann", "ip": "z"}',
+        '{"ts": 3, "kind": "Transfer", "user": "ann", "amount": 25000.0}',
+    ]
+    events.write_text("\n".join(lines))
+    done = call("try", FILES / "events.yaml", events, "--json")
+    assert done.exit_code == 0, done.output
+    assert [json.loads(line)["amount"] for line in done.stdout.splitlines()] == [25000.0]
+    assert done.stderr.splitlines()[-1] == (
+        "note: 4 of 7 records are malformed and skipped: line 1: invalid JSON: Expecting ':' delimiter at column 17; "
+        "line 3: expected a JSON object; line 4: column 'ts' has no readable time; and 1 more"
+    )
+    events.write_text(lines[0])
+    assert "Line 1: invalid JSON" in call("try", FILES / "events.yaml", events).stderr
+    events.write_text('{"at": 0, "kind": "Login"}')
+    assert "Column 'ts' not found" in call("try", FILES / "events.yaml", events).stderr
+
+
+def test_one_rule_of_a_job_is_tried(tmp_path: Path) -> None:
+    rules = "patterns: [{text: pattern one match A a}, {text: 'pattern two match A a [user not in Staff]'}]"
+    job = written(tmp_path, WHOLE.replace("patterns: rules/", f"{rules}\nrelations: {{Staff: {{file: staff.csv}}}}"))
+    (tmp_path / "staff.csv").write_text("user\nann\n")
+    events = tmp_path / "events.jsonl"
+    events.write_text('{"ts": 0, "type": "A", "user": "bob"}\n')
+    for chosen, found in (([], ["one", "two"]), (["one"], ["one"]), (["two"], ["two"])):
+        done = call("try", job, events, "--json", *(f"--pattern={name}" for name in chosen))
+        assert [json.loads(line)["pattern"] for line in done.stdout.splitlines()] == found, done.output
+    unknown = call("try", job, events, "--pattern", "tow")
+    assert (unknown.exit_code, "Did you mean 'two'?" in unknown.stderr) == (2, True)
+    subscriptions = call("try", FILES / "subscriptions.yaml", events, "--pattern", "one")
+    assert (subscriptions.exit_code, "a job without patterns" in subscriptions.stderr) == (2, True)
 
 
 def test_a_job_of_several_sources_is_tried(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def test_replay_leaves_out_and_counts_records_too_far_ahead(spark: SparkSession,
 
 def test_explain_of_a_job_has_the_bound(path: Path) -> None:
     said = " ".join(call("explain", path).output.split())
-    assert "max_ahead: rows with a time more than 1 hour after their arrival are rejected below the watermark" in said
+    assert "max_ahead: rows with a time more than 1 hour after their arrival are rejected and counted as ahead" in said
     path.write_text(UNBOUNDED)
     assert "max_ahead: unbounded: a row with any time advances the watermark" in " ".join(
         call("explain", path).output.split()

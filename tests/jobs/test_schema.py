@@ -20,6 +20,7 @@ PUBLISHED = Path(__file__).parents[2] / "docs" / "job.schema.json"
 ONLY_THE_READER_KNOWS = {
     "no source", "both sources", "no lateness", "arrival without lateness", "lateness in no unit", "arrival and disorder", "position of files",
     "time by type of one source", "trigger", "dead letters nowhere", "retry_for without end",
+    "an unknown type in the schema", "a type of another language in the schema", "a column without a type",
 }  # fmt: skip
 """What stands in no place of its own, or in the meaning of a text."""
 

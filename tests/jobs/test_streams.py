@@ -14,7 +14,6 @@ from pyspark.sql import types as st
 
 import perseid as ps
 from perseid.errors import SettingsError
-from perseid.jobs.ddl_columns import parse_columns
 from perseid.jobs.reading import read_job
 from perseid.jobs.rule_loading import load_patterns, load_relations, pattern_files
 from perseid.jobs.spec import JobFile
@@ -23,6 +22,7 @@ from perseid.jobs.stream_kinds.subscriptions import SubscriptionStream
 from perseid.jobs.stream_kinds.uncertain import UncertainStream
 from perseid.semantics.types import Decimal, Double, EventSchema, String, Struct, Timestamp
 from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG
+from perseid.sources.ddl_columns import parse_columns
 from tests.jobs.test_reading import FILES, GOOD, WHOLE, written
 
 

@@ -14,6 +14,9 @@ import pytest
 import perseid as ps
 from perseid.engines.trees import namespaces
 from perseid.errors import DocumentError, EventDataError, PerseidWarning, UnknownNameError
+from perseid.lang import ast
+from perseid.lang.parser import parse_pattern
+from perseid.lang.tree_types import describe_type, tree_type
 
 ATOM = "http://www.w3.org/2005/Atom"
 FEED = f'<feed xmlns="{ATOM}"><entry><title>one</title></entry></feed>'
@@ -160,3 +163,29 @@ def test_rows_without_the_body_column_are_an_error_that_names_it() -> None:
             match=r"Column 'xml' not found in the table; .* Available: ts, s, xmk\.\n  = Did you mean 'xmk'\?",
         ):
             match(declared)
+
+
+def test_types_of_tree_patterns_are_shown_without_their_namespaces() -> None:
+    rows = [{"ts": 1, "feed": "Feed", "xml": FEED}]
+    stream = ps.documents(rows, body="xml", type="feed", namespaces={"": ATOM, "x": "urn:x"})
+    text = "pattern p match Feed << //entry->entry >> e -> not Feed << //x:b->b >> for 1 hour"
+    found = ps.pattern(text).match(stream)
+    assert "e: Feed <<//entry->entry>>@00:00:01" in repr(found)
+    assert ATOM not in repr(found)
+    never = "pattern p match Feed << //entry->entry >> e -> Feed << //x:b->b >> f within 1 hour"
+    missing = ps.pattern(never).match(stream)
+    assert missing.notes == ("no event has the type 'Feed <<//x:b->b>>'.",)
+    explained = ps.pattern(text).explain(stream)
+    assert [line for line in explained.splitlines() if ATOM in line] == [f"  namespace (none): {ATOM}"]
+    assert [line for line in explained.splitlines() if "urn:x" in line] == ["  namespace x: urn:x"]
+
+
+def test_identity_of_a_tree_pattern_has_its_namespaces() -> None:
+    """States and match ids depend on it."""
+    (step,) = ast.steps(parse_pattern("pattern p match Feed << //entry->e >> a").match)
+    assert isinstance(step.kind, ast.TreeMatch)
+    assert (
+        tree_type("Feed", step.kind.tree, [("", ATOM), ("x", "urn:x")]) == f"Feed <<//entry->e>> default={ATOM} x=urn:x"
+    )
+    assert describe_type(f"Feed <<//entry->e>> default={ATOM} x=urn:x") == "Feed <<//entry->e>>"
+    assert describe_type("Order") == "Order"

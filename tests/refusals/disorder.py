@@ -5,7 +5,7 @@ from tests.refusals.case import Case
 TITLE = "Disorder strategies"
 _ASSEMBLED = {
     "match A a -> B b within 10 seconds": (
-        "Pattern p cannot be assembled from out-of-order events: -> and , take the next event, and an earlier event may still arrive; use ->> to take every event",
+        "Pattern p cannot be assembled from out-of-order events: '->' and ',' take the next event, and an earlier event may still arrive; use '->>' to take every event",
         "`disorder='aggressive'`, or `->>` (this finds more matches)",
     ),
     "match A+ a ->> B b within 10 seconds": (

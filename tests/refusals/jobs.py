@@ -9,7 +9,7 @@ _BROKEN = {
     ("  lateness", "  sources: {A: {files: {path: a, format: parquet}}}\\n  lateness"): ("stream: expected exactly one of source: {…} and sources: {Type: {…}, …} by event type", "one of the two"),
     ("  lateness", "  id: position\\n  lateness"): ("stream: id: position needs records of Kafka; use id: content, or columns: id: [order_no]", "`id: content`"),
     ("  lateness", "  time: {A: ts}\\n  lateness"): ("stream: time by event type needs sources by event type; use column names without event types", "`sources`"),
-    ("  lateness", "  max_ahead: 0 seconds\\n  lateness"): ("stream.max_ahead: expected the maximum time of a record beyond its arrival, such as 1 hour, or none; a duration is above zero and at most 10,000 days", "`max_ahead: 1 hour`, or `none`"),
+    ("  lateness", "  max_ahead: 0 seconds\\n  lateness"): ("stream.max_ahead: expected the maximum time by which a record may be ahead of its arrival, such as 1 hour, or none; a duration is above zero and at most 10,000 days", "`max_ahead: 1 hour`, or `none`"),
     ("limits: {policy: dead_letter}\\n", ""): ("policy: dead_letter needs a sink for dead letters; add dead_letters: {…}", "`dead_letters: {…}`"),
 }  # fmt: skip
 CASES = tuple(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from pyspark.sql import SparkSession
 from perseid.errors import SettingsError
 from perseid.sources import records as r
 from perseid.sources.contract import PAYLOAD, WRONG
+from perseid.sources.ddl_columns import check_columns
 
 SCHEMA = "id BIGINT NOT NULL, amount DOUBLE, name STRING, at TIMESTAMP, nested STRUCT<x: INT>, list ARRAY<INT>, small DECIMAL(4, 2)"
 JSON: list[tuple[bytes | None, str | None]] = [
@@ -134,11 +137,43 @@ def test_records_that_somebody_else_refuses_are_malformed_too(spark: SparkSessio
 
 @pytest.mark.parametrize(
     ("schema", "said"),
-    [("a INT,, b", "cannot be parsed"), ("a INT, A STRING", "two columns"), ("_perseid_x INT", "reserved")],
+    [
+        ("a INT,, b", r"cannot be parsed: .*','"),
+        ("a DUBBLE", r"cannot be parsed: .*DUBBLE"),
+        ("a INT, A STRING", "two columns"),
+        ("_perseid_x INT", "reserved"),
+    ],
 )
 def test_a_schema_that_cannot_be_is_refused(spark: SparkSession, schema: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         r.columns_of(spark, schema, "this test")
+
+
+SCHEMAS = {
+    "a INT, b: STRING NOT NULL, `c d` DOUBLE COMMENT 'x, y', e TIMESTAMP": True,
+    "a DECIMAL(10, 2), b ARRAY<STRUCT<x: INT, y: MAP<STRING, BIGINT>>>, c STRUCT<>": True,
+    "a TINYINT, b BYTE, c SMALLINT, d SHORT, e INTEGER, f LONG, g FLOAT, h REAL, i DATE, j TIMESTAMP_NTZ": True,
+    "a TIMESTAMP_LTZ, b BINARY, c VARIANT, d INTERVAL DAY TO SECOND, e BOOLEAN": True,
+    "STRUCT<a: INT, b: STRING>": True,
+    "a INT,": False,
+    "a INT, b": False,
+    "a DUBBLE": False,
+    "a BOOL": False,
+    "a TEXT": False,
+    "a ARRAY<TEXT>": False,
+    "a ARRAY": False,
+    "a MAP<STRING>": False,
+    "a STRUCT<x: NUMBER>": False,
+    "a DOUBLE b STRING": False,
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_schema_is_checked_as_spark_parses_it(spark: SparkSession, schema: str) -> None:
+    parsers: list[Callable[[str], object]] = [check_columns, lambda ddl: r.columns_of(spark, ddl, "this test")]
+    for parse in parsers:
+        with contextlib.nullcontext() if SCHEMAS[schema] else pytest.raises((ValueError, SettingsError)):
+            parse(schema)
 
 
 def test_only_columns_can_be_required(spark: SparkSession) -> None:

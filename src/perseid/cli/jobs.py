@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, TypedDict
 import typer
 
 import perseid as ps
-from perseid.cli.common import chosen, fail
+from perseid.cli.common import chosen, fail, misuse
 from perseid.cli.showing import finite, plain, show_matches
 from perseid.runtime.explanation import describe_max_ahead
-from perseid.tables.files import read_objects
+from perseid.tables.files import read_valid_objects
 
 if TYPE_CHECKING:
     from perseid.jobs.spec import JobFile
+
+MAX_MALFORMED_SHOWN = 3
+"""Maximum number of malformed records with their reasons in a terminal."""
 
 
 class _Checked(TypedDict):
@@ -28,6 +31,8 @@ class _Checked(TypedDict):
     reads: dict[str, str]
     """Description of each source, by its path below ``stream:``."""
     patterns: list[str]
+    versions: dict[str, str]
+    """Version of each pattern, as in the column ``version`` of its matches."""
     checked_against_columns: bool
     writes: list[dict[str, str]]
     dead_letters: str | None
@@ -75,6 +80,7 @@ def _checked(path: Path) -> _Checked:
     """Check everything about a job that can be checked without running it, and describe the job."""
     from perseid.jobs.reading import read_job
     from perseid.jobs.rule_loading import load_relations, load_rules
+    from perseid.jobs.rules import versions_of
     from perseid.jobs.stream_kinds.settings_by_kind import kind_name
 
     job = read_job(path)
@@ -88,6 +94,7 @@ def _checked(path: Path) -> _Checked:
         "stream": kind_name(stream),
         "reads": {path: source.describe() for path, source in stream.sources_by_path().items()},
         "patterns": list(rules.names),
+        "versions": versions_of(rules),
         "checked_against_columns": stream.event_schema() is not None,
         "writes": [{"to": sink.describe(), "guarantee": sink.guarantee} for sink in job.sinks],
         "dead_letters": None if job.dead_letters is None else job.dead_letters.describe(),
@@ -103,9 +110,11 @@ def _lines(checked: _Checked) -> list[str]:
         against = (
             "checked against the columns of the source"
             if checked["checked_against_columns"]
-            else "the source declares no columns"
+            else "not checked against columns"
         )
         lines.append(f"patterns: {', '.join(checked['patterns'])} ({against})")
+    if checked["versions"]:
+        lines.append(f"versions: {', '.join(f'{name} {version}' for name, version in checked['versions'].items())}")
     lines += [f"writes: {sink['to']}. {sink['guarantee']}" for sink in checked["writes"]]
     lines.append(f"dead letters: {checked['dead_letters'] or 'counted, not written'}")
     return lines
@@ -141,15 +150,24 @@ def _trigger(job: JobFile) -> str:
     )
 
 
-def try_job(path: Path, events: Path, as_json: bool) -> None:
-    """Run the rules of a job over the rows of a file in this process; no source is opened and nothing is written."""
+def try_job(path: Path, events: Path, pattern: str | None, as_json: bool) -> None:
+    """Run the rules of a job over the rows of a file in this process; no source is opened and nothing is written.
+
+    Malformed records are skipped and counted, as in a job that runs.
+    """
     try:
+        from perseid.jobs.local_rows import require_times
         from perseid.jobs.reading import read_job
         from perseid.jobs.rule_loading import load_relations, load_rules
 
         job = read_job(path)
-        tables = job.stream.rows_by_source(read_objects(events))
+        rows, malformed = read_valid_objects(events)
+        tables = require_times(job.stream, job.stream.rows_by_source(rows.values()), rows, malformed)
         rules = load_rules(job)
+        if pattern is not None:
+            if not job.stream.evaluates_patterns:
+                raise misuse(f"{path} is a job without patterns. Remove --pattern.")
+            rules = chosen(rules, pattern)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ps.errors.PerseidWarning)  # the notes include it
             found = job.stream.match(tables, rules, load_relations(job))
@@ -163,6 +181,17 @@ def try_job(path: Path, events: Path, as_json: bool) -> None:
         typer.echo(found)
     else:
         _show_rows(found)
+    if malformed:
+        typer.echo(f"note: {_describe_malformed(malformed, len(rows))}", err=True)
+
+
+def _describe_malformed(malformed: Mapping[int, str], valid: int) -> str:
+    """Number of malformed records, and the first ones with their reasons."""
+    count = len(malformed)
+    first = [f"line {number}: {malformed[number]}" for number in sorted(malformed)[:MAX_MALFORMED_SHOWN]]
+    more = [f"and {count - len(first):,} more"] if count > len(first) else []
+    verb = "is" if count == 1 else "are"
+    return f"{count:,} of {count + valid:,} records {verb} malformed and skipped: {'; '.join([*first, *more])}"
 
 
 def _show_rows(rows: Iterable[Mapping[str, object]]) -> None:

@@ -30,6 +30,7 @@ from perseid.redaction import redact, safe_cause
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from perseid.jobs.job_plan import RunStatus
     from perseid.jobs.metrics import StatusFile
     from perseid.jobs.runner import JobRunner
     from perseid.jobs.spec import JobFile
@@ -90,8 +91,15 @@ def run_command(
                 made.metrics.close()
     except ps.PerseidError as error:
         raise fail(error, job) from None
-    batches = "1 batch" if seen.batches == 1 else f"{seen.batches} batches"
-    typer.echo(f"{read.job}: {batches}, {summary(made.metrics.match_counts)}", err=True)
+    typer.echo(f"{read.job}: {describe_batches(seen)}; {summary(made.metrics.match_counts)}", err=True)
+
+
+def describe_batches(seen: RunStatus) -> str:
+    """Number of batches of this run, and the last one as Spark, the status and the console number it: from 0."""
+    if seen.last_batch is None:
+        return "no batch"
+    count = "1 batch" if seen.batches == 1 else f"{seen.batches:,} batches"
+    return f"{count}, the last is batch {seen.last_batch}"
 
 
 @contextmanager
@@ -106,6 +114,7 @@ def session_of_job(command: str, job: JobFile, master: str | None) -> Iterator[S
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_RedactingFormatter("%(asctime)s %(message)s"))
     logging.basicConfig(handlers=[handler])
+    logging.getLogger("perseid.jobs").setLevel(logging.INFO)  # added and removed rules
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers would start the system's Python
     where = master or _master()
     if (where or "").startswith("local"):

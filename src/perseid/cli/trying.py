@@ -43,11 +43,12 @@ def try_command(
     order_by: OrderColumns = None,
     values: Values = None,
     relation: RelationFiles = None,
+    pattern: PatternName = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per match, one per line.")] = False,
 ) -> None:
     """Run patterns over the events of a file, without a cluster.
 
-    For a job file: runs its patterns with the settings of its stream.
+    For a job file: runs its patterns with the settings of its stream, and skips malformed records.
 
     Example: perseid try rules.perseid events.jsonl --time at --type kind
     """
@@ -56,11 +57,11 @@ def try_command(
             raise misuse(
                 f"{file} is a job file, which sets these options. Remove --time, --type, --id, --order-by, --set and --relation."
             )
-        try_job(file, events, as_json)
+        try_job(file, events, pattern, as_json)
         return
     loaded, relations = load_files("try", file, events, relation)
     with _reporting(file, events, loaded):
-        rules = loaded.bind(**values_of(values or [], loaded))
+        rules = chosen(loaded.bind(**values_of(values or [], loaded)), pattern)
         stream = stream_of(events, time, type, id, order_by)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ps.errors.PerseidWarning)  # the notes include it

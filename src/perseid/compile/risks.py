@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from perseid.compile.plan import PatternPlan, Plan, forgetful
 from perseid.lang.ast import Contiguity
-from perseid.lang.printer import print_kind
+from perseid.lang.tree_types import describe_kind
 from perseid.semantics import core as c
 from perseid.semantics.facts import ambiguous
 
@@ -77,7 +77,7 @@ def _open_loops(core: c.CorePattern) -> list[str]:
 
 
 def _named(step: c.CoreStep) -> str:
-    return step.name or print_kind(step.kind)
+    return step.name or describe_kind(step.kind)
 
 
 def _listed(names: list[str]) -> str:

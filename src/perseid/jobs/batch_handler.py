@@ -76,6 +76,8 @@ class BatchHandler:
                 stats = self._search_and_write(frame, number, is_recorded)
                 if job.metrics is not None:
                     job.metrics.batch_written(stats)
+                if self.last_batch is None:
+                    context.batch_log.save_versions(self.rules[1].versions)
             except Exception as error:
                 if isinstance(error, SinkError) and error.interrupted and context.stop.is_set():
                     log.warning("batch %d is retried when the job starts again: %s", number, error)

@@ -22,6 +22,7 @@ from perseid.jobs.folders import Folder
 
 JOB_FOLDER = "perseid"
 """Folder of a job's own files in the checkpoint."""
+VERSIONS = "versions.json"
 RETAINED_BATCHES = 200
 """Batches in the log. Spark's offset log retains half as many."""
 StoredRules: TypeAlias = dict[str, dict[str, str]]
@@ -117,6 +118,15 @@ class BatchLog:
         """Write rules under their digest, so that a batch can be retried with them."""
         if self._rules.read(f"{digest}.json") is None:
             self._rules.write(f"{digest}.json", json.dumps(rules, ensure_ascii=False).encode())
+
+    def versions(self) -> dict[str, str] | None:
+        """Version of each rule that the last query ran, by name; None if an earlier version of Perseid wrote the log."""
+        body = self._own.read(VERSIONS)
+        return None if body is None else {str(name): str(one) for name, one in _read(body, VERSIONS).items()}
+
+    def save_versions(self, versions: Mapping[str, str]) -> None:
+        """Record the versions of the rules that have written a batch, so that a later query can report changes."""
+        self._own.write(VERSIONS, json.dumps(dict(versions), ensure_ascii=False).encode())
 
     def record(self, batch: int, digest: str) -> None:
         """Record the rules of a batch and remove the records of batches beyond `RETAINED_BATCHES`."""

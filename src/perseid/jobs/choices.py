@@ -17,17 +17,12 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from perseid.deprecated import warn_deprecated
 from perseid.errors import did_you_mean
-from perseid.settings import Settings
+from perseid.settings import Settings, invalid_setting
 
 Kinds = Callable[[], Mapping[str, type[Settings]]]
 INSIDE = "inside"
 """Type of an error that wraps the errors of the chosen kind."""
 _WORD = re.compile(r"[A-Za-z][A-Za-z_]{0,30}")
-
-
-def wrong(text: str, at: tuple[str, ...] = ()) -> PydanticCustomError:
-    """Create a validation error with this text, for the setting at a path below; braces in it are not formatted."""
-    return PydanticCustomError("invalid_setting", "{message}", {"message": text, "at": at})
 
 
 def shown(word: object) -> str:
@@ -61,13 +56,15 @@ class ByKey:
         if not isinstance(given, Mapping) or len(given) != 1:
             several = isinstance(given, Mapping) and len(given) > 1
             example = next(iter(kinds), self.what)
-            raise wrong(
+            raise invalid_setting(
                 (f"expected one {self.what}, got {len(given)} keys" if several else f"expected a {self.what}")
                 + f"; use {{{example}: {{…}}}}. Available: {there}."
             )
         ((word, words),) = given.items()
         if word not in kinds:
-            raise wrong(f"unknown {self.what}{shown(word)}.{did_you_mean(str(word), kinds)} Available: {there}.")
+            raise invalid_setting(
+                f"unknown {self.what}{shown(word)}.{did_you_mean(str(word), kinds)} Available: {there}."
+            )
         return read_as(kinds[word], {} if words is None else words, (word,))
 
     def written(self, value: BaseModel) -> dict[str, object]:
@@ -114,7 +111,7 @@ class ByWord:
         if isinstance(given, Settings):
             return given
         if not isinstance(given, Mapping):
-            raise wrong(
+            raise invalid_setting(
                 f"expected a mapping with the settings of a {self.what}, such as {self.word}: {next(iter(kinds))}"
             )
         named = given.get(self.word, next(iter(kinds)))
@@ -123,7 +120,7 @@ class ByWord:
             named = self.renamed[named]
             given = {**given, self.word: named}
         if not isinstance(named, str) or named not in kinds:
-            raise wrong(
+            raise invalid_setting(
                 f"unknown kind{shown(named)} of {self.what}.{did_you_mean(str(named), kinds)}"
                 f" Available: {', '.join(kinds)}.",
                 (self.word,),

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
@@ -49,6 +49,8 @@ class StatusFile(TypedDict, total=False):
     job: str
     since: float
     rules: list[str]
+    versions: dict[str, str]
+    """Version of each rule, as in the column ``version`` of its matches."""
     last: Facts | None
     gauges: dict[str, int]
     matches_by_pattern: dict[str, int]
@@ -140,9 +142,10 @@ class JobMetrics:
         """Call when all sinks have written a batch."""
         self._pending[stats.number] = stats
 
-    def query_started(self, rules: Iterable[str]) -> None:
-        """Call when a query starts, with the names of its rules; replaces the status file of an earlier process."""
-        self._status["rules"] = sorted(rules)
+    def query_started(self, versions: Mapping[str, str]) -> None:
+        """Call when a query starts, with the version of each rule; replaces the status file of an earlier process."""
+        self._status["rules"] = sorted(versions)
+        self._status["versions"] = dict(sorted(versions.items()))
         self._write_status()
 
     def rules_changed(self, changes: int, retries: int, rejected: Mapping[str, str]) -> None:

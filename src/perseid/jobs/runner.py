@@ -14,6 +14,7 @@ from perseid.jobs.folders import Folder
 from perseid.jobs.job_plan import JobError, JobPlan, LoadedRules, RuleOutput, RunContext, RunStatus, StoppedError
 from perseid.jobs.match_counter import split_rejected
 from perseid.jobs.quarantine import Quarantine, QuarantiningSource, budget_error_in
+from perseid.jobs.rule_changes import compare_rules
 from perseid.jobs.rules import RuleTexts, RuleWatcher
 from perseid.jobs.spark_errors import first_line, hint_of
 from perseid.redaction import redact, safe_cause
@@ -49,6 +50,8 @@ class JobRunner:
         self._idle_since_s: float | None = None
         self._previous: LoadedRules | None = None
         """The rules before the last change, which have run."""
+        self._announced: dict[str, str] | None = None
+        """Versions of the rules whose changes are logged."""
         self._tries = 0
         self._failing_since_s: float | None = None
         """Time of the first failure since a batch was written, on the monotonic clock."""
@@ -87,6 +90,7 @@ class JobRunner:
         if self.job.backfill is not None and self.job.backfill.ended and not self._rebuilt_after_backfill:
             running = running[0], self.job.build_query(running[0])  # after the backfill, a query has one watermark
             self._rebuilt_after_backfill = True
+        self._log_rule_changes(running[1])
         if self.job.metrics is not None:
             self.job.metrics.query_started(running[1].versions)
         self.status.quarantined = self._quarantine.reasons(running[1].excluded)
@@ -110,6 +114,17 @@ class JobRunner:
         self.status.changes += 1
         self._previous = running
         return following
+
+    def _log_rule_changes(self, output: RuleOutput) -> None:
+        """Log how rules differ from those that wrote the last batch, in this process or in an earlier one."""
+        versions = dict(output.versions)
+        if versions == self._announced:
+            return  # a restart after a failure
+        self._announced = versions
+        before = self._batch_log.versions()
+        if before is not None:
+            for level, message in compare_rules(before, versions, output.excluded).messages():
+                log.log(level, "%s", message)
 
     def _rules_to_resume(self, requested: LoadedRules) -> LoadedRules:
         """Return the rules that must run next.

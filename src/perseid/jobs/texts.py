@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perseid.errors import MissingExtraError, SettingsError
+from perseid.jobs.yaml_errors import yaml_error
 from perseid.semantics.values import has_lone_surrogate
 
 try:
@@ -183,27 +184,11 @@ def read_yaml(text: str, path: Path) -> ParsedFile:
             )
         reader = _NodeReader(path, loader)
         written = ParsedFile(reader.read(node, (), 0), reader.lines)
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise SettingsError(f"{path}, line {line}: invalid YAML: {_problem(error)}.") from None
     except yaml.YAMLError as error:
-        raise SettingsError(f"{path}{_line(error)}: invalid YAML: {_problem(error)}.") from None
+        raise yaml_error(error, text, path) from None
     except RecursionError:
         raise _too_deep(path) from None
     return written
-
-
-def _line(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    return "" if mark is None else f", line {mark.line + 1}"
-
-
-def _problem(error: yaml.YAMLError) -> str:
-    """Message of the parser, without content of the file."""
-    said = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be parsed"
-    if "'\\t'" in said:
-        return "unexpected tab; indent with spaces"
-    return re.sub(r"(alias|anchor|tag) .*", r"\1", said)
 
 
 class _NodeReader:
@@ -257,7 +242,7 @@ class _NodeReader:
         if word == "merge":
             raise self.wrong(node, "unsupported merge key <<; write the keys out, or use an alias for a whole value.")
         if word not in _HARMLESS:
-            raise self.wrong(node, "unsupported tag (!…); remove it.")
+            raise self.wrong(node, "unsupported tag (!…); remove it, or put the value in quotes.")
 
     def _mapping(self, node: yaml.MappingNode, at: At, depth: int) -> dict[object, object]:
         found: dict[object, object] = {}

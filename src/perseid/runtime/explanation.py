@@ -39,7 +39,10 @@ def describe_max_ahead(max_ahead: int | None) -> str:
     if max_ahead is None:
         return "unbounded: a row with any time advances the watermark, and all rows behind it are late"
     bound = print_duration(max_ahead)
-    return f"rows with a time more than {bound} after their arrival are rejected below the watermark, counted as ahead"
+    return (
+        f"rows with a time more than {bound} after their arrival are rejected and counted as ahead; they do not advance "
+        "the watermark"
+    )
 
 
 def describe_budget(budget: SearchBudget) -> str:

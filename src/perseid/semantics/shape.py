@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from perseid.errors import PatternError, SemanticError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
-from perseid.lang.printer import print_duration, print_expr, print_kind
+from perseid.lang.printer import print_duration, print_expr
+from perseid.lang.tree_types import describe_kind
 from perseid.semantics import core as c
 from perseid.semantics.contradictions import find_contradiction
 from perseid.semantics.structure import longer_than_window
@@ -56,7 +57,7 @@ def _span(core: c.CorePattern, element: c.Core) -> ex.Span | None:
 
 
 def _kind(core: c.CorePattern, element: c.Core) -> str:
-    return print_kind(core.steps[c.takes(element)[0]].kind)
+    return describe_kind(core.steps[c.takes(element)[0]].kind)
 
 
 def _check_negated(core: c.CorePattern, body: c.Core) -> None:

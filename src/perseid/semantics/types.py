@@ -166,7 +166,7 @@ _AVAILABLE = (
     "boolean, int, bigint, double, decimal(p,s), string, timestamp, date, duration, binary, array<t>, map<k,v>, "
     "struct<name:t,...>, variant"
 )
-_ELSEWHERE = {
+FOREIGN_NAMES = {
     "bool": "boolean", "char": "string", "datetime": "timestamp", "interval": "duration", "json": "variant",
     "number": "double", "numeric": "decimal", "real": "double", "str": "string", "text": "string", "varchar": "string",
 }  # fmt: skip
@@ -212,7 +212,7 @@ class _TypeReader:
         return TypeMismatchError(f"Invalid type {shown!r}: {what}.", span=self.span, hint=f"Available: {_AVAILABLE}.")
 
     def unknown(self, word: str) -> UnknownNameError:
-        near = _ELSEWHERE.get(word.lower()) or nearest(word, TYPE_WORDS)
+        near = FOREIGN_NAMES.get(word.lower()) or nearest(word, TYPE_WORDS)
         return UnknownNameError(
             f"Unknown type {word!r}.", span=self.span, nearest=near, hint=f"Available: {_AVAILABLE}."
         )

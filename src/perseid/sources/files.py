@@ -9,8 +9,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as st
 
 from perseid.errors import SettingsError
-from perseid.settings import Secret, revealed
+from perseid.settings import Secret, invalid_setting, revealed
 from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG, Source
+from perseid.sources.ddl_columns import check_columns
 from perseid.sources.records import PayloadFormat, check_names, columns_of, first_of, is_blank, read, required_of, unfit
 from perseid.spark.inputs import literal, quoted
 
@@ -60,6 +61,11 @@ class FileSource(Source):
             )
         if self.header and self.format != "csv":
             raise ValueError("header needs format: csv")
+        if self.columns is not None:
+            try:
+                check_columns(self.columns)
+            except ValueError as error:
+                raise invalid_setting(str(error), ("schema",)) from None
         return self
 
     def describe(self) -> str:

@@ -11,8 +11,9 @@ from pydantic import Field, model_validator
 from pyspark.errors import PySparkException
 
 from perseid.errors import SettingsError
-from perseid.settings import Secret, Settings, revealed
+from perseid.settings import Secret, Settings, invalid_setting, revealed
 from perseid.sources.contract import Source
+from perseid.sources.ddl_columns import check_columns
 from perseid.sources.records import PayloadFormat, check_names, columns_of, read
 from perseid.spark.inputs import quoted
 
@@ -98,6 +99,11 @@ class KafkaSource(Source):
             raise ValueError(f"the format {self.format} needs a schema")
         elif isinstance(self.columns, SchemaFile) and self.format != "avro":
             raise ValueError("a schema in a file needs format: avro; use schema: 'ts TIMESTAMP, user STRING'")
+        if self.format in ("json", "csv") and isinstance(self.columns, str):
+            try:
+                check_columns(self.columns)
+            except ValueError as error:
+                raise invalid_setting(str(error), ("schema",)) from None
         try:
             check_names(list(self.keep.values()), "keep")
         except SettingsError as error:

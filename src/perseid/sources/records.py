@@ -70,7 +70,8 @@ def columns_of(session: SparkSession, ddl: str, what: str) -> st.StructType:
     try:
         made: st.StructType = session.createDataFrame([], ddl).schema
     except PySparkException as error:
-        said = str(error).partition("\n")[0]
+        # The message of a parser error begins with an empty line.
+        said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise SettingsError(
             f"The schema of {what} cannot be parsed: {said}", hint="Use columns as in SQL: 'ts TIMESTAMP, user STRING'."
         ) from None

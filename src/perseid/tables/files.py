@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from perseid.errors import EventDataError
@@ -71,24 +72,55 @@ def read_objects(path: Path) -> Iterator[dict[str, object]]:
 
 
 def objects_in(text: str, path: Path) -> Iterator[dict[str, object]]:
-    # Not splitlines(): JSON strings may contain other line separators.
     first = True
+    for line in _parse_lines(text):
+        if isinstance(line.found, str):
+            if first:
+                _name_other_forms(text, line.text, path)
+            raise EventDataError(f"Line {line.number}: {line.found}.")
+        first = False
+        yield line.found
+
+
+def read_valid_objects(path: Path) -> tuple[dict[int, dict[str, object]], dict[int, str]]:
+    """The objects of a file, and the reasons why other lines are malformed, both by line.
+
+    A file without any object is in another format, which is an error as in :func:`read_objects`.
+    """
+    text = text_of(path)
+    objects: dict[int, dict[str, object]] = {}
+    malformed: dict[int, str] = {}
+    for line in _parse_lines(text):
+        if isinstance(line.found, str):
+            malformed[line.number] = line.found
+        else:
+            objects[line.number] = line.found
+    if malformed and not objects:
+        for _ in objects_in(text, path):
+            pass
+    return objects, malformed
+
+
+@dataclass(frozen=True)
+class _ParsedLine:
+    number: int
+    text: str
+    found: dict[str, object] | str
+    """The object, or the reason why the line has none."""
+
+
+def _parse_lines(text: str) -> Iterator[_ParsedLine]:
+    # Not splitlines(): JSON strings may contain other line separators.
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
             row = json.loads(line, parse_constant=lambda _: None)
         except (ValueError, RecursionError) as error:
-            if first:
-                _name_other_forms(text, line, path)
             where = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-            raise EventDataError(f"Line {number}: invalid JSON: {where}.") from None
-        if not isinstance(row, dict):
-            if first:
-                _name_other_forms(text, line, path)
-            raise EventDataError(f"Line {number}: expected a JSON object.")
-        first = False
-        yield row
+            yield _ParsedLine(number, line, f"invalid JSON: {where}")
+            continue
+        yield _ParsedLine(number, line, row if isinstance(row, dict) else "expected a JSON object")
 
 
 def _name_other_forms(text: str, line: str, path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from perseid.lang.printer import print_kind
+from perseid.lang.tree_types import describe_kind
 from perseid.reference import threads as th
 from perseid.semantics import core as c
 from perseid.semantics.events import Event
@@ -79,4 +79,4 @@ def step_name(step: c.CoreStep) -> str:
 
 
 def step_label(step: c.CoreStep) -> str:
-    return f"{step_name(step)}: {print_kind(step.kind)}"
+    return f"{step_name(step)}: {describe_kind(step.kind)}"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from perseid.compile.plan import PatternPlan, Plan
 from perseid.errors import nearest
 from perseid.lang import ast
+from perseid.lang.tree_types import describe_type
 from perseid.semantics import core as c
 from perseid.semantics.events import Event
 from perseid.semantics.scope import attribute
@@ -49,11 +50,11 @@ def _missing_types(pattern: c.CorePattern, census: Census, followed: Counter[str
         near = nearest(name, census.types)
         # A negated type usually does not occur; only a probable misspelling of it is a fault.
         if not number and (name in needed or near is not None):
-            yield f"no event has the type {name!r}{_or_else(near)}"
+            yield f"no event has the type {describe_type(name)!r}{_or_else(near)}"
         elif followed and name in needed:
             paths = [path.parts for path in pattern.partition]
             lost = sum(e.type == name and any(attribute(e, p) is None for p in paths) for e in census.events)
-            yield f"no {name} has this key; {number} have other keys{f' ({lost} of them null)' if lost else ''}."
+            yield f"no {describe_type(name)} has this key; {number} have other keys{f' ({lost} of them null)' if lost else ''}."
 
 
 def _missing_columns(own: PatternPlan, census: Census, fed: set[str]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from perseid.compile.plan import OPEN_CAP, PatternPlan, Plan
 from perseid.engines.sequence.bytecode import MATCH_CAP
 from perseid.engines.sequence.explain import explain_kernels
 from perseid.engines.sequence.plan import make_plan
+from perseid.lang.tree_types import describe_type
 from perseid.runtime.explanation import Row, describe_budget, section
 from perseid.runtime.search_budget import SearchBudget
 from perseid.semantics import types as t
@@ -31,7 +32,7 @@ def explain_here(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> s
     sequence_plan = make_plan(plan, types, strictly_later=stream.strictly_later)
     dropped = "none: " + all_needed(plan)
     if plan.event_types is not None:
-        dropped = f"events of types other than {', '.join(plan.event_types)}"
+        dropped = f"events of types other than {', '.join(map(describe_type, plan.event_types))}"
     rows: list[Row] = [
         *(("engine", text) for text in describe_engines(plan)),
         *fed(plan, "each match becomes an event"),

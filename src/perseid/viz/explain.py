@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from perseid.compile.plan import PatternPlan, Plan
 from perseid.lang.ast import Contiguity, Metadata
-from perseid.lang.printer import print_duration, print_expr, print_kind, print_window
+from perseid.lang.printer import print_duration, print_expr, print_window
+from perseid.lang.tree_types import describe_kind
 from perseid.semantics import core as c
 
 _THEN = {
@@ -110,7 +111,7 @@ def _steps(plan: PatternPlan) -> list[tuple[str, str]]:
 
 
 def _names(pattern: c.CorePattern, body: c.Core) -> str:
-    return ", ".join(print_kind(pattern.steps[s].kind) for s in c.takes(body))
+    return ", ".join(describe_kind(pattern.steps[s].kind) for s in c.takes(body))
 
 
 def _bounds(hop: c.Hop) -> str:
@@ -122,7 +123,7 @@ def _walk(pattern: c.CorePattern, element: c.Core, how: str) -> list[tuple[str, 
     match element:
         case c.Take():
             step = pattern.steps[element.step]
-            text = print_kind(step.kind) + (f", {how}" if how else "")
+            text = describe_kind(step.kind) + (f", {how}" if how else "")
             return [(step.name or "·", text)]
         case c.Seq():
             rows: list[tuple[str, str]] = []
@@ -151,7 +152,7 @@ def _walk(pattern: c.CorePattern, element: c.Core, how: str) -> list[tuple[str, 
             again = f", each {_THEN[element.hop.contiguity]}" if element.high != 1 else ""
             until = ""
             if element.until is not None:
-                until = f", until {print_kind(pattern.steps[element.until].kind)}"
+                until = f", until {describe_kind(pattern.steps[element.until].kind)}"
             rows = _walk(pattern, element.body, how)
             if len(rows) == 1 or isinstance(element.body, c.Zone):
                 (key, text), *inner = rows
@@ -179,13 +180,13 @@ def _labels(pattern: c.CorePattern, body: c.Core) -> str:
 
 def _positive_names(pattern: c.CorePattern, body: c.Core) -> list[str]:
     steps = [pattern.steps[s] for s in c.takes(body) if not pattern.steps[s].negated]
-    return [step.name or print_kind(step.kind) for step in steps]
+    return [step.name or describe_kind(step.kind) for step in steps]
 
 
 def _conditions(plan: Plan, own: PatternPlan) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for step, numbers in zip(own.pattern.steps, own.steps, strict=True):
-        label = step.name or print_kind(step.kind)
+        label = step.name or describe_kind(step.kind)
         for number, needs in numbers.choose:
             predicate = plan.predicates[number]
             who = "reads one event" if predicate.event_local else "reads earlier events"

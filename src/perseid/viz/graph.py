@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from perseid.lang.ast import Contiguity
-from perseid.lang.printer import print_duration, print_expr, print_kind, print_window
+from perseid.lang.printer import print_duration, print_expr, print_window
+from perseid.lang.tree_types import describe_kind
 from perseid.semantics import core as c
 
 START, MATCH = -1, -2
@@ -60,7 +61,7 @@ def footer_of(pattern: c.CorePattern) -> str:
 
 
 def step_label(step: c.CoreStep) -> str:
-    kind = print_kind(step.kind)
+    kind = describe_kind(step.kind)
     text = kind if step.name is None else f"{step.name}: {kind}"
     return text + "".join(f" ({'.'.join(path.parts)} as {shared})" for path, shared in step.unify)
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from perseid.lang import ast
 from perseid.lang import expressions as ex
-from perseid.lang.printer import print_duration, print_kind, print_window
+from perseid.lang.printer import print_duration, print_window
+from perseid.lang.tree_types import describe_kind
 from perseid.reference import threads as th
 from perseid.semantics.values import clock
 from perseid.viz.attempts import Ending, Refusal, Verdict
@@ -20,7 +21,7 @@ MAX_SCAN = 50
 
 
 def waited_in_vain(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> Verdict:
-    kind = print_kind(walk.pattern.steps[wait.step].kind)
+    kind = describe_kind(walk.pattern.steps[wait.step].kind)
     closing = ending.closing
     last = len(walk.events) if ending.position is None else ending.position + 1
     if closing is not None:
@@ -51,7 +52,7 @@ def waited_in_vain(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> V
 
 
 def _no_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> Verdict:
-    kind = print_kind(walk.pattern.steps[wait.step].kind)
+    kind = describe_kind(walk.pattern.steps[wait.step].kind)
     nothing = f"No later {kind} occurred; {closed_text(walk, ending)}."
     first = ending.thread.taken[0][1]
     for at in reversed(walk.of_kind(wait.step, 0, first)[-MAX_SCAN:]):

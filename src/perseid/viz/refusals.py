@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from perseid.compile import program as p
 from perseid.lang import expressions as ex
-from perseid.lang.printer import print_duration, print_expr, print_kind
+from perseid.lang.printer import print_duration, print_expr
+from perseid.lang.tree_types import describe_kind
 from perseid.reference import threads as th
 from perseid.semantics import core as c
 from perseid.semantics import values as v
@@ -119,5 +120,5 @@ def negated_text(walk: TracingInterpreter, program: int) -> str:
         if isinstance(instruction, p.TakeEvent):
             step = walk.pattern.steps[instruction.step]
             conditions = " and ".join(print_expr(condition.expr) for condition in step.choose)
-            parts.append(print_kind(step.kind) + (f" [{conditions}]" if conditions else ""))
+            parts.append(describe_kind(step.kind) + (f" [{conditions}]" if conditions else ""))
     return " … ".join(parts)

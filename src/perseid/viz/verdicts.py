@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perseid.lang.printer import print_kind
+from perseid.lang.tree_types import describe_kind, describe_type
 from perseid.reference import threads as th
 from perseid.semantics.events import is_of_kind
 from perseid.viz.attempts import Ending, Reason, Refusal, Verdict, step_label
@@ -95,7 +95,7 @@ def _by_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait, at: int) 
         case "strict":
             return _not_next(walk, wait, at)
         case "until":
-            kinds = ", ".join(print_kind(walk.pattern.steps[u].kind) for u in wait.path.untils)
+            kinds = ", ".join(describe_kind(walk.pattern.steps[u].kind) for u in wait.path.untils)
             details = f"{event} ended the repetition (until {kinds})."
             return Verdict("until", f"until {kinds} ended the repetition", (details,))
         case "replaced":
@@ -111,8 +111,8 @@ def _not_next(walk: TracingInterpreter, wait: th.Wait, at: int) -> Verdict:
     event, kind = walk.events[at], walk.pattern.steps[wait.step].kind
     unfit = why_unfit(walk, wait, at)
     if not is_of_kind(event, kind):
-        details = f"{walk.event_text(at)} is in between; {print_kind(kind)} must be the immediately following event."
-        return Verdict("strict order", f"the immediately following event was {event.type}", (details,))
+        details = f"{walk.event_text(at)} is in between; {describe_kind(kind)} must be the immediately following event."
+        return Verdict("strict order", f"the immediately following event was {describe_type(event.type)}", (details,))
     refusal = unfit or why_not_live(walk, wait, at)
     if refusal is None:
         details = f"{walk.event_text(at)} was rejected."

@@ -10,6 +10,7 @@ from perseid.compile import program as p
 from perseid.compile.plan import PatternPlan, Plan
 from perseid.lang import ast
 from perseid.lang.printer import print_duration, print_window
+from perseid.lang.tree_types import describe_type
 from perseid.reference import threads as th
 from perseid.reference.interpreter import Machine
 from perseid.semantics import values as v
@@ -117,7 +118,7 @@ class TracingInterpreter(Machine):
 
     def event_text(self, position: int) -> str:
         event = self.events[position]
-        return f"{event.type} at {clock(event.time)}"
+        return f"{describe_type(event.type)} at {clock(event.time)}"
 
     # one start
 

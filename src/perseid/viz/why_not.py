@@ -14,7 +14,7 @@ from typing import TypedDict
 
 from perseid.compile.plan import PatternPlan, Plan
 from perseid.errors import BindingError, EventDataError, nearest
-from perseid.lang.printer import print_kind
+from perseid.lang.tree_types import describe_kind, describe_type
 from perseid.reference.plan_matcher import plan_matcher
 from perseid.runtime.explanation import LINE_WIDTH
 from perseid.semantics import core as c
@@ -143,10 +143,10 @@ class WhyNot:
                 continue
             name, event = bound
             values = {n: event.attributes.get(n) for n in self.columns.get(name, ())}
-            text = f"{name}: {event.type} {clock(event.time)}  {pairs(values)}".rstrip()
+            text = f"{name}: {describe_type(event.type)} {clock(event.time)}  {pairs(values)}".rstrip()
             lines.append(cut(f"   {text}", LINE_WIDTH))
         if not attempt.bound:
-            lines.append(cut(f"   {attempt.start.type} {clock(attempt.start.time)}", LINE_WIDTH))
+            lines.append(cut(f"   {describe_type(attempt.start.type)} {clock(attempt.start.time)}", LINE_WIDTH))
         if attempt.waited_for is not None:
             again = "another " if any(attempt.waited_for.startswith(f"{name}: ") for name, _ in attempt.bound) else ""
             lines += wrapped(f"waiting for {again}{attempt.waited_for}", "   → ")
@@ -328,7 +328,7 @@ def _funnel(own: PatternPlan, attempts: Sequence[TracedRun], reached: Counter[in
         label = step_label(core_step)
         if label not in seen:
             seen.add(label)
-            add(label, step_name(core_step), print_kind(core_step.kind), reached[core_step.id])
+            add(label, step_name(core_step), describe_kind(core_step.kind), reached[core_step.id])
     if ended.get(None):
         add(None, "end", "", None)
     return rows

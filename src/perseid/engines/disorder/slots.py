@@ -36,7 +36,7 @@ def why_not_assembled(pattern: PatternPlan) -> str | None:
         return "it has a repetition, '|' or '&', and a later arrival can change its match"
     hops = [one.hop for one in body.instructions if isinstance(one, p.SetHop)]
     if any(hop.contiguity is not Contiguity.ANY for hop in hops):
-        return "-> and , take the next event, and an earlier event may still arrive; use ->> to take every event"
+        return "'->' and ',' take the next event, and an earlier event may still arrive; use '->>' to take every event"
     if any(sum(isinstance(one, p.TakeEvent) for one in program.instructions) != 1 for program in negated):
         return "a negation has more than one event"
     if core.context is not None or core.skip.mode != "none":

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from perseid.engines.sequence.bytecode import CompiledPattern
 from perseid.engines.sequence.plan import SequencePlan
 from perseid.lang import expressions as ex
-from perseid.lang.printer import print_expr, print_kind
+from perseid.lang.printer import print_expr
+from perseid.lang.tree_types import describe_kind
 from perseid.runtime.explanation import Row
 from perseid.semantics import types as t
 
@@ -42,7 +43,7 @@ def explain_steps(bytecode: CompiledPattern) -> list[str]:
     """Describe the search for events of steps with conditions on earlier ones, and its cost if it scans."""
     out = []
     for step in bytecode.pattern.pattern.steps:
-        name, posting = step.name or print_kind(step.kind), bytecode.posting_of(step.id)
+        name, posting = step.name or describe_kind(step.kind), bytecode.posting_of(step.id)
         if posting is not None:
             values = ", ".join(print_expr(bytecode.columns[column].expr) for column in posting.own)
             out.append(

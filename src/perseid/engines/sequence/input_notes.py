@@ -12,6 +12,7 @@ from perseid.compile.plan import Plan
 from perseid.engines.sequence.schema import conditions_checked
 from perseid.errors import PatternError, nearest, warn
 from perseid.lang import ast
+from perseid.lang.tree_types import describe_type
 from perseid.semantics import types as t
 
 
@@ -27,7 +28,7 @@ def notes(plan: Plan, types: Set[str], columns: Set[str], known: Mapping[str, t.
     }
     # A negated type usually does not occur; only a probable misspelling of it is a fault.
     missing = [name for name in sorted(wanted - types - fed) if name not in negated or nearest(name, types)]
-    out = [_note(f"no event has the type {name!r}", name, types) for name in missing]
+    out = [_note(f"no event has the type {describe_type(name)!r}", name, types) for name in missing]
     steps = {s.name for p in plan.patterns for s in p.pattern.steps if s.name}
     out += [_note(f"no event has a column {name!r}", name, columns | steps) for name in _nowhere(plan, columns)]
     for pattern in plan.patterns if known else ():
@@ -56,4 +57,4 @@ def _nowhere(plan: Plan, columns: Set[str]) -> list[str]:
 
 def _note(text: str, name: str, known: Set[str]) -> str:
     near = nearest(name, known)
-    return text + (f". Did you mean {near!r}?" if near else ".")
+    return text + (f". Did you mean {describe_type(near)!r}?" if near else ".")

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from perseid.errors import MissingExtraError
 from perseid.lang.printer import print_duration
+from perseid.lang.tree_types import describe_type
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match
 from perseid.semantics.output_names import output_names
@@ -158,7 +159,7 @@ def describe(match: Match) -> str:
     parts.extend(f"{name}={_text(value)}" for name, value in match.key.items())
     parts.append(f"[{v.clock(match.start_us)} → {v.clock(match.end_us)}]")
     for name, events in match.bindings.items():
-        shown = ", ".join(f"{event.type}@{v.clock(event.time)}" for event in events[:4])
+        shown = ", ".join(f"{describe_type(event.type)}@{v.clock(event.time)}" for event in events[:4])
         parts.append(f"{name}: {shown}" + (f", … {len(events)} in all" if len(events) > 4 else ""))
     parts.extend(f"{name}={_text(value)}" for name, value in match.values.items())
     return "  ".join(parts)

@@ -23,7 +23,8 @@ from perseid.engines.trees.row_documents import has_text, textless
 from perseid.errors import EventDataError, SemanticError, UnknownNameError, missing_column, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
-from perseid.lang.tree_patterns import Exists, TreeNode, TreePart, TreePattern, children, print_tree, return_names, walk
+from perseid.lang.tree_patterns import Exists, TreeNode, TreePart, TreePattern, children, return_names, walk
+from perseid.lang.tree_types import tree_type
 from perseid.runtime.declaration import Data_co, StreamDeclaration
 from perseid.runtime.document_columns import BODY, DOCUMENT, PLACE, STREAM, TYPE, WRONG
 from perseid.runtime.query import EventIdentity, PrepareInput, PrepareStage, TableColumn, TableSchema
@@ -187,8 +188,7 @@ class TreeStep:
 
     @property
     def type(self) -> str:
-        said = "".join(f" {prefix or 'default'}={uri}" for prefix, uri in self.namespaces)
-        return f"{self.stream} <<{print_tree(self.tree)}>>{said}"
+        return tree_type(self.stream, self.tree, self.namespaces)
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ NO_PATTERNS = PatternSet(PatternFile(()))
 def _max_ahead(given: object) -> object:
     if given == UNBOUNDED:
         return given
-    expected = "expected the maximum time of a record beyond its arrival, such as 1 hour, or none"
+    expected = "expected the maximum time by which a record may be ahead of its arrival, such as 1 hour, or none"
     if not isinstance(given, str):
         raise ValueError(expected)
     try:

@@ -10,11 +10,11 @@ from perseid.api.patterns import PatternSet
 from perseid.api.streams import events
 from perseid.engines.sequence.stream import Events
 from perseid.errors import missing_column
-from perseid.jobs.ddl_columns import parse_columns
 from perseid.jobs.stream_kinds.contract import Row, Table, Tables
 from perseid.jobs.stream_kinds.timed_rows import TimedRows
 from perseid.semantics.types import EventSchema
 from perseid.sources.contract import WRONG
+from perseid.sources.ddl_columns import parse_columns
 from perseid.tables.rows import is_spark
 
 
