@@ -284,8 +284,8 @@ def shown(status: StatusFile, now: float) -> Group:
         ("watermark", last["watermark"] or "none yet"),
         ("source lag", f"{last['lag']:,} rows"),
         ("batch duration", f"{last['seconds']:.2f} s"),
-        ("state", f"{levels.get('retained_events', 0):,} events of {levels.get('live_keys', 0):,} keys, "
-                  f"{levels.get('state_bytes', 0):,} bytes"),
+        ("retained events, keys, bytes", f"{levels.get('retained_events', 0):,}, {levels.get('live_keys', 0):,}, "
+                  f"{levels.get('state_bytes', 0):,}"),
         ("dead letters", f"{totals['dead_letters']:,}"),
         ("capped, dropped", f"{totals['capped']:,}, {totals['dropped']:,}"),
         *([("rules", rules)] if rules else []),
