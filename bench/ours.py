@@ -68,9 +68,9 @@ def kernel_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
     prepared = kernel_arrays(numbered, batch, *make_space(numbered, ROOM))
     none = np.zeros(0, np.int64)
     started = time.perf_counter()
-    answer = kernel.attempts(prepared, offsets, offsets[1:], np.zeros(len(offsets), np.int64), none, none)
+    answer = kernel.search_starts(prepared, offsets, offsets[1:], np.zeros(len(offsets), np.int64), none, none)
     taken = time.perf_counter() - started
-    if answer != y.GOES_ON:
+    if answer != y.CONTINUE:
         raise RuntimeError("the room made for the kernel was too small")
     starts = raw.starts
     return len(arrays) / taken, Answer(len(raw), int(arrays.id[starts].sum()))

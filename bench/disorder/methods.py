@@ -28,8 +28,16 @@ from bench.disorder import stacks
 from bench.disorder.arriving import Course
 from bench.disorder.heap import FACTOR, pop, push
 from perseid.engines.disorder import assembly as a
-from perseid.engines.disorder.assemble import Assembling, AssemblyArrays, placed_keys, with_room
-from perseid.engines.disorder.assembly import NO_MATCH, arrive, complete, completed, forget, settle, take_back
+from perseid.engines.disorder.assemble import ArrivalOrderShard, AssemblyArrays, kernel_keys, run_with_buffers
+from perseid.engines.disorder.assembly import (
+    NO_MATCH,
+    add_event,
+    complete_matches,
+    complete_slot,
+    emit_due,
+    evict,
+    retract_broken,
+)
 from perseid.engines.disorder.plan import DisorderPlan
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.layout import *
@@ -88,17 +96,17 @@ def k_slack(
         while H[0] > 0 and e[E_TIME, H[1] % FACTOR] <= sure[i]:
             position = pop(H) % FACTOR
             key = keys[position]
-            A[a.H_CLOCK] = e[E_TIME, position]
-            A[a.H_SURE] = A[a.H_CLOCK] - 1
-            forget(M, A, key)
-            arrive(M, A, key, position, masks[position], fitting[position])
-            if (fitting[position] >> last) & 1 and not complete(
+            A[a.H_DUE_UPTO] = e[E_TIME, position]
+            A[a.H_COMPLETE_UPTO] = A[a.H_DUE_UPTO] - 1
+            evict(M, A, key)
+            add_event(M, A, key, position, masks[position], fitting[position])
+            if (fitting[position] >> last) & 1 and not complete_slot(
                 M, A, key, last, position, NO_MATCH, NO_MATCH, offsets[key + 1]
             ):
                 return FULL
         usage[0, i] = A[a.H_LIVE]
         usage[1, i] = H[0]
-    return GOES_ON
+    return CONTINUE
 
 
 @entry
@@ -122,24 +130,24 @@ def conservative(
                 least = min(least, punctuations[k])
             frontier = max(frontier, least)
         else:
-            A[a.H_SURE] = frontier  # matches that end up to here have been emitted
+            A[a.H_COMPLETE_UPTO] = frontier  # matches that end up to here have been emitted
             frontier = max(frontier, sure[i])
             if i < len(arrival):
                 position = arrival[i]
-                forget(M, A, keys[position])
-                arrive(M, A, keys[position], position, masks[position], fitting[position])
+                evict(M, A, keys[position])
+                add_event(M, A, keys[position], position, masks[position], fitting[position])
                 if (fitting[position] >> last) & 1:
                     push(H, e[E_TIME, position] // unit * FACTOR + position)
         usage[0, i] = A[a.H_LIVE]
         usage[1, i] = H[0]
         A[a.H_MOMENT] = i
-        A[a.H_CLOCK] = frontier
+        A[a.H_DUE_UPTO] = frontier
         while H[0] > 0 and e[E_TIME, H[1] % FACTOR] <= frontier:
             position = pop(H) % FACTOR
             key = keys[position]
-            if not complete(M, A, key, last, position, NO_MATCH, NO_MATCH, offsets[key + 1]):
+            if not complete_slot(M, A, key, last, position, NO_MATCH, NO_MATCH, offsets[key + 1]):
                 return FULL
-    return GOES_ON
+    return CONTINUE
 
 
 @entry
@@ -152,28 +160,28 @@ def assemble(
         position = arrival[i]
         key = keys[position] if bits == 0 else look_up(T, bits, tags[position], keys[position])
         A[a.H_MOMENT] = i
-        A[a.H_SURE] = sure[i]
+        A[a.H_COMPLETE_UPTO] = sure[i]
         if (
             A[a.H_LISTED]
             and masks[position] & A[a.H_BREAKS]
-            and not take_back(M, A, key, position, masks[position], offsets[key + 1])
+            and not retract_broken(M, A, key, position, masks[position], offsets[key + 1])
         ):
             return FULL
-        forget(M, A, key)
-        arrive(M, A, key, position, masks[position], fitting[position])
-        if clocks[i] != A[a.H_CLOCK]:
-            A[a.H_CLOCK] = clocks[i]
-            if not settle(M, A, offsets):
+        evict(M, A, key)
+        add_event(M, A, key, position, masks[position], fitting[position])
+        if clocks[i] != A[a.H_DUE_UPTO]:
+            A[a.H_DUE_UPTO] = clocks[i]
+            if not emit_due(M, A, offsets):
                 return FULL
-        if not completed(M, A, key, position, fitting[position], offsets[key + 1]):
+        if not complete_matches(M, A, key, position, fitting[position], offsets[key + 1]):
             return FULL
         usage[0, i] = A[a.H_LIVE]
-        usage[2, i] = A[a.H_WAITING]
+        usage[2, i] = A[a.H_PENDING]
         usage[3, i] = A[a.H_LISTED]
     A[a.H_MOMENT] = len(arrival)
-    A[a.H_CLOCK] = clocks[len(arrival)]
-    A[a.H_SURE] = sure[len(arrival)]
-    return GOES_ON if settle(M, A, offsets) else FULL
+    A[a.H_DUE_UPTO] = clocks[len(arrival)]
+    A[a.H_COMPLETE_UPTO] = sure[len(arrival)]
+    return CONTINUE if emit_due(M, A, offsets) else FULL
 
 
 @dataclass(frozen=True)
@@ -210,12 +218,14 @@ class PreparedStream:
             *(x[chosen] for x in (punctuation, newest, come, codes)),
         )
         events = take_events(rows, np.flatnonzero(~punctuation))
-        shard = Assembling(plan.searched(order="assemble"), empty_state(events), events, Watermark(ended=True))
-        placed = shard._place(bytecode.pattern.route, None)
+        shard = ArrivalOrderShard(
+            plan.sequence_plan(order="assemble"), empty_state(events), events, Watermark(ended=True)
+        )
+        placed = shard._make_view(bytecode.pattern.route, None)
         arrival = np.empty(len(rows), np.int64)
         arrival[~punctuation], arrival[punctuation] = np.argsort(placed.order), -1 - codes[punctuation]
         sure = np.append(np.where(punctuation, rows.time, newest - delay - 1), y.FOREVER)
-        offsets, keys = placed_keys(placed)
+        offsets, keys = kernel_keys(placed)
         tags = np.ascontiguousarray(np.asarray(flatten_column(events.columns["key"]), np.int64)[placed.order])
         identity = events.identity[placed.order]
         return cls(
@@ -253,7 +263,7 @@ def run_method(method: str, stream: PreparedStream, bits: int = 0) -> Course:
             elif method == "conservative":
                 call, given = conservative, (heap, *given, stream.sure, punctuations, stream.unit, usage)
             else:
-                room.work[a.H_CLOCK] = room.work[a.H_SURE] = y.NONE
+                room.work[a.H_DUE_UPTO] = room.work[a.H_COMPLETE_UPTO] = y.NONE
                 clocks = np.append(stream.newest, y.FOREVER) if early else stream.sure
                 call = assemble
                 given = (_hash_table(bits, len(stream.offsets)), bits, stream.tags, *given, clocks, stream.sure, usage)
@@ -262,7 +272,7 @@ def run_method(method: str, stream: PreparedStream, bits: int = 0) -> Course:
         seconds = time.perf_counter() - begin
         return answer
 
-    room = with_room(
+    room = run_with_buffers(
         stream.bytecode,
         stream.placed.batch,
         np.diff(stream.offsets),
@@ -271,9 +281,9 @@ def run_method(method: str, stream: PreparedStream, bits: int = 0) -> Course:
         SearchBudget(UNLIMITED, UNLIMITED),
     )
     assert method not in STACKS or room.work[a.H_PLAIN], "the stacks check types, order, window and negation only"
-    raw, moments = room.said(stream.bytecode)
-    back = moments <= a.TAKEN_BACK
-    at = np.where(back, a.TAKEN_BACK - moments, moments)
+    raw, moments = room.decided_matches(stream.bytecode)
+    back = moments <= a.RETRACTION
+    at = np.where(back, a.RETRACTION - moments, moments)
     ids = stream.identity[raw.positions.reshape(len(raw), int(room.work[a.H_SLOTS]))]
     peak = int(_retained_bytes(method, stream, room, usage, bits).max(initial=0))
     return Course(seconds, peak, ids, np.append(stream.come, stream.come[-1])[at], back)
@@ -305,7 +315,7 @@ def _retained_bytes(method: str, stream: PreparedStream, room: AssemblyArrays, u
         total = total + WORD_BYTES * keys * (a.MAIN_HEAD + 2 * slots)
     if method.startswith("K-slack"):
         total = total + heap * EVENT_BYTES
-    total = total + waiting * (WORD_BYTES * a.WAIT_WIDTH + match_bytes) + listed * WORD_BYTES * (2 + slots)
+    total = total + waiting * (WORD_BYTES * a.PENDING_WIDTH + match_bytes) + listed * WORD_BYTES * (2 + slots)
     if bits:
         total = total + WORD_BYTES * (1 + (1 << bits) + HASH_NODE_WIDTH * keys)
     return total

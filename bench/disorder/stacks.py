@@ -20,7 +20,7 @@ import numpy as np
 
 from bench.disorder.heap import FACTOR, pop, push
 from perseid.engines.disorder import assembly as a
-from perseid.engines.disorder.assembly import lay_down, write
+from perseid.engines.disorder.assembly import fill_frame, write_with_moment
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Ints, compiled, entry
 
@@ -107,8 +107,8 @@ def insert_instance(A: Ints, S: Ints, P: Ints, key: int, number: int, position: 
 def evict(M: Arrays, A: Ints, S: Ints, P: Ints, oldest: Ints, key: int) -> None:
     """Remove events of a key that are too old for a match with any event to come."""
     e = M.events
-    limit = A[a.H_SURE] - A[a.H_WINDOW]
-    if A[a.H_SURE] == NONE or oldest[key] > limit:
+    limit = A[a.H_COMPLETE_UPTO] - A[a.H_WINDOW]
+    if A[a.H_COMPLETE_UPTO] == NONE or oldest[key] > limit:
         return
     oldest[key] = FOREVER
     for number in range(2 * A[a.H_SLOTS]):
@@ -152,8 +152,8 @@ def construct(
     level, entering = 0, True
     while level >= 0:
         if level == slots - 1:
-            lay_down(M, A, picks)
-            if not write(M, A, key, picks, moment):
+            fill_frame(M, A, picks)
+            if not write_with_moment(M, A, key, picks, moment):
                 return False
             level -= 1
             entering = False
@@ -232,7 +232,7 @@ def compensate(
         last = P[instance(S, stack, i) + I_NEGATED] - 1
         # Matches over an earlier negated event that lies between do not exist any more.
         if (last < S[negated + S_BOTTOM] or P[instance(S, negated, last)] < position) and not construct(
-            M, A, S, P, key, slot, i, position, a.TAKEN_BACK - moment
+            M, A, S, P, key, slot, i, position, a.RETRACTION - moment
         ):
             return False
         i -= 1
@@ -253,14 +253,14 @@ def k_slack_stacks(
         while H[0] > 0 and e[E_TIME, H[1] % FACTOR] <= sure[i]:
             position = pop(H) % FACTOR
             key = keys[position]
-            A[a.H_SURE] = e[E_TIME, position] - 1
+            A[a.H_COMPLETE_UPTO] = e[E_TIME, position] - 1
             evict(M, A, S, P, oldest, key)
             insert_event(A, S, P, oldest, key, position, e[E_TIME, position], fitting[position], negating[position])
             if (fitting[position] >> last) & 1 and not construct_from_last(M, A, S, P, key, position, i):
                 return FULL
         usage[0, i] = A[a.H_LIVE]
         usage[1, i] = H[0]
-    return GOES_ON
+    return CONTINUE
 
 
 @entry
@@ -283,7 +283,7 @@ def conservative_stacks(
                 least = min(least, punctuations[k])
             frontier = max(frontier, least)
         else:
-            A[a.H_SURE] = frontier
+            A[a.H_COMPLETE_UPTO] = frontier
             frontier = max(frontier, sure[i])
             if i < len(arrival):
                 position = arrival[i]
@@ -298,7 +298,7 @@ def conservative_stacks(
             position = pop(H) % FACTOR
             if not construct_from_last(M, A, S, P, keys[position], position, i):
                 return FULL
-    return GOES_ON
+    return CONTINUE
 
 
 @entry
@@ -312,7 +312,7 @@ def aggressive_stacks(
     for i in range(len(arrival)):
         position = arrival[i]
         key = keys[position]
-        A[a.H_SURE] = sure[i]
+        A[a.H_COMPLETE_UPTO] = sure[i]
         evict(M, A, S, P, oldest, key)
         oldest[key] = min(oldest[key], e[E_TIME, position])
         for slot in range(slots):
@@ -326,4 +326,4 @@ def aggressive_stacks(
                 if not construct(M, A, S, P, key, slot, index, NO_BOUND, i):
                     return FULL
         usage[0, i] = A[a.H_LIVE]
-    return GOES_ON
+    return CONTINUE

@@ -161,7 +161,7 @@ def followed(question: Question, seed: int) -> tuple[int, int, int]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few events say how late others come, so that short streams have a frontier."""
-    monkeypatch.setattr(adaptive, "ENOUGH", 4)
+    monkeypatch.setattr(adaptive, "MIN_EVENTS", 4)
 
 
 @pytest.mark.usefixtures("soon")

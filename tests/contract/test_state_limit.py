@@ -51,7 +51,7 @@ def searched_bytes(shard: Shard) -> int:
     """Bytes of the events in a state, without what a strategy has beside them."""
     if shard.state is None or shard.engine.name == "sequence":
         return len(shard.state or b"")
-    return len(read_state(shard.plan, shard.state).searched or b"")
+    return len(read_state(shard.plan, shard.state).search_state or b"")
 
 
 @pytest.mark.parametrize("name", BUFFERING)

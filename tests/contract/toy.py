@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.disorder.changelog import changes, counted, fitted, horizon_of, is_ahead
+from perseid.engines.disorder.changelog import count_changes, diff, fit_to_schema, horizon_of, is_ahead
 from perseid.engines.disorder.plan import DisorderPlan, make_plan
 from perseid.engines.disorder.schema import without_changes
 from perseid.engines.disorder.strategy import Strategy
@@ -53,7 +53,9 @@ class Toy(Strategy):
     """How a stream asks for it: ``ps.events(…, disorder=Toy())``."""
 
     name: ClassVar[str] = NAME
-    tells: ClassVar[str] = "what holds for the events that have come, searched again in every call; rows are changes"
+    output_policy: ClassVar[str] = (
+        "what holds for the events that have come, searched again in every call; rows are changes"
+    )
     retracts: ClassVar[bool] = True
 
 
@@ -61,7 +63,7 @@ class Toy(Strategy):
 class ToyState:
     """The state of the search, the time up to which it has speculated, and emitted matches that may be retracted."""
 
-    searched: bytes | None = None
+    sequence_plan: bytes | None = None
     horizon: int | None = None
     revision: int = 0
     told: pa.Table | None = None
@@ -89,7 +91,7 @@ def step(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: W
     """One call of a shard: rows in, what has to be told and taken back out, what has to be kept, and when to be called again."""
     before = read_state(plan, state)
     schema = without_changes(plan.schema)
-    inner = plan.searched(schema=schema)
+    inner = plan.sequence_plan(schema=schema)
     sure = search(inner, rows, before.searched, watermark)
     horizon = horizon_of(before.horizon, rows, sure.late, watermark)
     guessed = schema.empty_table()
@@ -97,10 +99,10 @@ def step(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: W
         guessed = search(
             inner, take_events(rows, np.zeros(0, np.int64)), sure.state, Watermark(watermark.current, horizon)
         ).rows
-    told = schema.empty_table() if before.told is None else fitted(before.told, schema)
-    out = changes(told, joined([sure.rows, guessed], schema), before.revision + 1, horizon, plan.schema)
+    told = schema.empty_table() if before.told is None else fit_to_schema(before.told, schema)
+    out = diff(told, joined([sure.rows, guessed], schema), before.revision + 1, horizon, plan.schema)
     written = write_state(plan, ToyState(sure.state, horizon, before.revision + 2, guessed))
-    counters = {**sure.counters, **counted(out), "state_bytes": 0 if written is None else len(written)}
+    counters = {**sure.counters, **count_changes(out), "state_bytes": 0 if written is None else len(written)}
     return replace(sure, rows=out, state=written, counters=counters)
 
 

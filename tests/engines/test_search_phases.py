@@ -58,7 +58,7 @@ class Kernel:
         branches = self.call("epsilon_closure", seed, seed + self.width)
         root = seed + (1 + branches) * self.width
         w[y.C_TOTALS], w[y.C_NODES], w[y.C_KEYS] = 2, w[y.A_NODES], w[y.A_KEYS]
-        w[[y.C_OPEN, y.C_FOUND, y.C_MATCHES]], w[y.C_STUCK] = 0, -1
+        w[[y.C_OPEN, y.C_FOUND, y.C_MATCHES]], w[y.C_TIMEOUT] = 0, -1
         w[y.C_STARTED] += 1
         first = seed + self.width
         assert self.call("take", first, int(w[first + y.STEP]), position, root) == 1
@@ -237,7 +237,7 @@ def test_bound_calls_a_search_for_each_completion_of_a_negated_group() -> None:
         assert [kernel[negation + slot] for slot in (r.R_START, r.R_AROUND)] == [1, branch]
         called.append(kernel[negation + r.R_END] - 1)
         kernel[y.C_NODES] = negation
-        assert kernel.call("resume", record, y.GOES_ON) == r.BOUND
+        assert kernel.call("resume", record, y.CONTINUE) == r.BOUND
         phase = kernel.call("bound_branches", record)
     assert called == [1, 3, 4]  # at once, then with each event that the group takes
     assert phase == r.SCAN
@@ -308,7 +308,7 @@ def test_try_pops_a_node_without_branches_and_returns_at_the_last() -> None:
     record = kernel.search_of()
     kernel.run(record, until=r.TRY)
     phases = [kernel.call("try_branch", record) for _ in range(4)]
-    assert phases == [r.TRY, r.TRY, r.TRY, r.RETURN + y.GOES_ON]
+    assert phases == [r.TRY, r.TRY, r.TRY, r.RETURN + y.CONTINUE]
     assert kernel[y.C_NODES] == record + r.RECORD_WIDTH
 
 
@@ -342,10 +342,10 @@ def test_branch_without_an_event_stays_open_until_its_window_closes() -> None:
     """At a horizon inside the window, the search says when to look again; behind it nothing is open."""
     for horizon, is_open in ((3 * SECOND, 1), (6 * SECOND, 0)):
         kernel = Kernel("A a -> B b within 4 seconds", "AXX")
-        kernel[y.C_WAKE] = y.FOREVER
-        assert kernel.call("search", kernel.search_of(horizon=horizon)) == y.GOES_ON
+        kernel[y.C_NEXT_TIMER] = y.FOREVER
+        assert kernel.call("search", kernel.search_of(horizon=horizon)) == y.CONTINUE
         assert kernel[y.C_OPEN] == is_open
-        assert kernel[y.C_WAKE] == (5 * SECOND if is_open else y.FOREVER)
+        assert kernel[y.C_NEXT_TIMER] == (5 * SECOND if is_open else y.FOREVER)
 
 
 # ACCEPTED
@@ -362,7 +362,7 @@ def test_accepted_thread_is_written_and_decides() -> None:
 
 def test_accepted_combination_goes_on_to_the_next_one() -> None:
     kernel = Kernel("A a ->> B b", "ABXB")
-    assert kernel.call("search", kernel.search_of()) == y.GOES_ON
+    assert kernel.call("search", kernel.search_of()) == y.CONTINUE
     assert kernel.matches() == [[0, 1], [0, 3]]
 
 
@@ -377,11 +377,11 @@ def test_negation_at_the_end_rejects_a_match() -> None:
 
 def test_negation_at_the_end_is_open_at_a_horizon_before_it() -> None:
     kernel = Kernel("A a -> not C for 5 seconds", "AXX")
-    kernel[y.C_WAKE] = y.FOREVER
+    kernel[y.C_NEXT_TIMER] = y.FOREVER
     record = kernel.search_of(horizon=4 * SECOND)
     kernel.run(record, until=r.ACCEPTED)
     assert kernel.call("accept_match", record) == r.TRY
-    assert [kernel[word] for word in (y.C_OPEN, y.C_WAKE)] == [1, 6 * SECOND]
+    assert [kernel[word] for word in (y.C_OPEN, y.C_NEXT_TIMER)] == [1, 6 * SECOND]
     assert kernel.matches() == []
 
 
@@ -418,9 +418,9 @@ def test_candidates_are_tried_in_order_and_continued_by_a_search() -> None:
             assert [kernel[inner + slot] for slot in (r.R_CALLER, r.R_NEGATED)] == [record, 1]
             tried.append(kernel[inner + r.R_START])
             kernel[y.C_NODES] = inner
-            phase = kernel.call("resume", record, y.GOES_ON)
+            phase = kernel.call("resume", record, y.CONTINUE)
     assert tried == [1, 3]
-    assert phase == r.RETURN + y.GOES_ON
+    assert phase == r.RETURN + y.CONTINUE
     assert kernel[y.C_TOP] == top  # frames are released
 
 
@@ -440,7 +440,7 @@ def test_thread_of_a_negation_has_what_the_thread_around_it_has_bound() -> None:
     assert kernel[record + r.R_POSITION] == 2
 
 
-@pytest.mark.parametrize(("types", "result"), [("ACDB", y.DECIDED), ("ADCB", y.GOES_ON), ("ACXX", y.GOES_ON)])
+@pytest.mark.parametrize(("types", "result"), [("ACDB", y.DECIDED), ("ADCB", y.CONTINUE), ("ACXX", y.CONTINUE)])
 def test_search_for_a_negation_decides_if_the_group_occurs(types: str, result: int) -> None:
     kernel = Kernel("A a -> not (C c -> D d) -> B b", types)
     record = negation_of(kernel)
@@ -525,4 +525,4 @@ def test_a_search_leaves_the_stacks_as_it_found_them() -> None:
             result = kernel.call("search", record)
             assert kernel[y.C_NODES] == record, seed
             results.add(result)
-    assert results == {y.GOES_ON, y.DECIDED}
+    assert results == {y.CONTINUE, y.DECIDED}

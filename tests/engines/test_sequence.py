@@ -70,7 +70,7 @@ def agree(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if len(events) % 2:
-            patch.setattr(run, "POSTED", 0)  # Such short streams would not be grouped by value.
+            patch.setattr(run, "POSTING_MIN_EVENTS", 0)  # Such short streams would not be grouped by value.
         for horizon in horizons:
             options = {"horizon": horizon, "strictly_later": strictly_later}
             expected = detect([pattern], events, oracle_matcher(), **options)
@@ -442,7 +442,7 @@ def test_combinations_that_cannot_be_completed_are_not_tried(
 @pytest.mark.parametrize("condition", ["", "where b.x = a.x and c.x = b.x", "where b.x = a.x and c.x = a.x"])
 def test_combinations_cost_what_they_find(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every partial match that is made becomes a match, also where only few values have a C."""
-    monkeypatch.setattr(run, "POSTED", 0)
+    monkeypatch.setattr(run, "POSTING_MIN_EVENTS", 0)
     events = stream(*alternating("AB", 120, 20), *(("C", 200 + i, {"x": i * 7, "v": 0}) for i in range(3)))
     taken, matches = tries(f"pattern p match A a ->> B b ->> C c {condition} within 1 hour", events, monkeypatch)
     assert matches > 0

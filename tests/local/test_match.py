@@ -22,7 +22,7 @@ from perseid.engines.sequence import bytecode as sequence_plan
 from perseid.engines.sequence import local as local_engine
 from perseid.engines.sequence import local_rows as local_inputs
 from perseid.engines.sequence import run as sequence_run
-from perseid.engines.sequence.local import match_here
+from perseid.engines.sequence.local import match_locally
 from perseid.engines.sequence.results import Matches
 from perseid.engines.sequence.stream import Events, read_events
 from perseid.errors import EventDataError, TypeMismatchError
@@ -177,7 +177,7 @@ def test_parquet_larger_than_memory(keys: int, by_id: bool, tmp_path: Path) -> N
     stream = ps.events(str(folder), id="number" if by_id else ())
     tables = []
     for limit in (None, 20_000, 1):
-        matches = match_here(plan, stream, {}, horizon=None, reported=["p"], columns=(), memory_limit=limit)
+        matches = match_locally(plan, stream, {}, horizon=None, reported=["p"], columns=(), memory_limit=limit)
         assert len(matches) > 10
         tables.append(sorted(map(written, matches)))
         assert sorted(matches.to_arrow()["match_id"].to_pylist()) == sorted(m.match_id for m in matches)
@@ -188,7 +188,7 @@ def test_parquet_larger_than_memory_without_a_key(tmp_path: Path) -> None:
     plan = compile_set([resolve(parse_pattern("pattern p match A a -> B b within 1 minute"))])
     stream = ps.events(str(_file(some_rows(), tmp_path)))
     with pytest.raises(EventDataError, match="without a key they cannot be split"):
-        match_here(plan, stream, {}, horizon=None, reported=["p"], columns=(), memory_limit=1)
+        match_locally(plan, stream, {}, horizon=None, reported=["p"], columns=(), memory_limit=1)
 
 
 def test_two_ways_of_partitioning_larger_than_memory(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_two_ways_of_partitioning_larger_than_memory(tmp_path: Path) -> None:
     plan = compile_set(ps.patterns(text).sources.resolve())
     stream = ps.events(str(_file(rows, tmp_path)))
     whole = same_as_oracle(text, rows)
-    pieces = match_here(plan, stream, {}, horizon=None, reported=["p", "q"], columns=(), memory_limit=1)
+    pieces = match_locally(plan, stream, {}, horizon=None, reported=["p", "q"], columns=(), memory_limit=1)
     assert sorted(m.match_id for m in pieces) == sorted(m.match_id for m in whole)
 
 
@@ -321,11 +321,11 @@ def test_many_partitions_on_several_threads(tail: str, monkeypatch: pytest.Monke
     text = LOGIN + tail
     rows = some_rows(2_000, keys=150)
     one = ps.pattern(text).match(rows)
-    monkeypatch.setattr(sequence_run, "SHARE", 50)
+    monkeypatch.setattr(sequence_run, "EVENTS_PER_THREAD", 50)
     monkeypatch.setattr(local_engine.os, "cpu_count", lambda: 4)
     shared = []
-    own = sequence_run._shares
-    monkeypatch.setattr(sequence_run, "_shares", lambda *asked: (shared.append(own(*asked)), shared[-1])[1])
+    own = sequence_run._partition_ranges
+    monkeypatch.setattr(sequence_run, "_partition_ranges", lambda *asked: (shared.append(own(*asked)), shared[-1])[1])
     many = ps.pattern(text).match(rows)
     assert len(shared[0]) == 4
     assert list(map(written, many)) == list(map(written, one))
@@ -392,7 +392,7 @@ def test_random_patterns(block: int) -> None:
                 [core], read_events(stream), oracle_matcher(), horizon=horizon, strictly_later=stream.strictly_later
             )
             plan = compile_set([core])
-            matches = match_here(plan, stream, {}, horizon=horizon, reported=["p"], columns=())
+            matches = match_locally(plan, stream, {}, horizon=horizon, reported=["p"], columns=())
             assert sorted(map(written, matches)) == sorted(map(written, expected.matches))
             assert matches.to_arrow().num_rows == len(matches.to_dicts()) == len(expected.matches)
         except Exception as error:
@@ -413,7 +413,7 @@ def test_random_sets(block: int) -> None:
         stream = Events(make_rows(chooser, 25))
         expected = detect(cores, read_events(stream), oracle_matcher())
         names = [core.name for core in cores]
-        matches = match_here(compile_set(cores), stream, {}, horizon=None, reported=names, columns=())
+        matches = match_locally(compile_set(cores), stream, {}, horizon=None, reported=names, columns=())
         assert sorted(map(written, matches)) == sorted(map(written, expected.matches)), f"seed {seed}"
 
 

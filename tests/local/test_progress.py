@@ -19,7 +19,7 @@ import pytest
 
 import perseid as ps
 from perseid.engines.sequence import local, run
-from perseid.engines.sequence.local import match_here
+from perseid.engines.sequence.local import match_locally
 from perseid.runtime import cold_start, progress
 from perseid.runtime.progress import ProgressLine, is_person_waiting
 
@@ -144,7 +144,7 @@ def test_pieces_of_parquet(terminal: Terminal, tmp_path: Path, monkeypatch: pyte
     pattern = ps.pattern(PATTERN)
     stream = ps.events(str(tmp_path / "a.parquet"))
     plan = pattern._sources.compile(stream)
-    found = match_here(plan, stream, {}, horizon=None, reported=["p"], columns=(), memory_limit=1_500)
+    found = match_locally(plan, stream, {}, horizon=None, reported=["p"], columns=(), memory_limit=1_500)
     assert len(found) == 200
     assert len(pieces) > 2
     matching = [line for line in terminal.lines() if line.startswith("Matching")]

@@ -79,7 +79,7 @@ def by_kernel(core: CorePattern, streams: list[list[ProductEvent]]) -> list[list
     )
     found: list[list[Taken]] = [[] for _ in streams]
     for i in range(len(raw)):
-        taken = raw.taken(i)
+        taken = raw.bound_events(i)
         partition = int(np.searchsorted(offsets, taken[0][1], side="right")) - 1
         found[partition].append(named(core, [(step, at - int(offsets[partition])) for step, at in taken]))
     return [sorted(matches) for matches in found]

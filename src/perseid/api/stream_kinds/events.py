@@ -71,11 +71,11 @@ class EventStreamKind(StreamKind):
 
     def count(self, patterns: PatternSources, stream: Any, relations: Relations) -> list[Counts]:
         """The number of matches of each pattern, in all and by key."""
-        from perseid.engines.sequence.match_counts import count_here  # its kernels are compiled on first use
+        from perseid.engines.sequence.match_counts import count_locally  # its kernels are compiled on first use
 
         self.require_local("count", stream)
         over, events = self.events_of(patterns, stream)
-        return count_here(over.compile(events), events, tables_of(relations))
+        return count_locally(over.compile(events), events, tables_of(relations))
 
     def match_on_spark(self, patterns: PatternSources, stream: Any, options: SparkMatchOptions) -> Frame:
         """The DataFrame of matches."""
@@ -129,11 +129,11 @@ class EventStreamKind(StreamKind):
 
 def match_events(patterns: PatternSources, events: Events, options: MatchOptions) -> Matches:
     """The matches in declared events of this process."""
-    from perseid.engines.sequence.local import match_here  # its kernels are compiled on first use
+    from perseid.engines.sequence.local import match_locally  # its kernels are compiled on first use
 
     tables = tables_of(options.relations)
     with small_input("sequence", count_rows(events.data)):
-        return match_here(
+        return match_locally(
             patterns.compile(events),
             events,
             tables,

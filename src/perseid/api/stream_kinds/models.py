@@ -13,7 +13,7 @@ from perseid.api.pattern_sources import PatternSources
 from perseid.api.stream_kinds.contract import MatchOptions, SparkMatchOptions
 from perseid.api.stream_kinds.events import EventStreamKind, match_events
 from perseid.engines.models.stream import Models, describe_rejected
-from perseid.engines.sequence.results import Matches, together
+from perseid.engines.sequence.results import Matches, merge_results
 from perseid.engines.sequence.stream import Events
 from perseid.errors import PerseidError, UnsupportedError
 from perseid.semantics.model_steps import EventStreamGroup, grouped
@@ -50,7 +50,7 @@ class ModelStreamKind(EventStreamKind):
     def match(self, patterns: PatternSources, stream: Models, options: MatchOptions) -> Matches:
         """The matches in changes of this process."""
         found, bad = _event_streams(patterns, stream)
-        done = together([match_events(over, own, options) for over, own in found])
+        done = merge_results([match_events(over, own, options) for over, own in found])
         if bad:
             done.add_rejected(len(bad), describe_rejected(bad))
         return done

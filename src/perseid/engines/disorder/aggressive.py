@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.disorder.changelog import changes, counted, fitted, horizon_of, is_ahead
+from perseid.engines.disorder.changelog import count_changes, diff, fit_to_schema, horizon_of, is_ahead
 from perseid.engines.disorder.schema import without_changes
 from perseid.engines.disorder.state import DisorderState, read_state, write_state
 from perseid.engines.sequence.engine import step as search
@@ -34,34 +34,36 @@ if TYPE_CHECKING:
 
 def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, clock: Watermark) -> StepResult:
     """Run one call of a shard: return insertions and retractions of matches, and the new state."""
-    before = read_state(plan, state)
+    previous = read_state(plan, state)
     schema = without_changes(plan.schema)
-    inner = plan.searched(schema=schema)
+    inner = plan.sequence_plan(schema=schema)
     newest = newest_before(inner, clock)
-    ran = None if plan.stages else run(inner, rows, before.searched, clock=clock, newest=newest)
-    sure = search(inner, rows, before.searched, clock) if ran is None else ran.step
-    horizon = horizon_of(before.horizon, rows, sure.late, clock)
-    guessed = schema.empty_table()
-    if sure.state is not None and is_ahead(horizon, clock):
-        none = take_events(rows, np.zeros(0, np.int64))
-        ahead = Watermark(clock.current, horizon, False)
-        if ran is None:
-            guessed = search(inner, none, sure.state, ahead).rows
+    result = None if plan.stages else run(inner, rows, previous.search_state, clock=clock, newest=newest)
+    final = search(inner, rows, previous.search_state, clock) if result is None else result.step
+    horizon = horizon_of(previous.horizon, rows, final.late, clock)
+    speculative = schema.empty_table()
+    if final.state is not None and is_ahead(horizon, clock):
+        no_rows = take_events(rows, np.zeros(0, np.int64))
+        speculative_clock = Watermark(clock.current, horizon, False)
+        if result is None:
+            speculative = search(inner, no_rows, final.state, speculative_clock).rows
         else:
-            guessed = run(inner, none, ran.left, clock=ahead, newest=newest, writes=False).step.rows
-    told = schema.empty_table() if before.told is None else fitted(before.told, schema)
-    now = joined([sure.rows, guessed], schema)
+            speculative = run(
+                inner, no_rows, result.new_state, clock=speculative_clock, newest=newest, writes=False
+            ).step.rows
+    emitted = schema.empty_table() if previous.emitted is None else fit_to_schema(previous.emitted, schema)
+    current = joined([final.rows, speculative], schema)
     try:
-        out = changes(told, now, before.revision + 1, horizon, plan.schema)
+        out = diff(emitted, current, previous.revision + 1, horizon, plan.schema)
     except pa.ArrowTypeError as error:
         # Only for columns with a type that no plan declares: it is inferred from the values, in the state and now.
         raise StateError(f"Types of the matches in the state differ from those of the query: {error}") from error
-    written = write_state(plan, DisorderState(sure.state, horizon, before.revision + 2, guessed))
-    if written is not None and len(written) - len(sure.state or b"") > plan.max_state:
+    written = write_state(plan, DisorderState(final.state, horizon, previous.revision + 2, speculative))
+    if written is not None and len(written) - len(final.state or b"") > plan.max_state:
         raise LimitError(
-            f"Emitted matches that may be retracted take {len(written) - len(sure.state or b''):,} bytes in one shard; "
+            f"Emitted matches that may be retracted take {len(written) - len(final.state or b''):,} bytes in one shard; "
             f"max_state allows {plan.max_state:,}.",
             hint="Use more shards, a shorter watermark delay, or a larger ps.StreamOptions(max_state=…).",
         )
-    counters = {**sure.counters, **counted(out), "state_bytes": 0 if written is None else len(written)}
-    return replace(sure, rows=out, state=written, counters=counters)
+    counters = {**final.counters, **count_changes(out), "state_bytes": 0 if written is None else len(written)}
+    return replace(final, rows=out, state=written, counters=counters)

@@ -23,7 +23,14 @@ from perseid.engines.sequence.columns import OrderedEvents, kernel_arrays
 from perseid.engines.sequence.match_buffer import MatchBuffer
 from perseid.engines.sequence.output import PatternMatches
 from perseid.engines.sequence.run import evaluator, gather, make_space, plain
-from perseid.engines.sequence.shard import PartitionView, SequenceShard, chosen_of, negated_bits, newest_before, run
+from perseid.engines.sequence.shard import (
+    PartitionView,
+    SequenceShard,
+    negated_bits,
+    newest_before,
+    run,
+    select_matches,
+)
 from perseid.errors import SearchBudgetError
 from perseid.runtime.arena import allocate
 from perseid.runtime.arrays import BoolArray, IntArray
@@ -34,68 +41,73 @@ from perseid.runtime.watermark import Watermark
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
-    from perseid.engines.sequence.shard import Given
+    from perseid.engines.sequence.shard import ShardArguments
 
 
 def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """Run one call of a shard: return the matches that have become final, and the new state."""
-    inner = plan.searched(order=plan.strategy.name)
-    before = read_state(plan, state)
+    inner = plan.sequence_plan(order=plan.strategy.name)
+    previous = read_state(plan, state)
     done = run(
-        inner, rows, before.searched, clock=watermark, newest=newest_before(inner, watermark), make=Assembling
+        inner,
+        rows,
+        previous.search_state,
+        clock=watermark,
+        newest=newest_before(inner, watermark),
+        make_shard=ArrivalOrderShard,
     ).step
-    written = write_state(plan, replace(before, searched=done.state))
+    written = write_state(plan, replace(previous, search_state=done.state))
     counters = {**done.counters, "state_bytes": 0 if written is None else len(written)}
     return replace(done, state=written, counters=counters)
 
 
-class Assembling(SequenceShard):
+class ArrivalOrderShard(SequenceShard):
     """A shard that searches all rows on arrival."""
 
     early = False
     """True if emitted matches may be retracted."""
 
-    def __init__(self, *given: *Given) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: *ShardArguments) -> None:
+        super().__init__(*arguments)
         self.moments: dict[str, IntArray] = {}
         """By pattern: for each match, the arrival index of its insertion, or the encoded one of its retraction."""
 
     def _ready(self) -> BoolArray:
         return np.ones(len(self.rows), bool)
 
-    def _found(self, bytecode: CompiledPattern, name: str, placed: PartitionView) -> PatternMatches:
-        batch = replace(placed.batch)
-        known = name in self.kept.opens
-        came_before = placed.order < self.old if known else np.zeros(len(placed.order), bool)
-        since = y.NONE if not known or self.kept.horizon is None else self.kept.horizon
+    def _search_pattern(self, bytecode: CompiledPattern, name: str, view: PartitionView) -> PatternMatches:
+        batch = replace(view.batch)
+        has_state = name in self.previous.opens
+        is_retained = view.order < self.old_count if has_state else np.zeros(len(view.order), bool)
+        since = y.NONE if not has_state or self.previous.horizon is None else self.previous.horizon
         now = y.FOREVER if self.clock.ended else y.NONE if self.clock.current is None else self.clock.current
-        times = Times(since, self._told(since) if known else since, self._due(now), now, self.early)
-        found = assembled(bytecode, batch, placed, came_before, times, self.plan.budget)
+        times = Times(since, self._emitted_upto(since) if has_state else since, self._due_upto(now), now, self.early)
+        found = assemble_matches(bytecode, batch, view, is_retained, times, self.plan.budget)
         raw, self.moments[bytecode.pattern.name], arrays = found
         span = bytecode.pattern.facts.bound
         assert span is not None
-        if raw.wake != y.FOREVER:
-            self.wakes.append(raw.wake)
+        if raw.next_timer != y.FOREVER:
+            self.timers.append(raw.next_timer)
         fits = arrays.events[y.E_MASK] != 0
-        asked = fits & (batch.time > now - span) if not self.clock.ended else np.zeros(len(fits), bool)
-        if asked.any():
-            self.wakes.append(int(batch.time[asked].min()) + span)
+        needed = fits & (batch.time > now - span) if not self.clock.ended else np.zeros(len(fits), bool)
+        if needed.any():
+            self.timers.append(int(batch.time[needed].min()) + span)
         flags = np.zeros(len(self.rows), bool)
-        flags[placed.order[asked]] = True
+        flags[view.order[needed]] = True
         self.opens[name] = flags
-        self.keep |= flags
+        self.retained |= flags
         # A future event may begin a match that one of these events invalidates.
         negated = negated_bits(bytecode)
         breaks = (arrays.events[y.E_MASK] & negated != 0) & (batch.time > now)
         # A match that was emitted and may be retracted is found again from its events.
-        self.required[placed.order[asked if self.early and negated else breaks]] = True
-        return PatternMatches(bytecode, raw, batch, placed.offsets, placed.occurrence, arrays, placed.duplicates)
+        self.required[view.order[needed if self.early and negated else breaks]] = True
+        return PatternMatches(bytecode, raw, batch, view.offsets, view.occurrence, arrays, view.duplicates)
 
-    def _told(self, since: int) -> int:
+    def _emitted_upto(self, since: int) -> int:
         """Return the time up to which due matches were emitted before this call."""
         return since
 
-    def _due(self, now: int) -> int:
+    def _due_upto(self, now: int) -> int:
         """Return the time up to which due matches are emitted in this call."""
         return now
 
@@ -106,54 +118,55 @@ class Times:
 
     since: int
     """The watermark of the previous call."""
-    told: int
+    emitted_upto: int
     """The previous call emitted the matches due up to this time."""
     due: int
     """This call emits the matches due up to this time."""
-    sure: int
+    complete_upto: int
     """The current watermark; ``FOREVER`` if the stream has ended."""
     early: bool
     """True if emitted matches may be retracted."""
 
     def by_arrival(self, count: int) -> tuple[IntArray, IntArray]:
-        """Return ``due`` and ``sure`` for each arrival and for the time after the last."""
-        due, sure = (np.full(count + 1, time, np.int64) for time in (self.due, self.sure))
-        if self.sure == y.FOREVER:
-            due[:-1], sure[:-1] = self.told, self.since  # the end of the stream applies after the last arrival
-        return due, sure
+        """Return ``due`` and ``complete_upto`` for each arrival and for the time after the last."""
+        due, complete_upto = (np.full(count + 1, time, np.int64) for time in (self.due, self.complete_upto))
+        if self.complete_upto == y.FOREVER:
+            # The end of the stream applies after the last arrival.
+            due[:-1], complete_upto[:-1] = self.emitted_upto, self.since
+        return due, complete_upto
 
 
-def assembled(
+def assemble_matches(
     bytecode: CompiledPattern,
     batch: OrderedEvents,
-    placed: PartitionView,
-    came_before: BoolArray,
+    view: PartitionView,
+    is_retained: BoolArray,
     times: Times,
     budget: SearchBudget,
 ) -> tuple[MatchBuffer, IntArray, y.Arrays]:
     """Run the kernel: return the matches, the moment of each, and the kernel's arrays."""
-    order = np.argsort(~came_before, kind="stable").astype(np.int64)
-    clocks, sure = times.by_arrival(len(order))
+    order = np.argsort(~is_retained, kind="stable").astype(np.int64)
+    due_upto, complete_upto = times.by_arrival(len(order))
     names = vars(a) if bytecode.compiled else plain(a)
-    offsets, keys = placed_keys(placed)
+    offsets, keys = kernel_keys(view)
 
-    def run_kernel(room: AssemblyArrays) -> int:
+    def run_kernel(buffers: AssemblyArrays) -> int:
         if not bytecode.compiled:
-            names["outside_hook"][0] = evaluator(bytecode, batch, room.arrays)
+            names["outside_hook"][0] = evaluator(bytecode, batch, buffers.arrays)
         with np.errstate(all="ignore"):
-            answer: int = names["assemble"](
-                room.arrays, room.work, offsets, keys, order, room.masks, room.fitting, int(came_before.sum()), times.since,
-                times.told, clocks, sure,
+            outcome: int = names["assemble"](
+                buffers.arrays, buffers.work, offsets, keys, order, buffers.masks, buffers.fitting,
+                int(is_retained.sum()), times.since, times.emitted_upto, due_upto, complete_upto,
             )  # fmt: skip
-        return answer
+        return outcome
 
-    room = with_room(bytecode, batch, np.diff(offsets), times.early, run_kernel, budget)
-    return *room.said(bytecode), room.arrays
+    buffers = run_with_buffers(bytecode, batch, np.diff(offsets), times.early, run_kernel, budget)
+    return *buffers.decided_matches(bytecode), buffers.arrays
 
 
-def placed_keys(placed: PartitionView) -> tuple[IntArray, IntArray]:
+def kernel_keys(view: PartitionView) -> tuple[IntArray, IntArray]:
     """Return the offset of each key's first event and the key of each event, as contiguous int64 for the kernel."""
-    offsets, keys = (np.ascontiguousarray(x, np.int64) for x in (placed.offsets, placed.partition))
+    offsets, keys = (np.ascontiguousarray(x, np.int64) for x in (view.offsets, view.partition))
     return offsets, keys
 
 
@@ -167,18 +180,18 @@ class AssemblyArrays:
     fitting: IntArray
     """By event: the bits of the slots that it fits by its own predicates."""
 
-    def said(self, bytecode: CompiledPattern) -> tuple[MatchBuffer, IntArray]:
+    def decided_matches(self, bytecode: CompiledPattern) -> tuple[MatchBuffer, IntArray]:
         """Return the inserted and retracted matches with the moment of each, without pending matches."""
         space, work = self.arrays.space, self.work
-        waiting = int(work[work[a.H_HEAP]]) if work[a.H_WAITING] else y.FOREVER
+        next_due = int(work[work[a.H_HEAP]]) if work[a.H_PENDING] else y.FOREVER
         frontiers = np.full(1, y.FOREVER, np.int64)  # no match depends on open partial matches
-        raw = gather(bytecode, [space[space[y.A_OUT] : space[y.C_OUT]]], frontiers, 0, waiting, 0)
-        moments = work[work[a.H_MOMENTS] : work[a.H_MOMENTS] + work[a.H_TOLD]]
-        said = np.flatnonzero(moments != a.WAITS)
-        return raw if len(said) == len(raw) else chosen_of(raw, said), moments[said]
+        raw = gather(bytecode, [space[space[y.A_OUT] : space[y.C_OUT]]], frontiers, 0, next_due, 0)
+        moments = work[work[a.H_MOMENTS] : work[a.H_MOMENTS] + work[a.H_WRITTEN]]
+        decided = np.flatnonzero(moments != a.PENDING)
+        return raw if len(decided) == len(raw) else select_matches(raw, decided), moments[decided]
 
 
-def with_room(
+def run_with_buffers(
     bytecode: CompiledPattern,
     batch: OrderedEvents,
     sizes: IntArray,
@@ -195,9 +208,9 @@ def with_room(
     while True:
         arrays.events[y.E_MASK] = 0
         work = work_space(bytecode, fitting, sizes, matches, budget, early=early)
-        room = AssemblyArrays(arrays, work, masks, fitting)
-        if run_kernel(room) == y.GOES_ON:
-            return room
+        buffers = AssemblyArrays(arrays, work, masks, fitting)
+        if run_kernel(buffers) == y.CONTINUE:
+            return buffers
         if work[a.H_SPENT]:
             raise _exceeded(bytecode, sizes, work, budget)
         matches *= 4
@@ -207,12 +220,12 @@ def with_room(
 
 def slots_of(bytecode: CompiledPattern, arrays: y.Arrays) -> IntArray:
     """By event: the bits of the slots that it fits by its own predicates."""
-    found = np.zeros(arrays.events.shape[1], np.int64)
+    bits = np.zeros(arrays.events.shape[1], np.int64)
     for slot, step in enumerate(steps_of(bytecode.pattern.programs[0])):
         fits = (arrays.events[y.E_MASK] >> word_of(bytecode, step, y.ST_BIT)) & 1
         must = word_of(bytecode, step, y.ST_MUST_BIT)
-        found |= (fits if must < 0 else fits & (arrays.events[y.E_MUST] >> must)) << slot
-    return found
+        bits |= (fits if must < 0 else fits & (arrays.events[y.E_MUST] >> must)) << slot
+    return bits
 
 
 def _exceeded(bytecode: CompiledPattern, sizes: IntArray, work: IntArray, budget: SearchBudget) -> SearchBudgetError:
@@ -230,15 +243,15 @@ def work_space(
     """Allocate and initialize the kernel's work space, for up to ``matches`` pending or emitted matches."""
     keys = len(sizes)
     body = bytecode.pattern.programs[0]
-    row = slots_in(bytecode)
-    slots = len(row.steps)
+    slot_sequence = slots_in(bytecode)
+    slots = len(slot_sequence.steps)
     parts = (
         (a.H_STEPS, None, slots),
         (a.H_BETWEEN, None, slots),
         (a.H_MAINS, None, keys * (a.MAIN_HEAD + 2 * slots)),
         (a.H_LINKS, None, a.LINK_WIDTH * int(np.bitwise_count(fitting).sum())),
         (a.H_PICKS, None, 2 * slots + 1),
-        (a.H_HEAP, a.H_HEAP_END, a.WAIT_WIDTH * matches),
+        (a.H_HEAP, a.H_HEAP_END, a.PENDING_WIDTH * matches),
         (a.H_LIST, a.H_LIST_END, (2 + slots) * matches if early else 0),
         (a.H_MOMENTS, a.H_MOMENTS_END, 2 * matches),
     )
@@ -249,11 +262,14 @@ def work_space(
     bound = bytecode.pattern.facts.bound
     assert bound is not None
     work[a.H_SLOTS], work[a.H_WINDOW], work[a.H_FREE] = slots, bound, -1
-    work[a.H_NEGATES] = any(isinstance(one, p.WatchFor) for one in body.instructions)
+    work[a.H_NEGATES] = any(isinstance(instruction, p.WatchFor) for instruction in body.instructions)
     work[a.H_EARLY] = early
     work[a.H_BREAKS] = negated_bits(bytecode)
-    work[a.H_PLAIN], work[a.H_DECIDES] = row.plain, row.decides
-    work[work[a.H_STEPS] : work[a.H_BETWEEN]], work[work[a.H_BETWEEN] : work[a.H_MAINS]] = row.steps, row.between
+    work[a.H_PLAIN], work[a.H_DECIDES] = slot_sequence.plain, slot_sequence.decides
+    work[work[a.H_STEPS] : work[a.H_BETWEEN]], work[work[a.H_BETWEEN] : work[a.H_MAINS]] = (
+        slot_sequence.steps,
+        slot_sequence.between,
+    )
     mains = work[work[a.H_MAINS] : work[a.H_LINKS]].reshape(keys, a.MAIN_HEAD + 2 * slots)
     mains[:] = -1
     mains[:, [a.N_FILLED, a.N_BREAKERS, a.N_WORK, a.N_MATCHES]], mains[:, a.N_OLDEST] = 0, y.FOREVER

@@ -26,8 +26,8 @@ from perseid.engines.sequence.thread_frame import bounds, clear_frame, fits, in_
 # the head of the work space: properties of the pattern, offsets of the parts, and counters
 (
     H_SLOTS, H_WINDOW, H_NEGATES, H_MAINS, H_LINKS, H_PICKS, H_HEAP, H_HEAP_END, H_MOMENTS, H_MOMENTS_END, H_NODES,
-    H_WAITING, H_TOLD, H_CLOCK, H_MOMENT, H_PEAK, H_LIVE, H_SURE, H_BREAKS, H_LIST, H_LIST_END, H_LISTED, H_FREE, H_EARLY,
-    H_STEPS, H_BETWEEN, H_PLAIN, H_DECIDES, H_SPENT,
+    H_PENDING, H_WRITTEN, H_DUE_UPTO, H_MOMENT, H_PEAK, H_LIVE, H_COMPLETE_UPTO, H_BREAKS, H_LIST, H_LIST_END, H_LISTED,
+    H_FREE, H_EARLY, H_STEPS, H_BETWEEN, H_PLAIN, H_DECIDES, H_SPENT,
 ) = range(29)  # fmt: skip
 ASSEMBLY_HEAD = 29
 """Number of slots; the window; whether the pattern has negations; offsets of main nodes, links, picks, heap and its end,
@@ -41,15 +41,15 @@ with a negation before it (-1: none). Last, 1 + the key that exhausted its budge
 LINK_WIDTH = 3
 K_EVENT, K_BEFORE, K_AFTER = range(3)
 MAIN_HEAD = 8
-N_FILLED, N_OLDEST, N_TOLD, N_BREAKERS, N_WORK, N_WORK_END, N_MATCHES, N_MATCHES_END = range(8)
+N_FILLED, N_OLDEST, N_EARLY, N_BREAKERS, N_WORK, N_WORK_END, N_MATCHES, N_MATCHES_END = range(8)
 NO_MATCH = NONE - 1
 """In place of the time from which a match is final; NONE: final when complete."""
-TAKEN_BACK = -1
+RETRACTION = -1
 """The moment of a retraction is this minus the arrival index, so at most this."""
-WAITS = NONE
+PENDING = NONE
 """The moment of a pending match."""
-WAIT_WIDTH = 5
-W_DUE, W_KEY, W_NUMBER, W_PLACE, W_BREAKERS = range(5)
+PENDING_WIDTH = 5
+W_DUE, W_KEY, W_NUMBER, W_OUTPUT, W_BREAKERS = range(5)
 
 
 @compiled
@@ -89,16 +89,16 @@ def insert(A: Ints, main: int, slot: int, position: int) -> None:
 
 
 @compiled
-def forget(M: Arrays, A: Ints, key: int) -> None:
+def evict(M: Arrays, A: Ints, key: int) -> None:
     """Evict events from a key's chains that are outside the window of any future event."""
     e, main = M.events, main_of(A, key)
-    if A[H_SURE] == NONE or A[main + N_OLDEST] > A[H_SURE] - A[H_WINDOW]:
+    if A[H_COMPLETE_UPTO] == NONE or A[main + N_OLDEST] > A[H_COMPLETE_UPTO] - A[H_WINDOW]:
         return
     A[main + N_OLDEST] = FOREVER
     for slot in range(A[H_SLOTS]):
         ends = main + MAIN_HEAD + 2 * slot
         node = A[ends]
-        while node >= 0 and e[E_TIME, A[node + K_EVENT]] <= A[H_SURE] - A[H_WINDOW]:
+        while node >= 0 and e[E_TIME, A[node + K_EVENT]] <= A[H_COMPLETE_UPTO] - A[H_WINDOW]:
             node = A[node + K_AFTER]
             A[H_LIVE] -= 1
         if node >= 0:
@@ -113,7 +113,7 @@ def forget(M: Arrays, A: Ints, key: int) -> None:
 
 
 @compiled
-def certain_from(M: Arrays, A: Ints, picks: int, end: int) -> int:
+def validate_match(M: Arrays, A: Ints, picks: int, end: int) -> int:
     """Run the automaton over the events of a match: return the time from which it is final, or NO_MATCH.
 
     The frame of the match is left in the second of the automaton's frames, its end time in the word after the picks.
@@ -121,7 +121,7 @@ def certain_from(M: Arrays, A: Ints, picks: int, end: int) -> int:
     t, e, w = M.tables, M.events, M.space
     width = t[S_FRAME]
     root = w[A_FRAMES]
-    option = root + width
+    branch = root + width
     clear_frame(M, root)
     w[root + PC] = t[S_CODE]
     w[root + TOTALS] = 1
@@ -129,32 +129,32 @@ def certain_from(M: Arrays, A: Ints, picks: int, end: int) -> int:
     start = A[picks]
     due = NONE
     for slot in range(A[H_SLOTS]):
-        epsilon_closure(M, root, option)
-        step, position = w[option + STEP], A[picks + slot]
+        epsilon_closure(M, root, branch)
+        step, position = w[branch + STEP], A[picks + slot]
         if slot:
-            bounds(M, option, start, end, False)
+            bounds(M, branch, start, end, False)
             moment = e[E_TIME, position]
-            if moment > w[option + CLOSING] or position >= w[option + HIGH] or not in_time(M, option, moment):
+            if moment > w[branch + CLOSING] or position >= w[branch + HIGH] or not in_time(M, branch, moment):
                 return NO_MATCH
-            if w[option + WATCHES]:
+            if w[branch + WATCHES]:
                 due = moment
-                w[option + BROKEN] = -1
-                if broken_before(M, option, position, start, end, False) < position:
+                w[branch + BROKEN] = -1
+                if broken_before(M, branch, position, start, end, False) < position:
                     return NO_MATCH
-        if not fits(M, option, step, position) or take(M, option, step, position, root) != 1:
+        if not fits(M, branch, step, position) or take(M, branch, step, position, root) != 1:
             return NO_MATCH
-    epsilon_closure(M, root, option)
-    closes = accepted_end(M, option, start)
+    epsilon_closure(M, root, branch)
+    closes = accepted_end(M, branch, start)
     if closes == NONE:
         return NO_MATCH
-    for k in range(w[option + WATCHES]):
-        watch = option + t[S_WATCHES] + k * WATCH_WIDTH
+    for k in range(w[branch + WATCHES]):
+        watch = branch + t[S_WATCHES] + k * WATCH_WIDTH
         until = w[watch + W_UNTIL]
         limit = window_end(M, start) if until == NONE else until
         low = w[watch + W_POSITION] + 1
         high = end if limit == FOREVER else first_at(M, low, end, limit + 1)
         step = t[t[S_PROGRAMS] + 2 * w[watch + W_PROGRAM] + 1]
-        if single_absence(M, option, w[watch + W_SINCE], step, low, high) < high:
+        if single_absence(M, branch, w[watch + W_SINCE], step, low, high) < high:
             return NO_MATCH
         due = max(due, limit)
     A[picks + A[H_SLOTS]] = closes
@@ -162,8 +162,8 @@ def certain_from(M: Arrays, A: Ints, picks: int, end: int) -> int:
 
 
 @compiled
-def lay_down(M: Arrays, A: Ints, picks: int) -> int:
-    """Fill the frame as :func:`certain_from` does, without checks, for a match of a plain slot sequence."""
+def fill_frame(M: Arrays, A: Ints, picks: int) -> int:
+    """Fill the frame as :func:`validate_match` does, without checks, for a match of a plain slot sequence."""
     e, w = M.events, M.space
     w[w[A_FRAMES] + M.tables[S_FRAME] + COUNT] = A[H_SLOTS]
     for slot in range(A[H_SLOTS]):
@@ -178,9 +178,9 @@ def lay_down(M: Arrays, A: Ints, picks: int) -> int:
 
 
 @compiled
-def enlist(A: Ints, due: int, key: int, picks: int) -> bool:
+def list_early(A: Ints, due: int, key: int, picks: int) -> bool:
     """List an emitted match that may be retracted; False if the capacity is exhausted."""
-    if not A[H_EARLY] or due <= A[H_SURE]:
+    if not A[H_EARLY] or due <= A[H_COMPLETE_UPTO]:
         return True
     row = A[H_FREE]
     if row >= 0:
@@ -190,19 +190,19 @@ def enlist(A: Ints, due: int, key: int, picks: int) -> bool:
         if row + 2 + A[H_SLOTS] > A[H_LIST_END]:
             return False
         A[H_LIST] += 2 + A[H_SLOTS]
-    first = main_of(A, key) + N_TOLD
+    first = main_of(A, key) + N_EARLY
     A[row] = due
     A[row + 1] = A[first]
     for k in range(A[H_SLOTS]):
         A[row + 2 + k] = A[picks + k]
     A[first] = row
     A[H_LISTED] += 1
-    A[H_PEAK] = max(A[H_PEAK], A[H_LIVE] + A[H_WAITING] + A[H_LISTED])
+    A[H_PEAK] = max(A[H_PEAK], A[H_LIVE] + A[H_PENDING] + A[H_LISTED])
     return True
 
 
 @compiled
-def strike(A: Ints, link: int) -> None:
+def unlink_early(A: Ints, link: int) -> None:
     """Unlink the row that a link points to, and add it to the free list."""
     row = A[link]
     A[link] = A[row + 1]
@@ -212,7 +212,7 @@ def strike(A: Ints, link: int) -> None:
 
 
 @compiled
-def write(M: Arrays, A: Ints, key: int, picks: int, moment: int) -> bool:
+def write_with_moment(M: Arrays, A: Ints, key: int, picks: int, moment: int) -> bool:
     """Write the match in the current frame and its moment; False if the capacity or the key's budget is exhausted."""
     w = M.space
     main = main_of(A, key)
@@ -220,20 +220,20 @@ def write(M: Arrays, A: Ints, key: int, picks: int, moment: int) -> bool:
     if A[main + N_MATCHES] > A[main + N_MATCHES_END]:
         A[H_SPENT] = 1 + key
         return False
-    if A[H_MOMENTS] + A[H_TOLD] >= A[H_MOMENTS_END]:
+    if A[H_MOMENTS] + A[H_WRITTEN] >= A[H_MOMENTS_END]:
         return False
     w[C_PARTITION] = key
     if not write_match(M, w[A_FRAMES] + M.tables[S_FRAME], 0, A[picks + A[H_SLOTS]]):
         return False
-    A[A[H_MOMENTS] + A[H_TOLD]] = moment
-    A[H_TOLD] += 1
+    A[A[H_MOMENTS] + A[H_WRITTEN]] = moment
+    A[H_WRITTEN] += 1
     return True
 
 
 @compiled
 def emit_match(M: Arrays, A: Ints, due: int, key: int, picks: int) -> bool:
     """Emit the match in the current frame; False if the capacity or the key's budget is exhausted."""
-    return write(M, A, key, picks, A[H_MOMENT]) and enlist(A, due, key, picks)
+    return write_with_moment(M, A, key, picks, A[H_MOMENT]) and list_early(A, due, key, picks)
 
 
 @compiled
@@ -248,28 +248,28 @@ def may_break(A: Ints, picks: int, position: int, mask: int) -> bool:
 
 
 @compiled
-def take_back(M: Arrays, A: Ints, key: int, position: int, mask: int, end: int) -> bool:
+def retract_broken(M: Arrays, A: Ints, key: int, position: int, mask: int, end: int) -> bool:
     """Retract early matches that an arriving event breaks, before it is inserted; False if out of capacity or budget.
 
     Matches that have become final are removed from the list.
     """
     e, picks = M.events, A[H_PICKS]
-    link = main_of(A, key) + N_TOLD
+    link = main_of(A, key) + N_EARLY
     while A[link] >= 0:
         row = A[link]
         broken = False
-        if A[row] > A[H_SURE] and may_break(A, row + 2, position, mask):
+        if A[row] > A[H_COMPLETE_UPTO] and may_break(A, row + 2, position, mask):
             for k in range(A[H_SLOTS]):
                 A[picks + k] = A[row + 2 + k]
             e[E_MASK, position] = mask
-            broken = certain_from(M, A, picks, end) == NO_MATCH
+            broken = validate_match(M, A, picks, end) == NO_MATCH
             e[E_MASK, position] = 0
             if broken:
-                certain_from(M, A, picks, end)
-                if not write(M, A, key, picks, TAKEN_BACK - A[H_MOMENT]):
+                validate_match(M, A, picks, end)
+                if not write_with_moment(M, A, key, picks, RETRACTION - A[H_MOMENT]):
                     return False
-        if broken or A[row] <= A[H_SURE]:
-            strike(A, link)
+        if broken or A[row] <= A[H_COMPLETE_UPTO]:
+            unlink_early(A, link)
         else:
             link = row + 1
     return True
@@ -280,32 +280,32 @@ def take_back(M: Arrays, A: Ints, key: int, position: int, mask: int, end: int) 
 
 @compiled
 def heap_row(A: Ints, i: int) -> int:
-    return int(A[H_HEAP] + i * WAIT_WIDTH)
+    return int(A[H_HEAP] + i * PENDING_WIDTH)
 
 
 @compiled
 def heap_swap(A: Ints, i: int, j: int) -> None:
     a, b = heap_row(A, i), heap_row(A, j)
-    for k in range(WAIT_WIDTH):
+    for k in range(PENDING_WIDTH):
         A[a + k], A[b + k] = A[b + k], A[a + k]
 
 
 @compiled
-def wait(M: Arrays, A: Ints, due: int, key: int, picks: int) -> bool:
+def add_pending(M: Arrays, A: Ints, due: int, key: int, picks: int) -> bool:
     """Add the match in the current frame to the heap; False if the capacity or the key's budget is exhausted."""
-    i = A[H_WAITING]
+    i = A[H_PENDING]
     row = heap_row(A, i)
-    if row + WAIT_WIDTH > A[H_HEAP_END]:
+    if row + PENDING_WIDTH > A[H_HEAP_END]:
         return False
     A[row + W_DUE] = due
     A[row + W_KEY] = key
-    A[row + W_NUMBER] = A[H_TOLD]
-    A[row + W_PLACE] = M.space[C_OUT]
+    A[row + W_NUMBER] = A[H_WRITTEN]
+    A[row + W_OUTPUT] = M.space[C_OUT]
     A[row + W_BREAKERS] = A[main_of(A, key) + N_BREAKERS]
-    if not write(M, A, key, picks, WAITS):
+    if not write_with_moment(M, A, key, picks, PENDING):
         return False
-    A[H_WAITING] = i + 1
-    A[H_PEAK] = max(A[H_PEAK], A[H_LIVE] + A[H_WAITING] + A[H_LISTED])
+    A[H_PENDING] = i + 1
+    A[H_PEAK] = max(A[H_PEAK], A[H_LIVE] + A[H_PENDING] + A[H_LISTED])
     while i > 0 and A[heap_row(A, (i - 1) // 2)] > A[heap_row(A, i)]:
         heap_swap(A, (i - 1) // 2, i)
         i = (i - 1) // 2
@@ -313,31 +313,31 @@ def wait(M: Arrays, A: Ints, due: int, key: int, picks: int) -> bool:
 
 
 @compiled
-def settle(M: Arrays, A: Ints, offsets: Ints) -> bool:
+def emit_due(M: Arrays, A: Ints, offsets: Ints) -> bool:
     """Emit the pending matches that are due; False if the capacity is exhausted."""
     t, w, picks = M.tables, M.space, A[H_PICKS]
-    while A[H_WAITING] > 0 and A[heap_row(A, 0)] <= A[H_CLOCK]:
+    while A[H_PENDING] > 0 and A[heap_row(A, 0)] <= A[H_DUE_UPTO]:
         row = heap_row(A, 0)
         due, key, number = A[row + W_DUE], A[row + W_KEY], A[row + W_NUMBER]
         for k in range(A[H_SLOTS]):
-            A[picks + k] = w[A[row + W_PLACE] + MATCH_HEAD + 2 * t[S_UNIFIED_COUNT] + 2 * k + 1]
+            A[picks + k] = w[A[row + W_OUTPUT] + MATCH_HEAD + 2 * t[S_UNIFIED_COUNT] + 2 * k + 1]
         # Without new events of a negated kind the match needs no validation.
-        stands = A[row + W_BREAKERS] == A[main_of(A, key) + N_BREAKERS]
-        A[H_WAITING] -= 1
-        heap_swap(A, 0, A[H_WAITING])
+        is_unchanged = A[row + W_BREAKERS] == A[main_of(A, key) + N_BREAKERS]
+        A[H_PENDING] -= 1
+        heap_swap(A, 0, A[H_PENDING])
         i = 0
         while True:
             least = i
-            for child in range(2 * i + 1, min(2 * i + 3, A[H_WAITING])):
+            for child in range(2 * i + 1, min(2 * i + 3, A[H_PENDING])):
                 if A[heap_row(A, child)] < A[heap_row(A, least)]:
                     least = child
             if least == i:
                 break
             heap_swap(A, i, least)
             i = least
-        if stands or certain_from(M, A, picks, offsets[key + 1]) != NO_MATCH:
+        if is_unchanged or validate_match(M, A, picks, offsets[key + 1]) != NO_MATCH:
             A[A[H_MOMENTS] + number] = A[H_MOMENT]
-            if not enlist(A, due, key, picks):
+            if not list_early(A, due, key, picks):
                 return False
     return True
 
@@ -362,10 +362,12 @@ def may_complete(A: Ints, key: int, slot: int, position: int) -> bool:
 
 
 @compiled
-def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int, told: int, end: int) -> bool:
+def complete_slot(
+    M: Arrays, A: Ints, key: int, slot: int, position: int, since: int, emitted_upto: int, end: int
+) -> bool:
     """Emit or enqueue every match with this event in this slot; False if the capacity or the key's budget is exhausted.
 
-    Matches final at ``since`` are skipped, and those due at ``told`` only listed: an earlier call emitted them.
+    Matches final at ``since`` are skipped, and those due at ``emitted_upto`` only listed: an earlier call emitted them.
     """
     e = M.events
     slots, main, picks = A[H_SLOTS], main_of(A, key), A[H_PICKS]
@@ -384,15 +386,15 @@ def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int,
             A[H_SPENT] = 1 + key
             return False
         if level == slots - 1:
-            due = lay_down(M, A, picks) if A[H_PLAIN] else certain_from(M, A, picks, end)
+            due = fill_frame(M, A, picks) if A[H_PLAIN] else validate_match(M, A, picks, end)
             if due > since:
-                if due <= told:
-                    if not enlist(A, due, key, picks):
+                if due <= emitted_upto:
+                    if not list_early(A, due, key, picks):
                         return False
-                elif due <= A[H_CLOCK] or due == NONE:
+                elif due <= A[H_DUE_UPTO] or due == NONE:
                     if not emit_match(M, A, due, key, picks):
                         return False
-                elif not wait(M, A, due, key, picks):
+                elif not add_pending(M, A, due, key, picks):
                     return False
             level -= 1
             entering = False
@@ -433,7 +435,7 @@ def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int,
 
 
 @compiled
-def arrive(M: Arrays, A: Ints, key: int, position: int, mask: int, fitting: int) -> None:
+def add_event(M: Arrays, A: Ints, key: int, position: int, mask: int, fitting: int) -> None:
     """Make an event visible by setting its mask, and insert it into the chains of the slots that it fits."""
     M.events[E_MASK, position] = mask
     main, slot = main_of(A, key), 0
@@ -449,11 +451,11 @@ def arrive(M: Arrays, A: Ints, key: int, position: int, mask: int, fitting: int)
 
 
 @compiled
-def completed(M: Arrays, A: Ints, key: int, position: int, fitting: int, end: int) -> bool:
+def complete_matches(M: Arrays, A: Ints, key: int, position: int, fitting: int, end: int) -> bool:
     """Find every match that a new event completes; False if the capacity or the key's budget is exhausted."""
     slot = 0
     while fitting:
-        if fitting & 1 and not complete(M, A, key, slot, position, NO_MATCH, NO_MATCH, end):
+        if fitting & 1 and not complete_slot(M, A, key, slot, position, NO_MATCH, NO_MATCH, end):
             return False
         fitting >>= 1
         slot += 1
@@ -462,51 +464,51 @@ def completed(M: Arrays, A: Ints, key: int, position: int, fitting: int, end: in
 
 @entry
 def assemble(
-    M: Arrays, A: Ints, offsets: Ints, keys: Ints, arrival: Ints, masks: Ints, fitting: Ints, kept: int, since: int,
-    told: int, clocks: Ints, sure: Ints,
+    M: Arrays, A: Ints, offsets: Ints, keys: Ints, arrival: Ints, masks: Ints, fitting: Ints, old_count: int,
+    since: int, emitted_upto: int, due_upto: Ints, complete_upto: Ints,
 ) -> int:  # fmt: skip
-    """Process events in arrival order; return GOES_ON, or FULL to be restarted from the beginning with more capacity.
+    """Process events in arrival order; return CONTINUE, or FULL to be restarted from the beginning with more capacity.
 
     ``masks`` are the predicate bits of each event, set on its arrival; ``fitting`` are the slots that it fits by itself.
-    The first ``kept`` events arrived in earlier calls, the last with watermark ``since``; matches of these events alone
-    were emitted then if they were final at ``since`` or due at ``told``. ``clocks`` is the time up to which matches are
-    due at each arrival and after the last, ``sure`` the time up to which the input is complete.
+    The first ``old_count`` events arrived in earlier calls, the last with watermark ``since``; matches of these events
+    alone were emitted then if they were final at ``since`` or due at ``emitted_upto``. ``due_upto`` is the time up to
+    which matches are due at each arrival and after the last, ``complete_upto`` that up to which the input is complete.
     """
-    A[H_CLOCK] = told
-    A[H_SURE] = since
-    for i in range(kept):
+    A[H_DUE_UPTO] = emitted_upto
+    A[H_COMPLETE_UPTO] = since
+    for i in range(old_count):
         position = arrival[i]
-        arrive(M, A, keys[position], position, masks[position], fitting[position])
+        add_event(M, A, keys[position], position, masks[position], fitting[position])
     if A[H_NEGATES]:
         # Rebuild the heap: every complete match has exactly one event in the last slot.
         last = A[H_SLOTS] - 1
-        for i in range(kept):
+        for i in range(old_count):
             position = arrival[i]
             key = keys[position]
-            if (fitting[position] >> last) & 1 and not complete(
-                M, A, key, last, position, since, told, offsets[key + 1]
+            if (fitting[position] >> last) & 1 and not complete_slot(
+                M, A, key, last, position, since, emitted_upto, offsets[key + 1]
             ):
                 return FULL
-    for i in range(kept, len(arrival)):
+    for i in range(old_count, len(arrival)):
         position = arrival[i]
         key = keys[position]
         A[H_MOMENT] = i
-        A[H_SURE] = sure[i]
+        A[H_COMPLETE_UPTO] = complete_upto[i]
         if (
             A[H_LISTED]
             and masks[position] & A[H_BREAKS]
-            and not take_back(M, A, key, position, masks[position], offsets[key + 1])
+            and not retract_broken(M, A, key, position, masks[position], offsets[key + 1])
         ):
             return FULL
-        forget(M, A, key)
-        arrive(M, A, key, position, masks[position], fitting[position])
-        if clocks[i] != A[H_CLOCK]:
-            A[H_CLOCK] = clocks[i]
-            if not settle(M, A, offsets):
+        evict(M, A, key)
+        add_event(M, A, key, position, masks[position], fitting[position])
+        if due_upto[i] != A[H_DUE_UPTO]:
+            A[H_DUE_UPTO] = due_upto[i]
+            if not emit_due(M, A, offsets):
                 return FULL
-        if not completed(M, A, key, position, fitting[position], offsets[key + 1]):
+        if not complete_matches(M, A, key, position, fitting[position], offsets[key + 1]):
             return FULL
     A[H_MOMENT] = len(arrival)
-    A[H_CLOCK] = clocks[len(arrival)]
-    A[H_SURE] = sure[len(arrival)]
-    return GOES_ON if settle(M, A, offsets) else FULL
+    A[H_DUE_UPTO] = due_upto[len(arrival)]
+    A[H_COMPLETE_UPTO] = complete_upto[len(arrival)]
+    return CONTINUE if emit_due(M, A, offsets) else FULL

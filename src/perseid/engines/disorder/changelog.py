@@ -19,24 +19,24 @@ _NAMED_BY = (*NAMED_BY, "end")
 """Includes the end time: late events may change the time at which a partial match times out."""
 
 
-def changes(before: pa.Table, now: pa.Table, revision: int, horizon: int | None, schema: pa.Schema) -> pa.Table:
+def diff(before: pa.Table, now: pa.Table, revision: int, horizon: int | None, schema: pa.Schema) -> pa.Table:
     """Retractions and insertions that turn ``before`` into ``now``; insertions have ``revision + 1``."""
-    taken_back = before.filter(pc.invert(_among(before, now)))
-    told = now.filter(pc.invert(_among(now, before)))
-    parts = ((taken_back, "-", revision), (told, "+", revision + 1))
-    return joined((marked(rows, op, number, horizon, schema) for rows, op, number in parts), schema)
+    retractions = before.filter(pc.invert(_is_in(before, now)))
+    insertions = now.filter(pc.invert(_is_in(now, before)))
+    parts = ((retractions, "-", revision), (insertions, "+", revision + 1))
+    return joined((add_changelog_columns(rows, op, number, horizon, schema) for rows, op, number in parts), schema)
 
 
-def _among(rows: pa.Table, others: pa.Table) -> pa.ChunkedArray:
-    return pc.is_in(_named(rows), value_set=_named(others))
+def _is_in(rows: pa.Table, others: pa.Table) -> pa.ChunkedArray:
+    return pc.is_in(_match_keys(rows), value_set=_match_keys(others))
 
 
-def _named(rows: pa.Table) -> pa.ChunkedArray:
+def _match_keys(rows: pa.Table) -> pa.ChunkedArray:
     texts = (rows[name].cast(pa.int64()).cast(pa.string()) if name == "end" else rows[name] for name in _NAMED_BY)
     return pc.binary_join_element_wise(*texts, "\0", null_handling="replace", null_replacement="")
 
 
-def marked(rows: pa.Table, op: str, revision: int, horizon: int | None, schema: pa.Schema) -> pa.Table:
+def add_changelog_columns(rows: pa.Table, op: str, revision: int, horizon: int | None, schema: pa.Schema) -> pa.Table:
     """Add the changelog columns to match rows."""
     place = schema.get_field_index(REVISION) + 1
     known = None if horizon is None or horizon > v.LATEST else horizon
@@ -48,17 +48,17 @@ def marked(rows: pa.Table, op: str, revision: int, horizon: int | None, schema: 
     return pa.table({f.name: added[f.name] if f.name in added else rows[f.name] for f in schema})
 
 
-def fitted(told: pa.Table, schema: pa.Schema) -> pa.Table:
+def fit_to_schema(emitted: pa.Table, schema: pa.Schema) -> pa.Table:
     """Convert match rows emitted under another pattern set to a schema: missing or inconvertible columns become null."""
-    if told.schema == schema:
-        return told
+    if emitted.schema == schema:
+        return emitted
     columns = {}
     for field in schema:
-        column = told[field.name] if field.name in told.column_names else pa.nulls(told.num_rows)
+        column = emitted[field.name] if field.name in emitted.column_names else pa.nulls(emitted.num_rows)
         try:
             columns[field.name] = column if pa.types.is_null(field.type) else cast_column(column, field.type)
         except (pa.ArrowException, ValueError):
-            columns[field.name] = pa.nulls(told.num_rows, field.type)
+            columns[field.name] = pa.nulls(emitted.num_rows, field.type)
     return pa.table(columns)
 
 
@@ -72,8 +72,8 @@ def horizon_of(
     if watermark.ended:
         return None
     times = rows.time if not len(late) else np.delete(rows.time, np.asarray(late, np.int64))
-    known = [time for time in (before, watermark.current) if time is not None]
-    return max([*known, *([int(times.max())] if len(times) else [])], default=None)
+    bounds = [time for time in (before, watermark.current) if time is not None]
+    return max([*bounds, *([int(times.max())] if len(times) else [])], default=None)
 
 
 def is_ahead(horizon: int | None, watermark: Watermark) -> bool:
@@ -81,7 +81,7 @@ def is_ahead(horizon: int | None, watermark: Watermark) -> bool:
     return horizon is not None and (watermark.current is None or horizon > watermark.current)
 
 
-def counted(out: pa.Table) -> dict[str, int]:
+def count_changes(out: pa.Table) -> dict[str, int]:
     """Count the inserted matches, inserted timeouts and retractions of a changelog."""
     new = pc.equal(out[OP], "+")
     matches = pc.and_(new, pc.equal(out["kind"], "match"))

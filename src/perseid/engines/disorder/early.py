@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.disorder.assemble import Assembling
-from perseid.engines.disorder.assembly import TAKEN_BACK
-from perseid.engines.disorder.changelog import counted, horizon_of, is_ahead, marked
+from perseid.engines.disorder.assemble import ArrivalOrderShard
+from perseid.engines.disorder.assembly import RETRACTION
+from perseid.engines.disorder.changelog import add_changelog_columns, count_changes, horizon_of, is_ahead
 from perseid.engines.disorder.schema import without_changes
 from perseid.engines.disorder.state import read_state, write_state
 from perseid.engines.sequence.output import joined
@@ -28,62 +28,75 @@ from perseid.runtime.watermark import Watermark
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
-    from perseid.engines.sequence.shard import Given
+    from perseid.engines.sequence.shard import ShardArguments
 
-TOLD, RETRACTED = 1, 2
+INSERTED, RETRACTED = 1, 2
 """The revisions of a match: inserted, retracted."""
 
 
 def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """Run one call of a shard: return insertions and retractions of matches, and the new state."""
-    before = read_state(plan, state)
-    inner = plan.searched(schema=without_changes(plan.schema), order=plan.strategy.name)
+    previous = read_state(plan, state)
+    inner = plan.sequence_plan(schema=without_changes(plan.schema), order=plan.strategy.name)
     shards: list[EarlyShard] = []
 
-    def make(*given: *Given) -> EarlyShard:
-        shards.append(EarlyShard(before.horizon, *given))
+    def make_shard(*arguments: *ShardArguments) -> EarlyShard:
+        shards.append(EarlyShard(previous.horizon, *arguments))
         return shards[0]
 
-    ran = run(inner, rows, before.searched, clock=watermark, newest=newest_before(inner, watermark), make=make)
-    horizon = horizon_of(before.horizon, rows, ran.step.late, watermark)
-    parts = (part for name, table in ran.tables.items() for part in _changes(table, shards[0].moments.get(name)))
-    out = joined((marked(part, op, revision, horizon, plan.schema) for part, op, revision in parts), plan.schema)
-    ahead = is_ahead(horizon, watermark)
-    written = write_state(plan, replace(before, searched=ran.step.state, horizon=horizon), ahead=ahead)
-    wake = horizon if ran.step.next_timer is None and ahead else ran.step.next_timer
-    counters = {**ran.step.counters, **counted(out), "state_bytes": 0 if written is None else len(written)}
-    return replace(ran.step, rows=out, state=written, next_timer=wake, counters=counters)
+    result = run(
+        inner,
+        rows,
+        previous.search_state,
+        clock=watermark,
+        newest=newest_before(inner, watermark),
+        make_shard=make_shard,
+    )
+    horizon = horizon_of(previous.horizon, rows, result.step.late, watermark)
+    parts = (
+        part for name, table in result.tables.items() for part in _split_changes(table, shards[0].moments.get(name))
+    )
+    out = joined(
+        (add_changelog_columns(part, op, revision, horizon, plan.schema) for part, op, revision in parts), plan.schema
+    )
+    horizon_is_ahead = is_ahead(horizon, watermark)
+    written = write_state(
+        plan, replace(previous, search_state=result.step.state, horizon=horizon), horizon_is_ahead=horizon_is_ahead
+    )
+    timer = horizon if result.step.next_timer is None and horizon_is_ahead else result.step.next_timer
+    counters = {**result.step.counters, **count_changes(out), "state_bytes": 0 if written is None else len(written)}
+    return replace(result.step, rows=out, state=written, next_timer=timer, counters=counters)
 
 
-class EarlyShard(Assembling):
+class EarlyShard(ArrivalOrderShard):
     """A shard that emits matches when the newest event reaches their due time."""
 
     early = True
 
-    def __init__(self, told: int | None, *given: *Given) -> None:
-        super().__init__(*given)
-        self.told = told
+    def __init__(self, previous_horizon: int | None, *arguments: *ShardArguments) -> None:
+        super().__init__(*arguments)
+        self.previous_horizon = previous_horizon
 
-    def _told(self, since: int) -> int:
-        return since if self.told is None else max(since, self.told)
+    def _emitted_upto(self, since: int) -> int:
+        return since if self.previous_horizon is None else max(since, self.previous_horizon)
 
-    def _due(self, now: int) -> int:
-        return int(self.rows.time[self.old :].max(initial=self._told(now)))
+    def _due_upto(self, now: int) -> int:
+        return int(self.rows.time[self.old_count :].max(initial=self._emitted_upto(now)))
 
 
-def _changes(rows: pa.Table, moments: IntArray | None) -> Iterator[tuple[pa.Table, str, int]]:
+def _split_changes(rows: pa.Table, moments: IntArray | None) -> Iterator[tuple[pa.Table, str, int]]:
     """Yield the inserted and the retracted matches; a match that is both within one call is omitted."""
     if not rows.num_rows:
         return
     assert moments is not None
-    if (moments > TAKEN_BACK).all():
-        yield rows, "+", TOLD
+    if (moments > RETRACTION).all():
+        yield rows, "+", INSERTED
         return
-    back = pa.array(moments <= TAKEN_BACK)
-    gone, told = rows.filter(back), rows.filter(pc.invert(back))
-    yield _but(gone, told), "-", RETRACTED
-    yield _but(told, gone), "+", TOLD
+    is_retraction = pa.array(moments <= RETRACTION)
+    retracted, inserted = rows.filter(is_retraction), rows.filter(pc.invert(is_retraction))
+    yield _without(retracted, inserted), "-", RETRACTED
+    yield _without(inserted, retracted), "+", INSERTED
 
 
-def _but(rows: pa.Table, others: pa.Table) -> pa.Table:
+def _without(rows: pa.Table, others: pa.Table) -> pa.Table:
     return rows.filter(pc.invert(pc.is_in(rows["match_id"], value_set=others["match_id"])))

@@ -20,5 +20,5 @@ def explain_search(plan: DisorderPlan, types: Mapping[str, t.Type]) -> list[Row]
 
 def explain_assembly(bytecode: CompiledPattern) -> list[str]:
     """Describe the assembly of a slot sequence, and whether each match is validated by the automaton afterwards."""
-    found = "no further validation" if slots_in(bytecode).plain else "the automaton validates each combination"
-    return [f"each new event is combined with the received events of the other slots; {found}"]
+    validation = "no further validation" if slots_in(bytecode).plain else "the automaton validates each combination"
+    return [f"each new event is combined with the received events of the other slots; {validation}"]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from perseid.compile.plan import Plan
 from perseid.engines.disorder.schema import with_changes
-from perseid.engines.disorder.slots import refuse_unassembled
+from perseid.engines.disorder.slots import reject_unassembled
 from perseid.engines.disorder.strategy import BUFFER, Assemble, Strategy
 from perseid.engines.sequence.engine import make_linked_plan
 from perseid.engines.sequence.plan import SequencePlan
@@ -23,9 +23,9 @@ class DisorderPlan(SequencePlan):
 
     strategy: Strategy = BUFFER
 
-    def searched(self, **changes: Any) -> SequencePlan:
+    def sequence_plan(self, **changes: Any) -> SequencePlan:
         """Return the plan of the sequence engine, with some fields replaced."""
-        return SequencePlan(**{**_shared(self), **changes})
+        return SequencePlan(**{**_sequence_fields(self), **changes})
 
 
 def make_plan(
@@ -39,11 +39,11 @@ def make_plan(
     """Compile every pattern as for any stream; add changelog columns to the schema if the strategy retracts matches."""
     if isinstance(strategy, Assemble):
         for pattern in plan.patterns:
-            refuse_unassembled(pattern)
-    searched = make_linked_plan(plan, types, arrow=arrow, strictly_later=strictly_later)
-    schema = with_changes(searched.schema) if strategy.retracts else searched.schema
-    return DisorderPlan(**{**_shared(searched), "schema": schema}, strategy=strategy)
+            reject_unassembled(pattern)
+    sequence_plan = make_linked_plan(plan, types, arrow=arrow, strictly_later=strictly_later)
+    schema = with_changes(sequence_plan.schema) if strategy.retracts else sequence_plan.schema
+    return DisorderPlan(**{**_sequence_fields(sequence_plan), "schema": schema}, strategy=strategy)
 
 
-def _shared(plan: SequencePlan) -> dict[str, Any]:
+def _sequence_fields(plan: SequencePlan) -> dict[str, Any]:
     return {field.name: getattr(plan, field.name) for field in fields(SequencePlan)}

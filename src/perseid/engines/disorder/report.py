@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perseid.engines.disorder.state import open_state
-from perseid.engines.sequence.report import report as searched
+from perseid.engines.sequence.report import report as search_report
 from perseid.runtime.contract import StateReport
 
 
@@ -16,4 +16,4 @@ def report(state: bytes) -> StateReport:
     if inner is None:
         facts = content.facts
         return StateReport(facts["shards"], facts["horizon"], 0, 0, None, {}, {}, len(state))
-    return replace(searched(inner), bytes=len(state))
+    return replace(search_report(inner), bytes=len(state))

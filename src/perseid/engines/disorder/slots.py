@@ -15,12 +15,12 @@ from perseid.lang.ast import Contiguity, CountWindow
 MAX_SLOTS = 60
 
 
-def refuse_unassembled(pattern: PatternPlan) -> None:
+def reject_unassembled(pattern: PatternPlan) -> None:
     """Raise an error unless the pattern is a slot sequence with independent matches, which needs no event order."""
-    why = why_not_assembled(pattern)
-    if why is not None:
+    reason = why_not_assembled(pattern)
+    if reason is not None:
         raise UnsupportedError(
-            f"Pattern {pattern.name} cannot be assembled from out-of-order events: {why}.",
+            f"Pattern {pattern.name} cannot be assembled from out-of-order events: {reason}.",
             hint="Use disorder='aggressive' to emit matches early and retract some, or 'buffer' to wait for the "
             "watermark.",
         )
@@ -79,39 +79,43 @@ def slots_in(bytecode: CompiledPattern) -> Slots:
     table, pattern = bytecode.tables, bytecode.pattern
     body = pattern.programs[0]
     steps = steps_of(body)
-    none_asked = table[y.S_GUARDS_COUNT] == 0 and table[y.S_UNIFIED_COUNT] == 0 and table[y.S_HOLDS] < 0
-    plain = bool(none_asked and not table[y.S_STRICTLY] and table[y.S_WITHIN] == pattern.facts.bound)
-    plain &= all(_by_bits(bytecode, step, must=True) for step in steps)
+    is_unconditional = table[y.S_GUARDS_COUNT] == 0 and table[y.S_UNIFIED_COUNT] == 0 and table[y.S_HOLDS] < 0
+    plain = bool(is_unconditional and not table[y.S_STRICTLY] and table[y.S_WITHIN] == pattern.facts.bound)
+    plain &= all(_decided_by_bits(bytecode, step, must=True) for step in steps)
     between: list[int] = []
     watches: list[p.WatchFor] = []
-    for one in body.instructions:
-        if isinstance(one, p.TakeEvent):
-            between.append(_never(bytecode, watches) if between else 0)
+    for instruction in body.instructions:
+        if isinstance(instruction, p.TakeEvent):
+            between.append(_negated_bits(bytecode, watches) if between else 0)
             plain &= bool(between[-1]) == bool(watches)
             watches = []
-        elif isinstance(one, p.WatchFor):
-            watches.append(one)
-        elif isinstance(one, p.SetHop):
-            plain &= one.hop.after is None and one.hop.within is None
+        elif isinstance(instruction, p.WatchFor):
+            watches.append(instruction)
+        elif isinstance(instruction, p.SetHop):
+            plain &= instruction.hop.after is None and instruction.hop.within is None
     zoned = any(
-        isinstance(one, p.ZoneEnter) for one in body.instructions
+        isinstance(instruction, p.ZoneEnter) for instruction in body.instructions
     )  # a negation may end with the window of a group
     return Slots(steps, [0] * len(steps) if zoned else between, plain and not zoned and not watches)
 
 
-def _never(bytecode: CompiledPattern, watches: Sequence[p.WatchFor]) -> int:
+def _negated_bits(bytecode: CompiledPattern, watches: Sequence[p.WatchFor]) -> int:
     """Return the bits of the events negated between two slots; 0 if bits do not decide every negation."""
     bits = 0
     for watch in watches:
         (step,) = steps_of(bytecode.pattern.programs[watch.program])
         # A negation with a duration also constrains the time of the next event.
-        if watch.duration is not None or bytecode.tables[y.S_STRICTLY] or not _by_bits(bytecode, step, must=False):
+        if (
+            watch.duration is not None
+            or bytecode.tables[y.S_STRICTLY]
+            or not _decided_by_bits(bytecode, step, must=False)
+        ):
             return 0
         bits |= 1 << word_of(bytecode, step, y.ST_BIT)
     return bits
 
 
-def _by_bits(bytecode: CompiledPattern, step: int, *, must: bool) -> bool:
+def _decided_by_bits(bytecode: CompiledPattern, step: int, *, must: bool) -> bool:
     """Return True if the bits of an event decide whether a step takes it; ``must`` admits the bit of required predicates."""
     counts = (y.ST_MUST_COUNT, y.ST_UNIFY_COUNT, y.ST_TOTALS_COUNT)
     simple = word_of(bytecode, step, y.ST_SIMPLE) == 1 and not any(word_of(bytecode, step, word) for word in counts)

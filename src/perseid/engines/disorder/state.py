@@ -35,9 +35,9 @@ from perseid.runtime.state_layout import (
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
 
-PARTS = 4
+BINS_PER_POWER_OF_TWO = 4
 """Bins of the delay histogram per power of two, which gives a relative error of a quarter."""
-BARS = 1 + 63 * PARTS
+BINS = 1 + 63 * BINS_PER_POWER_OF_TWO
 _LAST_REVISION = 2**31 - 4
 """A call adds two revisions, and the output column is an int32."""
 
@@ -52,7 +52,7 @@ def _check(content: StateContent) -> str | None:
         "adaptive": "delays" in facts,
         "conservative": content.tables["body"].column(0)[1].is_valid or "everywhere" in facts,
     }
-    others = [strategy for strategy, there in parts.items() if there and strategy != facts["strategy"]]
+    others = [strategy for strategy, present in parts.items() if present and strategy != facts["strategy"]]
     return f"it has data of the strategy {others[0]!r}" if others else None
 
 
@@ -66,7 +66,7 @@ LAYOUT = StateLayout(
         StateFact("horizon", TIME_OR_NONE),
         StateFact("revision", IntegerValue(low=0, high=_LAST_REVISION)),
         StateFact("owed", NumberValue(limit=2.0**63)),
-        StateFact("delays", ListValue(items=IntegerValue(low=0, high=2**32 - 1), size=BARS), optional=True),
+        StateFact("delays", ListValue(items=IntegerValue(low=0, high=2**32 - 1), size=BINS), optional=True),
         StateFact("newest", TIME_OR_NONE, optional=True),
         StateFact("everywhere", MapValue(items=TIME), optional=True),
     ),
@@ -92,42 +92,42 @@ class Delays:
 class DisorderState:
     """The state of a shard."""
 
-    searched: bytes | None = None
+    search_state: bytes | None = None
     """The encoded state of the sequence engine."""
     horizon: int | None = None
     """The event time up to which matches were emitted speculatively, or up to which the adaptive frontier advanced."""
     revision: int = 0
     """The number of times that emitted matches were revised."""
-    told: pa.Table | None = None
+    emitted: pa.Table | None = None
     """Emitted matches that may be retracted."""
     delays: Delays | None = None
-    owed: float = 0.0
+    expected_late: float = 0.0
     """The expected number of late events so far."""
-    promised: bytes | None = None
+    key_punctuations: bytes | None = None
     """Punctuations of keys, encoded as the events of a search state."""
-    everywhere: Mapping[str, int] = field(default_factory=dict)
+    stream_punctuations: Mapping[str, int] = field(default_factory=dict)
     """Punctuations of all keys, by type or source."""
 
 
-def write_state(plan: DisorderPlan, kept: DisorderState, *, ahead: bool = False) -> bytes | None:
-    """Encode the state of a shard; None if nothing is left, and the horizon is not ``ahead`` of the watermark."""
-    told = single_batch(kept.told) if kept.told is not None and kept.told.num_rows else None
-    parts = (kept.searched, told, kept.delays, kept.promised, kept.everywhere or None)
-    if not ahead and all(part is None for part in parts):
+def write_state(plan: DisorderPlan, state: DisorderState, *, horizon_is_ahead: bool = False) -> bytes | None:
+    """Encode the state of a shard; None if nothing is left, and the horizon is not ahead of the watermark."""
+    emitted = single_batch(state.emitted) if state.emitted is not None and state.emitted.num_rows else None
+    parts = (state.search_state, emitted, state.delays, state.key_punctuations, state.stream_punctuations or None)
+    if not horizon_is_ahead and all(part is None for part in parts):
         return None
     facts: dict[str, object] = {
         "strategy": plan.strategy.name,
         "shards": plan.shards,
-        "horizon": kept.horizon,
-        "revision": kept.revision,
-        "owed": kept.owed,
+        "horizon": state.horizon,
+        "revision": state.revision,
+        "owed": state.expected_late,
     }
-    if kept.delays is not None:
-        facts |= {"delays": list(kept.delays.counts), "newest": kept.delays.newest}
-    if kept.everywhere:
-        facts["everywhere"] = dict(kept.everywhere)
-    body = pa.record_batch([pa.array([kept.searched, kept.promised], pa.large_binary())], names=["state"])
-    return encode(LAYOUT, facts, {"body": body, "told": told})
+    if state.delays is not None:
+        facts |= {"delays": list(state.delays.counts), "newest": state.delays.newest}
+    if state.stream_punctuations:
+        facts["everywhere"] = dict(state.stream_punctuations)
+    body = pa.record_batch([pa.array([state.search_state, state.key_punctuations], pa.large_binary())], names=["state"])
+    return encode(LAYOUT, facts, {"body": body, "told": emitted})
 
 
 def read_state(plan: DisorderPlan, state: bytes | None) -> DisorderState:
@@ -135,16 +135,16 @@ def read_state(plan: DisorderPlan, state: bytes | None) -> DisorderState:
     if state is None:
         return DisorderState()
     content = open_state(state, {"strategy": plan.strategy.name, "shards": plan.shards})
-    facts, told = content.facts, content.tables.get("told")
-    searched, promised = content.tables["body"].column(0).to_pylist()
+    facts, emitted = content.facts, content.tables.get("told")
+    search_state, key_punctuations = content.tables["body"].column(0).to_pylist()
     return DisorderState(
-        searched,
+        search_state,
         facts["horizon"],
         facts["revision"],
-        None if told is None else pa.Table.from_batches([told]),
+        None if emitted is None else pa.Table.from_batches([emitted]),
         Delays(tuple(facts["delays"]), facts["newest"]) if "delays" in facts else None,
         facts["owed"],
-        promised,
+        key_punctuations,
         facts.get("everywhere", {}),
     )
 

@@ -13,7 +13,7 @@ class Strategy:
     """The output policy for matches while earlier events may still arrive."""
 
     name: ClassVar[str] = ""
-    tells: ClassVar[str] = ""
+    output_policy: ClassVar[str] = ""
     """The output policy in words, for ``explain()``."""
     retracts: ClassVar[bool] = False
     """True if emitted matches may be retracted: the output is a changelog."""
@@ -24,7 +24,7 @@ class Buffer(Strategy):
     """Buffer events until the watermark, sort them, and search. There are no retractions."""
 
     name: ClassVar[str] = "buffer"
-    tells: ClassVar[str] = "the matches that the watermark has made final"
+    output_policy: ClassVar[str] = "the matches that the watermark has made final"
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Aggressive(Strategy):
     """Emit the matches of the events received so far; retract those that a late event invalidates."""
 
     name: ClassVar[str] = "aggressive"
-    tells: ClassVar[str] = (
+    output_policy: ClassVar[str] = (
         "matches of the received events at once, and retracts those that a late event invalidates; rows are a changelog"
     )
     retracts: ClassVar[bool] = True
@@ -43,7 +43,7 @@ class Assemble(Strategy):
     """Assemble matches from events in any order; emit each when it is complete and no late event can invalidate it."""
 
     name: ClassVar[str] = "assemble"
-    tells: ClassVar[str] = (
+    output_policy: ClassVar[str] = (
         "a match when all its events have arrived, in any order; with a negation, when the watermark has passed the "
         "negated interval"
     )
@@ -54,7 +54,7 @@ class Early(Assemble):
     """Assemble matches from events in any order; emit each when it is complete; retract it if a late event breaks it."""
 
     name: ClassVar[str] = "early"
-    tells: ClassVar[str] = (
+    output_policy: ClassVar[str] = (
         "a match when all its events have arrived, in any order, and retracts it when a late event violates a "
         "negation; rows are a changelog"
     )
@@ -66,7 +66,7 @@ class Adaptive(Strategy):
     """Wait for the delay that covers all but a given share of the events; events with longer delays are late."""
 
     name: ClassVar[str] = "adaptive"
-    tells: ClassVar[str] = (
+    output_policy: ClassVar[str] = (
         "the matches that a frontier has made final; it trails the newest event by the delay that covers all events "
         "but the allowed share"
     )
@@ -83,7 +83,9 @@ class Conservative(Strategy):
     """Emit matches finalized by punctuations: rows of the stream that rule out further events up to a time."""
 
     name: ClassVar[str] = "conservative"
-    tells: ClassVar[str] = "the matches of each key that punctuations in the stream, or the watermark, have made final"
+    output_policy: ClassVar[str] = (
+        "the matches of each key that punctuations in the stream, or the watermark, have made final"
+    )
     promise: str = "promise"
     """The column that marks punctuations: ``"key"`` for the row's key, ``"all"`` for every key, null for an event."""
     source: str | None = None
@@ -116,19 +118,19 @@ STRATEGIES: dict[str, type[Strategy]] = {
 }
 
 
-def strategy_of(given: str | Strategy | type[Strategy]) -> Strategy:
+def strategy_of(value: str | Strategy | type[Strategy]) -> Strategy:
     """Return a strategy as given, or the one of this name with default settings."""
-    if isinstance(given, Strategy):
-        return given
-    if isinstance(given, type) and issubclass(given, Strategy):
+    if isinstance(value, Strategy):
+        return value
+    if isinstance(value, type) and issubclass(value, Strategy):
         raise EventDataError(
-            f"disorder=ps.disorder.{given.__name__}: expected an instance, got a class.",
-            hint=f"Use disorder=ps.disorder.{given.__name__}(), or disorder={given.name!r}.",
+            f"disorder=ps.disorder.{value.__name__}: expected an instance, got a class.",
+            hint=f"Use disorder=ps.disorder.{value.__name__}(), or disorder={value.name!r}.",
         )
-    if given not in STRATEGIES:
+    if value not in STRATEGIES:
         raise EventDataError(
-            f"Unknown disorder strategy {given!r}.",
+            f"Unknown disorder strategy {value!r}.",
             hint=f"Available: {', '.join(STRATEGIES)}.",
-            nearest=nearest(str(given), STRATEGIES),
+            nearest=nearest(str(value), STRATEGIES),
         )
-    return STRATEGIES[given]()
+    return STRATEGIES[value]()

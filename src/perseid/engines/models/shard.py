@@ -118,7 +118,12 @@ def _searched(
     for number, (asked, events) in enumerate(zip(plan.asked, brought, strict=True)):
         own = _rows(plan, asked, events, rows)
         ran = run(
-            plan.over(asked), own, kept.sequences[number], clock=watermark, newest=watermark.current, make=_Punctual
+            plan.over(asked),
+            own,
+            kept.sequences[number],
+            clock=watermark,
+            newest=watermark.current,
+            make_shard=_Punctual,
         )
         done = ran.step
         kept.sequences[number] = done.state
@@ -138,7 +143,7 @@ def _searched(
 class _Punctual(SequenceShard):
     """A shard over events that are created once the watermark reaches their time: none of them is late."""
 
-    def _behind(self, rows: EventBatch) -> Int8Array:
+    def _classify_late(self, rows: EventBatch) -> Int8Array:
         return np.zeros(len(rows), np.int8)
 
 

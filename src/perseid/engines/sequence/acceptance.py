@@ -31,27 +31,27 @@ NEW_MATCH = 2
 
 
 @inlined
-def new_combination(M: Arrays, branch: int, over: int) -> int:
+def new_combination(M: Arrays, branch: int, end_time: int) -> int:
     """NEW_MATCH if an accepted thread is the preferred one of its combination and not written yet; else 0, or FULL.
 
     If a preferred thread of the combination is still open, the frontier is held back.
     """
     w = M.space
     count = w[branch + COUNT]
-    answer = combination_key(M, count, -1, True)
-    if answer < 0:
+    result = combination_key(M, count, -1, True)
+    if result < 0:
         return FULL
-    if answer == 0:
-        answer = combination_key(M, count, -2, False)
-        if answer < 0:
+    if result == 0:
+        result = combination_key(M, count, -2, False)
+        if result < 0:
             return FULL
-        if answer == 0:
-            w[C_HELD] = min(w[C_HELD], over)
+        if result == 0:
+            w[C_EARLIEST_OPEN] = min(w[C_EARLIEST_OPEN], end_time)
         return 0
-    answer = taken_key(M, count, -3)
-    if answer < 0:
+    result = taken_key(M, count, -3)
+    if result < 0:
         return FULL
-    if answer == 0:
+    if result == 0:
         w[C_FOUND] += 1
         return 0
     return NEW_MATCH
@@ -68,7 +68,7 @@ def accept_match(M: Arrays, record: int) -> int:
     # The node's thread precedes its branches, and N_AT is already the next branch.
     branch = w[node + N_FIRST] + w[node + N_AT] * t[S_FRAME]
     start, end = w[record + R_START], w[record + R_END]
-    over, horizon = w[record + R_MATCH_END], w[record + R_HORIZON]
+    end_time, horizon = w[record + R_MATCH_END], w[record + R_HORIZON]
     for n in range(w[record + R_WATCH], w[branch + WATCHES]):
         watch = branch + t[S_WATCHES] + n * WATCH_WIDTH
         program, until, since = w[watch + W_PROGRAM], w[watch + W_UNTIL], w[watch + W_SINCE]
@@ -82,20 +82,20 @@ def accept_match(M: Arrays, record: int) -> int:
             return CALL if push_negation(M, record, branch, program, low, high, since, horizon) >= 0 else FULL
         if single_absence(M, branch, since, single, low, high) < high:
             return TRY
-    if w[branch + WATCHES] and horizon != NONE and horizon < over:
+    if w[branch + WATCHES] and horizon != NONE and horizon < end_time:
         w[C_OPEN] = 1
-        w[C_WAKE] = min(w[C_WAKE], over)
+        w[C_NEXT_TIMER] = min(w[C_NEXT_TIMER], end_time)
         return TRY if note_open(M, branch) else FULL
     if not combines(M):
         if w[C_OPEN]:
-            w[C_HELD] = min(w[C_HELD], over)
-            note_outcome(M, node, ARRIVES)
+            w[C_EARLIEST_OPEN] = min(w[C_EARLIEST_OPEN], end_time)
+            note_outcome(M, node, POINT_ACCEPTED)
             return TRY
     elif not t[S_PLAIN]:
-        answer = new_combination(M, branch, over)
-        if answer != NEW_MATCH:
-            return TRY if answer >= 0 else FULL
-    if not write_match(M, branch, 0, over):
+        result = new_combination(M, branch, end_time)
+        if result != NEW_MATCH:
+            return TRY if result >= 0 else FULL
+    if not write_match(M, branch, 0, end_time):
         return FULL
     w[C_FOUND] += 1
     w[C_MATCHES] += 1

@@ -26,7 +26,7 @@ from perseid.engines.sequence.search_record import (
     newest_node,
 )
 from perseid.engines.sequence.skip_index import next_for
-from perseid.engines.sequence.thread_frame import copy_totals, copy_words, fits, in_time, is_mine, take
+from perseid.engines.sequence.thread_frame import copy_totals, copy_words, fits, in_time, is_taken, take
 from perseid.runtime.jit import inlined
 
 
@@ -34,7 +34,7 @@ from perseid.runtime.jit import inlined
 def note_outcome(M: Arrays, node: int, outcome: int) -> None:
     """Record the outcome of a node unless it has one."""
     w = M.space
-    if w[node + N_OUTCOME] == DEAD:
+    if w[node + N_OUTCOME] == POINT_DEAD:
         w[node + N_OUTCOME] = outcome
 
 
@@ -43,7 +43,7 @@ def pop_node(M: Arrays, record: int, node: int) -> None:
     """Pop a node with all branches tried, and record the outcome of its point for later starts."""
     w = M.space
     outcome = w[node + N_OUTCOME]
-    if w[C_MERGING] == 1 and outcome != DEAD:
+    if w[C_MERGING] == 1 and outcome != POINT_DEAD:
         if w[node + N_POINT] >= 0:
             w[w[node + N_POINT]] = outcome
         if node > record + RECORD_WIDTH:
@@ -68,7 +68,7 @@ def next_any(M: Arrays, branch: int, negated: bool) -> int:
             if not (t[S_STRICTLY] == 1 and e[E_TIME, broken_at] == e[E_TIME, position]):
                 break
         if (
-            not (negated and is_mine(M, branch, position))
+            not (negated and is_taken(M, branch, position))
             and in_time(M, branch, e[E_TIME, position])
             and fits(M, branch, step, position)
         ):
@@ -83,20 +83,20 @@ def reach_point(M: Arrays, record: int, node: int, child: int) -> int:
     """Record that a thread has reached a point; 1 if it has to be expanded, 0 if its outcome is known, or FULL."""
     t, w = M.tables, M.space
     merging = w[C_MERGING] == 1
-    answer = point_key(M, child, w[record + R_TAG], 0)
+    result = point_key(M, child, w[record + R_TAG], 0)
     w[record + R_POINT] = -1
-    if merging and answer < 0 and not t[S_MEMO] and w[A_TABLE_SIZE] >= MERGED_POINTS:
+    if merging and result < 0 and not t[S_MEMO] and w[A_TABLE_SIZE] >= MERGED_POINTS:
         return 1  # The memo is at its limit; the search does not depend on it.
-    if merging and answer >= 0:
+    if merging and result >= 0:
         point = w[C_OUTCOME]
         w[record + R_POINT] = point
-        if answer == 0 and w[point] != DEAD:
-            if w[point] == WAITS:
+        if result == 0 and w[point] != POINT_DEAD:
+            if w[point] == POINT_OPEN:
                 w[C_OPEN] = 1
             if not w[C_OPEN]:
                 return 1  # A match, which the start has to find itself.
             note_outcome(M, node, w[point])
-    return answer
+    return result
 
 
 @inlined
@@ -105,10 +105,10 @@ def note_open(M: Arrays, branch: int) -> bool:
     t, w = M.tables, M.space
     if not combines(M) or t[S_PLAIN]:
         return True
-    answer = combination_key(M, w[branch + COUNT], -1, True)
-    if answer == 1:
-        answer = combination_key(M, w[branch + COUNT], -2, True)
-    return answer >= 0
+    result = combination_key(M, w[branch + COUNT], -1, True)
+    if result == 1:
+        result = combination_key(M, w[branch + COUNT], -2, True)
+    return result >= 0
 
 
 @inlined
@@ -121,16 +121,16 @@ def time_out(M: Arrays, record: int, node: int, branch: int) -> int:
         return TRY
     if w[branch + WATCHES] and (w[branch + HIGH] == 0 or broken_before(M, branch, end, start, end, False) < end):
         return TRY
-    over = timeout_time(M, branch, start, end, w[record + R_HORIZON])
-    if over == FOREVER:
+    end_time = timeout_time(M, branch, start, end, w[record + R_HORIZON])
+    if end_time == FOREVER:
         w[C_OPEN] = 1
-        w[C_WAKE] = min(w[C_WAKE], w[branch + CLOSING])
-        note_outcome(M, node, WAITS)
+        w[C_NEXT_TIMER] = min(w[C_NEXT_TIMER], w[branch + CLOSING])
+        note_outcome(M, node, POINT_OPEN)
         if not any_later and not note_open(M, branch):
             return FULL
-    elif over != NONE and t[S_TIMEOUTS] and w[C_STUCK] < 0:
-        w[C_STUCK] = w[C_OUT]
-        if not write_match(M, branch, 1, over):
+    elif end_time != NONE and t[S_TIMEOUTS] and w[C_TIMEOUT] < 0:
+        w[C_TIMEOUT] = w[C_OUT]
+        if not write_match(M, branch, 1, end_time):
             return FULL
     return TRY
 
@@ -169,7 +169,7 @@ def try_branch(M: Arrays, record: int) -> int:
     t, w = M.tables, M.space
     width = t[S_FRAME]
     if w[C_NODES] == record + RECORD_WIDTH:
-        return RETURN + GOES_ON
+        return RETURN + CONTINUE
     node = newest_node(M)
     w[C_TOTALS] = w[node + N_TOTALS]
     index, count = w[node + N_AT], w[node + N_COUNT]
@@ -195,12 +195,12 @@ def try_branch(M: Arrays, record: int) -> int:
     if position < 0:
         w[node + N_AT] += 1
         return time_out(M, record, node, branch) if w[record + R_TIMED] else TRY
-    answer = take(M, branch, w[branch + STEP], position, child)
-    if answer == 1 and (t[S_MEMO] == 1 or w[C_MERGING] == 1):
-        answer = reach_point(M, record, node, child)
-    if answer < 0:
+    result = take(M, branch, w[branch + STEP], position, child)
+    if result == 1 and (t[S_MEMO] == 1 or w[C_MERGING] == 1):
+        result = reach_point(M, record, node, child)
+    if result < 0:
         return FULL
-    if answer == 0:
+    if result == 0:
         return TRY
     if w[branch + CONTIGUITY] != ANY and not w[record + R_TIMED] and node > record + RECORD_WIDTH:
         if not has_next(M, branch + width, child):

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from perseid.compile.event_types import named_types, required_types
 from perseid.compile.plan import Plan
-from perseid.engines.disorder.choice import chosen as chosen_strategy
+from perseid.engines.disorder.choice import choose_strategy
 from perseid.engines.disorder.strategy import BUFFER, Buffer, Conservative, Strategy
 from perseid.engines.sequence.bind_errors import (
     require_known_columns,
@@ -73,7 +73,7 @@ def bind_events(
     require_known_columns(plan, schemas, columns)
     types = {name: column.meaning for name, column in columns.items()}
     arrow = {name: column.type for name, column in columns.items() if column.type is not None}
-    predicates, left = _predicates(plan, schemas, evaluator)
+    predicates, engine_predicates = _predicates(plan, schemas, evaluator)
     undecided = _without(plan, predicates)
     delay = max(schema.delay for schema in schemas)
     strategy = strategy_for(stream, plan, delay, options.streaming)[0]
@@ -91,7 +91,7 @@ def bind_events(
     constants = {} if options.rejected or strategy.retracts else _constants(plan)
     step_schema = _step_schema(schema, constants, options.streaming)
     compiled = replace(compiled, schema=step_schema, budget=stream.budget)
-    computed, needed = _needed_columns(undecided, compiled, schemas, left, set(types), evaluator)
+    computed, needed = _needed_columns(undecided, compiled, schemas, engine_predicates, set(types), evaluator)
     punctuations = None
     if isinstance(strategy, Conservative):
         require_punctuations(strategy, schemas, plan)
@@ -137,7 +137,7 @@ def bind_events(
 
 def strategy_for(stream: Events, plan: Plan, delay: int, streaming: bool) -> tuple[Strategy, str]:
     """The disorder strategy, and the reason for it; complete tables use ``BUFFER``."""
-    return chosen_strategy(stream.disorder if streaming else BUFFER, plan, delay)
+    return choose_strategy(stream.disorder if streaming else BUFFER, plan, delay)
 
 
 def _rejected_rows(stream: Events, schemas: Sequence[TableSchema], options: BindOptions) -> RejectedRows | None:
@@ -154,7 +154,7 @@ def _predicates(
 ) -> tuple[tuple[RowPredicate, ...], list[int]]:
     """The predicates that the driver evaluates, and the ids of other predicates that one event decides."""
     chosen: list[RowPredicate] = []
-    left = []
+    engine_predicates = []
     of_matches = _of_matches(plan)
     for predicate in plan.predicates:
         if not predicate.event_local:
@@ -169,15 +169,15 @@ def _predicates(
             or not all(evaluator.evaluates(predicate.expr, i) for i in tables)
             or len(chosen) >= evaluator.max_predicates
         ):
-            left.append(predicate.id)
+            engine_predicates.append(predicate.id)
         else:
             chosen.append(RowPredicate(predicate.id, predicate.expr, predicate.event_type))
-    return tuple(chosen), left
+    return tuple(chosen), engine_predicates
 
 
 def _of_matches(plan: Plan) -> set[int]:
     """Ids of predicates over matches that feed patterns: only the engine has these matches."""
-    taken = {name for pattern in plan.patterns for name in pattern.feeds_on}
+    consumed = {name for pattern in plan.patterns for name in pattern.feeds_on}
     read = {
         n
         for pattern in plan.patterns
@@ -185,7 +185,9 @@ def _of_matches(plan: Plan) -> set[int]:
         for step in pattern.steps
         for n in (*(k for k, _ in step.choose), *step.must)
     }
-    return {one.id for one in plan.predicates if one.event_type in taken or (one.event_type is None and one.id in read)}
+    return {
+        one.id for one in plan.predicates if one.event_type in consumed or (one.event_type is None and one.id in read)
+    }
 
 
 def _without(plan: Plan, predicates: Iterable[RowPredicate]) -> Plan:
@@ -210,7 +212,7 @@ def _needed_columns(
     plan: Plan,
     compiled: SequencePlan,
     schemas: Sequence[TableSchema],
-    left: Sequence[int],
+    engine_predicates: Sequence[int],
     known: set[str],
     evaluator: RowEvaluator,
 ) -> tuple[dict[str, ex.Expr], set[str]]:
@@ -232,11 +234,11 @@ def _needed_columns(
                     needed |= _names_in(column.expr)
         needed |= {name for _, name in pattern.output_columns.values()}
         returned = zip(pattern.outputs, core.returns, strict=True)
-        for expr in (*pattern.questions, *(expr for (_, formula, _), (_, expr) in returned if formula is None)):
+        for expr in (*pattern.python_conditions, *(expr for (_, formula, _), (_, expr) in returned if formula is None)):
             needed |= _names_in(expr)
         for path, _ in (pair for step in core.steps for pair in step.unify):
             needed.add(path.parts[0])
-    for n in left:
+    for n in engine_predicates:
         needed |= _names_in(plan.predicates[n].expr)
     return computed, needed & known
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from perseid.compile.plan import Plan
 from perseid.engines.disorder.strategy import Conservative
 from perseid.engines.sequence.plan import SequencePlan
-from perseid.engines.sequence.schema import conditions_checked, returned_type
+from perseid.engines.sequence.schema import check_conditions, returned_type
 from perseid.errors import TypeMismatchError, UnknownNameError, UnsupportedError, is_internal, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
@@ -40,12 +40,12 @@ def require_suppressible(plan: Plan) -> None:
     """Raise an error for a pattern that suppresses matches of several keys, which are in different shards."""
     for pattern in plan.patterns:
         keys = {".".join(path.parts) for path in pattern.pattern.partition}
-        about = pattern.pattern.suppress
-        if about is not None and about.by and not keys <= set(about.by):
+        suppress = pattern.pattern.suppress
+        if suppress is not None and suppress.by and not keys <= set(suppress.by):
             raise UnsupportedError(
-                f"Pattern {pattern.name} suppresses by {', '.join(about.by)}, across keys; "
+                f"Pattern {pattern.name} suppresses by {', '.join(suppress.by)}, across keys; "
                 "on Spark, matches of different keys are found in different tasks.",
-                hint=f"Add the key: suppress … by {', '.join([*sorted(keys - set(about.by)), *about.by])}; "
+                hint=f"Add the key: suppress … by {', '.join([*sorted(keys - set(suppress.by)), *suppress.by])}; "
                 "or drop the matches from the output DataFrame.",
             )
 
@@ -66,19 +66,19 @@ def require_known_columns(plan: Plan, schemas: Sequence[TableSchema], columns: M
                 )
             if column.type is None or pa.types.is_map(column.type):
                 raise TypeMismatchError(f"Cannot partition by column {name!r}: unsupported type {column.type_name}.")
-            for one in schemas:
-                if one.event_type in named and path.parts[0] not in one.columns:
+            for schema in schemas:
+                if schema.event_type in named and path.parts[0] not in schema.columns:
                     raise UnknownNameError(
-                        f"Column {name!r} not found in {one.event_type}; pattern {pattern.name} is partitioned by it.",
+                        f"Column {name!r} not found in {schema.event_type}; pattern {pattern.name} is partitioned by it.",
                         span=path.span,
-                        nearest=nearest(path.parts[0], one.columns),
-                        hint=f"Name the key column of {one.event_type}: key={{{one.event_type!r}: …, …}}.",
+                        nearest=nearest(path.parts[0], schema.columns),
+                        hint=f"Name the key column of {schema.event_type}: key={{{schema.event_type!r}: …, …}}.",
                     )
-    for one in schemas:
-        for name in one.order_by:
-            if one.columns[name].type is None:
+    for schema in schemas:
+        for name in schema.order_by:
+            if schema.columns[name].type is None:
                 raise TypeMismatchError(
-                    f"Cannot order by column {name!r}: unsupported type {one.columns[name].type_name}."
+                    f"Cannot order by column {name!r}: unsupported type {schema.columns[name].type_name}."
                 )
 
 
@@ -108,10 +108,10 @@ def _field(parts: Sequence[str], columns: Mapping[str, TableColumn]) -> TableCol
 
 def _columns_of_matches(plan: Plan) -> set[str]:
     """Columns of matches that feed patterns, except those that a pattern over events alone reads."""
-    taken = {name for pattern in plan.patterns for name in pattern.feeds_on}
-    found = {"match_id"} if taken else set()
+    consumed = {name for pattern in plan.patterns for name in pattern.feeds_on}
+    found = {"match_id"} if consumed else set()
     for pattern in plan.patterns:
-        if pattern.name in taken:
+        if pattern.name in consumed:
             found |= {name for name, _ in pattern.pattern.returns}
     plain = [expr for pattern in plan.patterns if not pattern.feeds_on for expr in expressions_of(pattern.pattern)]
     return found - {part for ref in _refs(plain) for part in ref.parts[:2]}
@@ -119,10 +119,10 @@ def _columns_of_matches(plan: Plan) -> set[str]:
 
 def require_typed(plan: Plan, compiled: SequencePlan, types: Mapping[str, t.Type]) -> None:
     """Raise an error for an expression that is null in every row, given the types of the columns."""
-    for given, pattern in zip(plan.patterns, compiled.patterns, strict=True):
+    for declared, pattern in zip(plan.patterns, compiled.patterns, strict=True):
         core = pattern.pattern.pattern
         known = {**types, **compiled.types_of_matches(pattern)}
-        conditions_checked(given.pattern, known)
+        check_conditions(declared.pattern, known)
         for (name, formula, _), (_, expr) in zip(pattern.outputs, core.returns, strict=True):
             if formula is None and name not in pattern.output_columns:
                 returned_type(expr, core, known)

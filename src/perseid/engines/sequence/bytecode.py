@@ -64,7 +64,7 @@ class Posting:
 
     bit: int
     own: tuple[int, ...]
-    held: tuple[int, ...]
+    earlier: tuple[int, ...]
     """The corresponding columns of the earlier event."""
 
 
@@ -83,7 +83,7 @@ class CompiledPattern:
     """By bit of the ``must`` mask: those predicates in ``must`` of a step that its event alone decides."""
     alone: Mapping[int, int]
     """Formulas of the predicates that one event decides, by predicate id."""
-    questions: tuple[Expr, ...]
+    python_conditions: tuple[Expr, ...]
     """Conditions without an opcode; the reference evaluator computes them."""
     outputs: tuple[tuple[str, int | None, int], ...]
     """Returned columns: name, formula (None if gathered or computed by the reference evaluator), family."""
@@ -95,7 +95,7 @@ class CompiledPattern:
     @property
     def compiled(self) -> bool:
         """True if the kernel needs no reference evaluator."""
-        return not self.questions
+        return not self.python_conditions
 
     def posting_of(self, step: int) -> Posting | None:
         """The posting that finds the events of a step by the values of an earlier one; None if it has none."""
@@ -105,9 +105,9 @@ class CompiledPattern:
     def looks_back(self, step: int) -> bool:
         """True if a step has conditions on earlier events beyond those of its posting."""
         row = int(self.tables[y.S_STEP_TABLE]) + step * y.STEP_WIDTH
-        asked = int(self.tables[row + y.ST_CHOOSE_COUNT] + self.tables[row + y.ST_UNIFY_COUNT])
+        count = int(self.tables[row + y.ST_CHOOSE_COUNT] + self.tables[row + y.ST_UNIFY_COUNT])
         posting = self.posting_of(step)
-        return asked > (0 if posting is None else len(posting.own))
+        return count > (0 if posting is None else len(posting.own))
 
 
 def compile_pattern(
@@ -156,13 +156,13 @@ class _PatternCompiler:
         for slot, (_, _, _, step) in enumerate(self.formulas.totals):
             totals_of.setdefault(step, []).append(slot)
         postings = self._postings(bit_of, chooses, unify)
-        must_bits = self._carried(dict.fromkeys(filter(None, must_alone)))
-        listed = list(dict.fromkeys(posting for posting, _ in postings.values()))
+        must_bits = self._within_capacity(dict.fromkeys(filter(None, must_alone)))
+        unique_postings = list(dict.fromkeys(posting for posting, _ in postings.values()))
         rows: list[int] = []
         for core_step in self.core.steps:
             s = core_step.id
             row = [0] * y.STEP_WIDTH
-            binds = bool(unify[s]) or any(self.formulas.looks_at_totals_of(f, s) for f, _ in chooses[s])
+            binds = bool(unify[s]) or any(self.formulas.reads_totals_of(f, s) for f, _ in chooses[s])
             row[y.ST_BIT] = bit_of[s]
             row[y.ST_MUST_BIT] = must_bits.index(must_alone[s]) if must_alone[s] else -1
             row[y.ST_SIMPLE] = int(not chooses[s] and not unify[s])
@@ -173,15 +173,15 @@ class _PatternCompiler:
             row[y.ST_POSTING] = -1
             if s in postings:
                 posting, holder = postings[s]
-                row[y.ST_POSTING], row[y.ST_HOLDER] = listed.index(posting), holder
-                row[y.ST_ALIKE] = int(holder in postings and _alike(posting, postings[holder][0]))
+                row[y.ST_POSTING], row[y.ST_HOLDER] = unique_postings.index(posting), holder
+                row[y.ST_SAME_VALUES] = int(holder in postings and _found_by_same_values(posting, postings[holder][0]))
             slots = totals_of.get(s, [])
             row[y.ST_TOTALS], row[y.ST_TOTALS_COUNT] = self._list(slots), len(slots)
             rows.extend(row)
         formulas = self.formulas
         head = self._shape(guards, leads)
         head[y.S_STEP_TABLE] = self._list(rows)
-        head[y.S_TOTAL_TABLE] = self._list([n for about in formulas.totals for n in about[: y.TOTAL_WIDTH]])
+        head[y.S_TOTAL_TABLE] = self._list([n for total in formulas.totals for n in total[: y.TOTAL_WIDTH]])
         head[y.S_FAMILIES] = self._list([column.family for column in formulas.columns])
         head[y.S_PROGRAMS] = self._list(self.programs)
         head[y.S_CODE] = y.SHAPE
@@ -196,10 +196,10 @@ class _PatternCompiler:
             bits=bits,
             musts=must_bits,
             alone=dict(self.alone),
-            questions=tuple(formulas.questions),
+            python_conditions=tuple(formulas.python_conditions),
             outputs=outputs,
             output_columns=output_columns,
-            postings=tuple(listed),
+            postings=tuple(unique_postings),
             names=names_of(self.core),
         )
 
@@ -251,9 +251,9 @@ class _PatternCompiler:
             if bit not in bits:
                 bits.append(bit)
             bit_of.append(bits.index(bit))
-        return self._carried(bits), bit_of
+        return self._within_capacity(bits), bit_of
 
-    def _carried(self, bits: Iterable[B]) -> tuple[B, ...]:
+    def _within_capacity(self, bits: Iterable[B]) -> tuple[B, ...]:
         """Return the bits as a tuple; raise an error if they exceed the capacity of an event mask."""
         out = tuple(bits)
         if len(out) > MAX_BITS:
@@ -289,15 +289,15 @@ class _PatternCompiler:
             for formula, _ in chosen:
                 found = self.formulas.equality(formula)
                 if found is not None:
-                    own, holder, held = found
-                    by_holder.setdefault(holder, {})[own, held] = None
+                    own, holder, earlier = found
+                    by_holder.setdefault(holder, {})[own, earlier] = None
             for name, column in zip(unify[step][::2], unify[step][1::2], strict=True):
                 if len(sources[name]) == 1 and self.formulas.columns[column].family != y.DOUBLE:
                     by_holder.setdefault(-1 - name, {})[column, column] = None
             if by_holder:
                 holder, columns = max(by_holder.items(), key=lambda item: len(item[1]))
-                own_columns, held_columns = zip(*columns, strict=True)
-                out[step] = Posting(bit_of[step], own_columns, held_columns), holder
+                own_columns, earlier_columns = zip(*columns, strict=True)
+                out[step] = Posting(bit_of[step], own_columns, earlier_columns), holder
         return out
 
     def _outputs(self) -> tuple[tuple[tuple[str, int | None, int], ...], dict[str, tuple[int, str]]]:
@@ -336,10 +336,10 @@ class _PatternCompiler:
     def _code(self) -> None:
         at = y.SHAPE
         for program in self.pattern.programs:
-            base, only = at, program.instructions
-            single = only[0].step if len(only) == 2 and isinstance(only[0], p.TakeEvent) else -1
+            base, instructions = at, program.instructions
+            single = instructions[0].step if len(instructions) == 2 and isinstance(instructions[0], p.TakeEvent) else -1
             self.programs.extend((base, single))
-            for instruction in only:
+            for instruction in instructions:
                 row = self._instruction(instruction, base)
                 self.tables[at : at + len(row)] = row
                 at += y.OP_WIDTH
@@ -473,9 +473,9 @@ def _straight(instruction: p.Instruction) -> bool:
     return isinstance(instruction, (p.TakeEvent, p.AcceptMatch))
 
 
-def _alike(posting: Posting, holders: Posting) -> bool:
+def _found_by_same_values(posting: Posting, holders: Posting) -> bool:
     """True if the holder is itself found by the same values in the same columns."""
-    return posting.held == holders.own == holders.held
+    return posting.earlier == holders.own == holders.earlier
 
 
 def _hop(hop: c.Hop) -> tuple[int, int, int]:

@@ -59,7 +59,7 @@ class OrderedEvents:
     relations: Mapping[str, v.Relation] = field(default_factory=dict)
     decided: Mapping[int, BoolArray] = field(default_factory=dict)
     """Predicates that the driver evaluated, by id: a mask by row."""
-    made: Mapping[str, pa.Array] = field(default_factory=dict)
+    computed: Mapping[str, pa.Array] = field(default_factory=dict)
     """Columns that the driver computed, by the text of their expression."""
 
     loaded: dict[tuple[str, int], Loaded] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class OrderedEvents:
         attributes = {name: value_at(column, row) for name, column in self.columns.items()}
         return Event(self.kind_names[code] if code >= 0 else None, int(self.time[position]), attributes, str(position))
 
-    def arranged(self, values: NDArray[T]) -> NDArray[T]:
+    def reorder(self, values: NDArray[T]) -> NDArray[T]:
         """Reorder values from row order to event order."""
         return values if self.order is None else values[self.order]
 
@@ -98,7 +98,7 @@ def batch_in(rows: EventBatch, order: IntArray) -> OrderedEvents:
         order=order,
         relations=rows.relations,
         decided=rows.predicate_masks,
-        made=rows.computed_columns,
+        computed=rows.computed_columns,
     )
 
 
@@ -200,36 +200,36 @@ def kernel_arrays(
     for i, column in enumerate(bytecode.columns):
         if column.formula is not None:
             compute_column(arrays, column.formula, i, column.family == y.DOUBLE)
-    _mark(bytecode, batch, arrays)
+    _mark_bits(bytecode, batch, arrays)
     index_blocks(arrays)
-    return arrays._replace(postings=_post(bytecode.postings, arrays.events)) if posted else arrays
+    return arrays._replace(postings=_build_postings(bytecode.postings, arrays.events)) if posted else arrays
 
 
-def _post(postings: Sequence[Posting], events: IntArray) -> IntArray:
+def _build_postings(postings: Sequence[Posting], events: IntArray) -> IntArray:
     """All postings in one array: for each the group of every event, where groups begin, and the events by group."""
     head = np.zeros(1 + len(postings) * y.POSTING_WIDTH, np.int64)
     head[0] = len(postings)
     parts, size = [head], len(head)
     for number, posting in enumerate(postings):
-        mine = np.flatnonzero(events[y.E_MASK] >> posting.bit & 1 & ~_missing(events, posting.own))
-        codes = np.zeros(len(mine), np.int64)
-        held = np.where(_missing(events, posting.held), -1, 0)
-        for own_column, held_column in zip(posting.own, posting.held, strict=True):
-            values, found = np.unique(events[y.E_COLUMNS + own_column, mine], return_inverse=True)
-            theirs = events[y.E_COLUMNS + held_column]
-            place = np.minimum(np.searchsorted(values, theirs), max(len(values) - 1, 0))
-            known = (held >= 0) & (values[place] == theirs if len(values) else False)
+        own_events = np.flatnonzero(events[y.E_MASK] >> posting.bit & 1 & ~_missing(events, posting.own))
+        codes = np.zeros(len(own_events), np.int64)
+        earlier_groups = np.where(_missing(events, posting.earlier), -1, 0)
+        for own_column, earlier_column in zip(posting.own, posting.earlier, strict=True):
+            values, found = np.unique(events[y.E_COLUMNS + own_column, own_events], return_inverse=True)
+            earlier_values = events[y.E_COLUMNS + earlier_column]
+            place = np.minimum(np.searchsorted(values, earlier_values), max(len(values) - 1, 0))
+            known = (earlier_groups >= 0) & (values[place] == earlier_values if len(values) else False)
             # Combine the groups of the columns so far with those of this column; renumbering the pairs bounds the
             # codes.
             pairs, codes = np.unique(codes * max(len(values), 1) + found, return_inverse=True)
-            wanted = held * max(len(values), 1) + place
+            wanted = earlier_groups * max(len(values), 1) + place
             place = np.minimum(np.searchsorted(pairs, wanted), max(len(pairs) - 1, 0))
-            held = np.where(known & (pairs[place] == wanted if len(pairs) else False), place, -1)
-        groups = np.concatenate([[0], np.cumsum(np.bincount(codes))]) if len(mine) else np.zeros(1, np.int64)
+            earlier_groups = np.where(known & (pairs[place] == wanted if len(pairs) else False), place, -1)
+        groups = np.concatenate([[0], np.cumsum(np.bincount(codes))]) if len(own_events) else np.zeros(1, np.int64)
         for word, part in (
-            (y.P_GROUP_OF, held),
+            (y.P_GROUP_OF, earlier_groups),
             (y.P_GROUPS, groups),
-            (y.P_EVENTS, mine[np.argsort(codes, kind="stable")]),
+            (y.P_EVENTS, own_events[np.argsort(codes, kind="stable")]),
         ):
             head[1 + number * y.POSTING_WIDTH + word] = size
             parts.append(part)
@@ -253,29 +253,29 @@ def _load(column: LoadedColumn, batch: OrderedEvents, opaque: dict[object, int])
 
 
 def _arrange(array: pa.Array, batch: OrderedEvents) -> Loaded:
-    missing = batch.arranged(np.asarray(array.is_null())) if array.null_count else None
+    missing = batch.reorder(np.asarray(array.is_null())) if array.null_count else None
     texts = None
     if not pa.types.is_integer(array.type) and not pa.types.is_floating(array.type):
         coded = array if pa.types.is_dictionary(array.type) else array.cast(pa.large_string()).dictionary_encode()
         texts, array = coded.dictionary.cast(pa.large_string()), coded.indices
     filled = array.fill_null(0) if array.null_count else array
-    return Loaded(batch.arranged(np.asarray(filled)), missing, texts)
+    return Loaded(batch.reorder(np.asarray(filled)), missing, texts)
 
 
 def read_column(column: LoadedColumn, batch: OrderedEvents) -> pa.Array:
     """A column by row, in the Arrow type of its family: int64, double, or string."""
     expr = column.expr
-    if batch.made:
-        made = batch.made.get(column.text)
-        if made is not None:
-            return _plain_array(made, column.family)
+    if batch.computed:
+        computed = batch.computed.get(column.text)
+        if computed is not None:
+            return _plain_array(computed, column.family)
     if isinstance(expr, ex.Ref):
         found = batch.columns[expr.parts[0]]
         if not isinstance(found, list):
             for part in expr.parts[1:]:
                 found = pc.struct_field(found, part)
             return _plain_array(found, column.family)
-    return _evaluated(column, batch)
+    return _evaluate_column(column, batch)
 
 
 def _opaque(column: LoadedColumn, batch: OrderedEvents, known: dict[object, int]) -> pa.Array:
@@ -319,7 +319,7 @@ def _plain_array(found: ArrowColumn, family: int) -> pa.Array:
     return found.cast(pa.int64())
 
 
-def _evaluated(column: LoadedColumn, batch: OrderedEvents) -> pa.Array:
+def _evaluate_column(column: LoadedColumn, batch: OrderedEvents) -> pa.Array:
     """Compute a column by the reference evaluator, once per distinct value if it reads a single column."""
     refs = {e.parts for e in ex.walk(column.expr) if isinstance(e, ex.Ref)}
     calls = any(isinstance(e, ex.Call) and e.name in ("time", "type") for e in ex.walk(column.expr))
@@ -331,10 +331,10 @@ def _evaluated(column: LoadedColumn, batch: OrderedEvents) -> pa.Array:
                 found = found.combine_chunks()
             coded = found.dictionary_encode() if not pa.types.is_dictionary(found.type) else found
             texts = [*coded.dictionary.to_pylist(), None]
-            values = _answers(column, (Event(None, 0, {parts[0]: text}, "") for text in texts), batch)
+            values = _evaluate_events(column, (Event(None, 0, {parts[0]: text}, "") for text in texts), batch)
             codes = coded.indices.fill_null(len(values) - 1)
             return _array(values, column.family).take(codes)
-    return _array(_answers(column, _every_event(batch), batch), column.family)
+    return _array(_evaluate_events(column, _every_event(batch), batch), column.family)
 
 
 def _every_event(batch: OrderedEvents) -> Iterator[Event]:
@@ -342,12 +342,14 @@ def _every_event(batch: OrderedEvents) -> Iterator[Event]:
     rows = max((len(column) for column in batch.columns.values()), default=len(batch))
     places = np.full(rows, -1, np.int64)
     places[np.arange(len(batch)) if batch.order is None else batch.order] = np.arange(len(batch))
-    nothing = Event(None, 0, {}, "")
+    empty_event = Event(None, 0, {}, "")
     for place in places.tolist():
-        yield batch.event(place) if place >= 0 else nothing
+        yield batch.event(place) if place >= 0 else empty_event
 
 
-def _answers(column: LoadedColumn, events: Iterable[Event], batch: OrderedEvents) -> list[int | float | str | None]:
+def _evaluate_events(
+    column: LoadedColumn, events: Iterable[Event], batch: OrderedEvents
+) -> list[int | float | str | None]:
     scopes = (MatchScope(frozenset(), Bindings(), event, batch.relations) for event in events)
     return [number_of(value, column.family) for value in evaluate_all(column.expr, scopes)]
 
@@ -383,14 +385,14 @@ def _encode_texts(
         return bytecode.tables
     dictionaries = [column.texts for column in texts.values()]
     constants = pa.array(list(bytecode.texts.values()), pa.large_string())
-    everything = pa.concat_arrays([*dictionaries, constants])
+    all_texts = pa.concat_arrays([*dictionaries, constants])
     if bytecode.sorted_texts:
-        unique = pc.unique(everything)
+        unique = pc.unique(all_texts)
         unique = unique.take(pc.array_sort_indices(unique))
     else:
-        unique = pc.unique(everything)
+        unique = pc.unique(all_texts)
     batch.texts = unique
-    codes = pc.index_in(everything, unique).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = pc.index_in(all_texts, unique).to_numpy(zero_copy_only=False).astype(np.int64)
     at = 0
     for i, column in texts.items():
         size = len(column.texts)
@@ -433,40 +435,40 @@ def mark_bit(M: Arrays, kinds: Codes, kind: int, formulas: Ints, bit: int, row: 
             e[row, i] |= 1 << bit
 
 
-def _mark(bytecode: CompiledPattern, batch: OrderedEvents, arrays: Arrays) -> None:
+def _mark_bits(bytecode: CompiledPattern, batch: OrderedEvents, arrays: Arrays) -> None:
     mask, must = arrays.events[y.E_MASK], arrays.events[y.E_MUST]
     kinds = np.ascontiguousarray(batch.kinds, np.int32)
     codes = {name: i for i, name in enumerate(batch.kind_names)}
     plain = np.zeros(len(batch.kind_names) + 1, np.int64)  # the last entry is for null
-    asked = []
-    for bit, about in enumerate(bytecode.bits):
-        if about.predicates:
-            asked.append((bit, about))
-        elif about.event_type is None:
+    conditional = []
+    for bit, meaning in enumerate(bytecode.bits):
+        if meaning.predicates:
+            conditional.append((bit, meaning))
+        elif meaning.event_type is None:
             plain |= 1 << bit
-        elif about.event_type in codes:
-            plain[codes[about.event_type]] |= 1 << bit
+        elif meaning.event_type in codes:
+            plain[codes[meaning.event_type]] |= 1 << bit
     if plain.any():
         np.take(plain, kinds, out=mask, mode="wrap")
-    for bit, about in asked:
-        if about.event_type is not None and about.event_type not in codes:
+    for bit, meaning in conditional:
+        if meaning.event_type is not None and meaning.event_type not in codes:
             continue
-        kind = codes[about.event_type] if about.event_type is not None else -1
-        given = [n for n in about.predicates if n in batch.decided]
-        formulas = np.array([bytecode.alone[n] for n in about.predicates if n not in batch.decided], np.int64)
-        if given:
-            holds = np.ones(len(batch), bool) if about.event_type is None else kinds == kind
-            for n in given:
-                holds &= batch.arranged(batch.decided[n])
+        kind = codes[meaning.event_type] if meaning.event_type is not None else -1
+        masked = [n for n in meaning.predicates if n in batch.decided]
+        formulas = np.array([bytecode.alone[n] for n in meaning.predicates if n not in batch.decided], np.int64)
+        if masked:
+            holds = np.ones(len(batch), bool) if meaning.event_type is None else kinds == kind
+            for n in masked:
+                holds &= batch.reorder(batch.decided[n])
             if not len(formulas):
                 mask[holds] |= 1 << bit
                 continue
-        mark_bit(arrays, kinds, kind, formulas, bit, y.E_MASK, about.event_type is None)
-        if given:
+        mark_bit(arrays, kinds, kind, formulas, bit, y.E_MASK, meaning.event_type is None)
+        if masked:
             mask[~holds] &= ~(1 << bit)
     for bit, predicates in enumerate(bytecode.musts):
         formulas = np.array([bytecode.alone[n] for n in predicates if n not in batch.decided], np.int64)
         mark_bit(arrays, kinds, -1, formulas, bit, y.E_MUST, True)
         for n in predicates:
             if n in batch.decided:
-                must[~batch.arranged(batch.decided[n])] &= ~(1 << bit)
+                must[~batch.reorder(batch.decided[n])] &= ~(1 << bit)

@@ -51,12 +51,12 @@ def timeout_time(M: Arrays, at: int, start: int, end: int, horizon: int) -> int:
             return NONE
     if horizon != NONE and closing > horizon and high > end:
         return FOREVER
-    over = FOREVER
+    end_time = FOREVER
     if high <= end:
-        over = e[E_TIME, high - 1]
+        end_time = e[E_TIME, high - 1]
     if closing != FOREVER and (horizon == NONE or closing <= horizon):
-        over = min(over, closing)
-    return NONE if over == FOREVER else over
+        end_time = min(end_time, closing)
+    return NONE if end_time == FOREVER else end_time
 
 
 @compiled
@@ -78,10 +78,10 @@ def accepted_end(M: Arrays, at: int, start: int) -> int:
 
 
 @compiled
-def begin_attempt(M: Arrays, events: int) -> None:
+def begin_start(M: Arrays, events: int) -> None:
     """Set the step limit of a start: its own budget, that of the key, or the next pause, if earlier."""
     w = M.space
-    end = w[C_STEPS] + w[C_MAX_STEPS] + w[C_ATTEMPT_STEPS] * events
+    end = w[C_STEPS] + w[C_MAX_STEPS] + w[C_START_STEPS] * events
     w[C_STEPS_END] = min(end, w[C_KEY_END], w[C_PAUSE])
 
 

@@ -62,7 +62,7 @@ def remainder_double(a: float, b: float) -> float:
 
 
 @compiled
-def outside(question: int, at: int, own: int) -> int:
+def outside(condition: int, at: int, own: int) -> int:
     """Evaluate a condition without an opcode: the reference evaluator in plain Python, unused if compiled."""
     return -1
 
@@ -89,16 +89,16 @@ def total(M: Arrays, at: int, slot: int, sp: int) -> None:
     function = t[row + T_FUNCTION]
     ints = (w[at + TOTALS] * t[S_TOTALS] + slot) * TOTAL_INTS
     doubles = (w[at + TOTALS] * t[S_TOTALS] + slot) * TOTAL_DOUBLES
-    known = w[w[A_TOTALS] + ints]
+    count = w[w[A_TOTALS] + ints]
     if function == TOTAL_EVENTS or function == TOTAL_COUNT:
         w[w[A_NULLS] + sp] = 0
-        w[w[A_STACK] + sp] = int(known)
+        w[w[A_STACK] + sp] = int(count)
         return
     if function == TOTAL_FIRST or function == TOTAL_LAST:
-        load(M, t[row + T_COLUMN], known - 1, sp)
+        load(M, t[row + T_COLUMN], count - 1, sp)
         return
     w[w[A_NULLS] + sp] = 1
-    if known == 0:
+    if count == 0:
         return
     if function == TOTAL_SUM:
         # Stored in two halves, so that only the sum itself can overflow, not an intermediate result.
@@ -112,7 +112,7 @@ def total(M: Arrays, at: int, slot: int, sp: int) -> None:
         r[sp] = r[STACK + doubles]
     elif function == TOTAL_AVERAGE:
         w[w[A_NULLS] + sp] = 0
-        r[sp] = r[STACK + doubles] / known
+        r[sp] = r[STACK + doubles] / count
     elif function == TOTAL_MIN or function == TOTAL_MAX:
         w[w[A_NULLS] + sp] = 0
         if t[row + T_FAMILY] == DOUBLE:
@@ -120,16 +120,16 @@ def total(M: Arrays, at: int, slot: int, sp: int) -> None:
         else:
             w[w[A_STACK] + sp] = int(w[w[A_TOTALS] + ints + 1])
     elif function == TOTAL_STDDEV:
-        if known > 1:
+        if count > 1:
             w[w[A_NULLS] + sp] = 0
             squares = r[STACK + doubles + 1]
-            r[sp] = math.sqrt(squares / (known - 1)) if squares >= 0 else NAN
+            r[sp] = math.sqrt(squares / (count - 1)) if squares >= 0 else NAN
     elif function == TOTAL_ANY:
         w[w[A_NULLS] + sp] = 0
         w[w[A_STACK] + sp] = int(w[w[A_TOTALS] + ints + 1] > 0)
     elif function == TOTAL_EVERY:
         w[w[A_NULLS] + sp] = 0
-        w[w[A_STACK] + sp] = int(w[w[A_TOTALS] + ints + 1] == known)
+        w[w[A_STACK] + sp] = int(w[w[A_TOTALS] + ints + 1] == count)
 
 
 @compiled
@@ -219,8 +219,8 @@ def add_to_totals(M: Arrays, slots: int, step: int, position: int) -> None:
     first = t[row + ST_TOTALS]
     for k in range(first, first + t[row + ST_TOTALS_COUNT]):
         slot = t[k]
-        about = t[S_TOTAL_TABLE] + slot * TOTAL_WIDTH
-        function, column = t[about + T_FUNCTION], t[about + T_COLUMN]
+        total_row = t[S_TOTAL_TABLE] + slot * TOTAL_WIDTH
+        function, column = t[total_row + T_FUNCTION], t[total_row + T_COLUMN]
         ints = (slots * t[S_TOTALS] + slot) * TOTAL_INTS
         doubles = (slots * t[S_TOTALS] + slot) * TOTAL_DOUBLES
         if function == TOTAL_EVENTS:
@@ -236,7 +236,7 @@ def add_to_totals(M: Arrays, slots: int, step: int, position: int) -> None:
         if (e[E_NULLS, position] >> column) & 1:
             continue
         w[w[A_TOTALS] + ints] += 1
-        known = w[w[A_TOTALS] + ints]
+        count = w[w[A_TOTALS] + ints]
         double = t[t[S_FAMILIES] + column] == DOUBLE
         if function == TOTAL_SUM:
             value = int(e[E_COLUMNS + column, position])
@@ -248,16 +248,16 @@ def add_to_totals(M: Arrays, slots: int, step: int, position: int) -> None:
             sign = 1 if function == TOTAL_MAX else -1
             if double:
                 value_d = M.doubles[column, position]
-                if known == 1 or compare_doubles(value_d, r[STACK + doubles]) * sign > 0:
+                if count == 1 or compare_doubles(value_d, r[STACK + doubles]) * sign > 0:
                     r[STACK + doubles] = value_d
             else:
                 value = int(e[E_COLUMNS + column, position])
-                if known == 1 or (value > w[w[A_TOTALS] + ints + 1] if sign > 0 else value < w[w[A_TOTALS] + ints + 1]):
+                if count == 1 or (value > w[w[A_TOTALS] + ints + 1] if sign > 0 else value < w[w[A_TOTALS] + ints + 1]):
                     w[w[A_TOTALS] + ints + 1] = value
         elif function == TOTAL_STDDEV:
             x = M.doubles[column, position] if double else float(e[E_COLUMNS + column, position])
             delta = x - r[STACK + doubles]
-            part = delta / known
+            part = delta / count
             r[STACK + doubles] += part
             r[STACK + doubles + 1] += delta * (delta - part)
         elif e[E_COLUMNS + column, position] != 0:  # any, every
@@ -309,13 +309,13 @@ def evaluate(M: Arrays, formula: int, at: int, own: int) -> int:
             elif op == F_PERCENTILE:  # b packs column and constant
                 percentile(M, at, a, b & 255, M.constants[b >> 8], sp)
             else:  # F_PREV: the value some iterations before the last; b packs column and offset
-                k, left, position = w[at + COUNT] - 1, b >> 8, -1
+                k, remaining, position = w[at + COUNT] - 1, b >> 8, -1
                 while k >= 0:
                     if w[w[A_TAKEN] + TAKEN_WIDTH * (k) + K_STEP] == a:
-                        if left == 0:
+                        if remaining == 0:
                             position = w[w[A_TAKEN] + TAKEN_WIDTH * (k) + K_POSITION]
                             break
-                        left -= 1
+                        remaining -= 1
                     k -= 1
                 load(M, b & 255, position, sp)
             continue
@@ -386,9 +386,9 @@ def evaluate(M: Arrays, formula: int, at: int, own: int) -> int:
             w[sn + sp] = 0
         elif op == F_PYTHON:
             sp += 1
-            answer = outside(a, at, own)
-            w[sn + sp] = 1 if answer < 0 else 0
-            w[si + sp] = answer
+            truth = outside(a, at, own)
+            w[sn + sp] = 1 if truth < 0 else 0
+            w[si + sp] = truth
         else:
             sp -= 1
             if w[sn + sp] or w[sn + sp + 1]:

@@ -13,16 +13,16 @@ from perseid.engines.sequence.epsilon_closure import epsilon_closure
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Ints, compiled, entry
 from perseid.engines.sequence.partial_pool import (
+    EXTENDED,
     L_BEFORE,
+    L_BRANCH,
     L_POSITION,
     L_STEP,
-    L_WAY,
     STARTED_AT,
     TAKEN_LIST,
-    WENT_ON,
+    append_link,
+    load_events,
     pool_size,
-    recall,
-    remember,
     totals_beyond,
     totals_place,
 )
@@ -43,32 +43,32 @@ from perseid.engines.sequence.thread_frame import (
     window_end,
 )
 
-KEEP, DROP, COMPLETE, TIMED_OUT = 0, 1, 2, 3
+RETAIN, DROP, COMPLETE, TIMED_OUT = 0, 1, 2, 3
 
 
 @compiled
 def occurs(M: Arrays, outer: int, low: int, high: int, program: int, since: int, horizon: int) -> int:
-    """DECIDED if a negated group matches among these events, GOES_ON, or FULL; the memo of its search is dropped."""
+    """DECIDED if a negated group matches among these events, CONTINUE, or FULL; the memo of its search is dropped."""
     w = M.space
-    kept = w[C_KEYS]
+    saved_keys = w[C_KEYS]
     w[C_STARTED] += 1
     w[C_TOTALS] = totals_beyond(M)
-    answer = search(M, push_negation(M, -1, outer, program, low, high, since, horizon))
-    w[C_KEYS] = kept
+    result = search(M, push_negation(M, -1, outer, program, low, high, since, horizon))
+    w[C_KEYS] = saved_keys
     w[C_STARTED] += 1
-    return answer
+    return result
 
 
 @compiled
-def dead(M: Arrays, o: int, start: int, seen: int, end: int, now: int, horizon: int) -> int:
+def violates_negation(M: Arrays, o: int, start: int, processed: int, end: int, now: int, horizon: int) -> int:
     """1 if the events so far violate a negation that the branch depends on; 0, or FULL."""
     t, w = M.tables, M.space
     last = w[o + LAST] + 1
     if not w[o + WATCHES]:
         return 0
-    upto = seen
+    upto = processed
     if t[S_STRICTLY]:
-        upto = min(seen, first_at(M, last, seen, now))
+        upto = min(processed, first_at(M, last, processed, now))
     if upto <= last:
         return 0
     w[o + BROKEN] = -1
@@ -85,24 +85,24 @@ def dead(M: Arrays, o: int, start: int, seen: int, end: int, now: int, horizon: 
             limit = min(limit, w[watch + W_UNTIL])
         inside = high if limit == FOREVER else min(high, first_at(M, last, high, limit + 1))
         if inside > last:
-            answer = occurs(M, o, w[watch + W_POSITION] + 1, inside, program, w[watch + W_SINCE], horizon)
-            if answer != 0:
-                return answer
+            result = occurs(M, o, w[watch + W_POSITION] + 1, inside, program, w[watch + W_SINCE], horizon)
+            if result != 0:
+                return result
     return 0
 
 
 @compiled
-def stopped(M: Arrays, o: int, seen: int) -> bool:
+def stopped(M: Arrays, o: int, processed: int) -> bool:
     """True if an ``until`` event has ended the repetition that the branch would continue."""
     t, w = M.tables, M.space
     for k in range(w[o + UNTILS]):
-        if stop_since(M, o, w[o + t[S_UNTILS] + k], w[o + LAST] + 1, seen) < seen:
+        if stop_since(M, o, w[o + t[S_UNTILS] + k], w[o + LAST] + 1, processed) < processed:
             return True
     return False
 
 
 @compiled
-def broken(M: Arrays, o: int, start: int, seen: int, horizon: int) -> int:
+def violates_trailing_negation(M: Arrays, o: int, start: int, processed: int, horizon: int) -> int:
     """1 if the events so far violate a trailing negation; 0, or FULL."""
     t, w = M.tables, M.space
     for k in range(w[o + WATCHES]):
@@ -110,68 +110,68 @@ def broken(M: Arrays, o: int, start: int, seen: int, horizon: int) -> int:
         program, until = w[watch + W_PROGRAM], w[watch + W_UNTIL]
         limit = window_end(M, start) if until == NONE else until
         low = w[watch + W_POSITION] + 1
-        high = seen if limit == FOREVER else first_at(M, low, max(low, seen), limit + 1)
+        high = processed if limit == FOREVER else first_at(M, low, max(low, processed), limit + 1)
         single = t[t[S_PROGRAMS] + 2 * program + 1]
         if single >= 0:
             if single_absence(M, o, w[watch + W_SINCE], single, low, high) < high:
                 return 1
         else:
-            answer = occurs(M, o, low, high, program, w[watch + W_SINCE], horizon)
-            if answer != 0:
-                return answer
+            result = occurs(M, o, low, high, program, w[watch + W_SINCE], horizon)
+            if result != 0:
+                return result
     return 0
 
 
 @compiled
-def verdict(M: Arrays, at: int, start: int, seen: int, end: int, now: int, horizon: int) -> int:
+def verdict(M: Arrays, at: int, start: int, processed: int, end: int, now: int, horizon: int) -> int:
     """The verdict on a partial match, or FULL; one that completes or times out is written to the output."""
     t, w = M.tables, M.space
     width = t[S_FRAME]
     w[C_STEPS] += 1
-    if not recall(M, at):
+    if not load_events(M, at):
         return FULL
     top = w[C_TOP]
     count = epsilon_closure(M, at, top)
     if count < 0:
         return FULL
     w[C_TOP] = top + count * width
-    waiting = False
+    is_open = False
     late = NONE
     for k in range(count):
         o = top + k * width
         if w[o + STEP] < 0:
-            over = accepted_end(M, o, start)
-            if over == NONE:
+            end_time = accepted_end(M, o, start)
+            if end_time == NONE:
                 continue
-            gone = broken(M, o, start, seen, horizon)
-            if gone < 0:
+            violated = violates_trailing_negation(M, o, start, processed, horizon)
+            if violated < 0:
                 return FULL
-            if gone == 1:
+            if violated == 1:
                 continue
-            if w[o + WATCHES] and over >= now:
-                waiting = True
-            elif not waiting:
-                if not write_match(M, o, 0, over):
+            if w[o + WATCHES] and end_time >= now:
+                is_open = True
+            elif not is_open:
+                if not write_match(M, o, 0, end_time):
                     return FULL
                 w[C_TOP] = top
                 return COMPLETE
             continue
         bounds(M, o, start, end, False)
-        if stopped(M, o, seen):
+        if stopped(M, o, processed):
             continue
-        gone = dead(M, o, start, seen, end, now, horizon)
-        if gone < 0:
+        violated = violates_negation(M, o, start, processed, end, now, horizon)
+        if violated < 0:
             return FULL
-        if gone == 1:
+        if violated == 1:
             continue
         if w[o + CLOSING] != FOREVER and w[o + CLOSING] < now:
             late = w[o + CLOSING] if late == NONE else late
         elif now != FOREVER:  # At the end of the stream no branch stays open.
-            waiting = True
+            is_open = True
     w[C_TOP] = top
-    if waiting:
-        return KEEP
-    if late != NONE and t[S_TIMEOUTS] and not w[at + WENT_ON]:
+    if is_open:
+        return RETAIN
+    if late != NONE and t[S_TIMEOUTS] and not w[at + EXTENDED]:
         if not write_match(M, at, 1, late):
             return FULL
         return TIMED_OUT
@@ -179,32 +179,32 @@ def verdict(M: Arrays, at: int, start: int, seen: int, end: int, now: int, horiz
 
 
 @compiled
-def settle(M: Arrays, partials: int, count: int, seen: int, end: int, now: int, horizon: int) -> int:
+def finish_decided(M: Arrays, partials: int, count: int, processed: int, end: int, now: int, horizon: int) -> int:
     """Complete, time out and drop decided partial matches; returns the number of those left, or FULL.
 
     The list holds every frame of the pool: those in use first, in order, then those that are free.
     """
     w = M.space
-    kept = 0
+    retained = 0
     for k in range(count):
         at = w[partials + k]
-        answer = verdict(M, at, w[at + STARTED_AT], seen, end, now, horizon)
-        if answer < 0:
+        decision = verdict(M, at, w[at + STARTED_AT], processed, end, now, horizon)
+        if decision < 0:
             return FULL
-        if answer == KEEP:
-            w[partials + k] = w[partials + kept]
-            w[partials + kept] = at
-            kept += 1
-    return kept
+        if decision == RETAIN:
+            w[partials + k] = w[partials + retained]
+            w[partials + retained] = at
+            retained += 1
+    return retained
 
 
 @compiled
-def usable(M: Arrays, at: int, position: int, horizon: int) -> int:
+def usable_branch(M: Arrays, at: int, position: int, horizon: int) -> int:
     """The frame of the preferred branch by which a partial match can take the event; 0 if none can, or FULL."""
     t, e, w = M.tables, M.events, M.space
     width = t[S_FRAME]
     w[C_STEPS] += 1
-    if not recall(M, at):
+    if not load_events(M, at):
         return FULL
     top, start, moment = w[C_TOP], w[at + STARTED_AT], e[E_TIME, position]
     count = epsilon_closure(M, at, top)
@@ -218,10 +218,10 @@ def usable(M: Arrays, at: int, position: int, horizon: int) -> int:
         bounds(M, o, start, position + 1, False)
         if position >= w[o + HIGH] or moment > w[o + CLOSING] or not in_time(M, o, moment):
             continue
-        gone = dead(M, o, start, position, position + 1, moment, horizon)
-        if gone < 0:
+        violated = violates_negation(M, o, start, position, position + 1, moment, horizon)
+        if violated < 0:
             return FULL
-        if gone == 1 or not fits(M, o, w[o + STEP], position):
+        if violated == 1 or not fits(M, o, w[o + STEP], position):
             continue
         w[C_TOP] = top
         return o
@@ -230,60 +230,60 @@ def usable(M: Arrays, at: int, position: int, horizon: int) -> int:
 
 
 @compiled
-def begin(M: Arrays, seed: int, ways: int, low: int, position: int, target: int, horizon: int) -> int:
+def start_partial(M: Arrays, seed: int, branch_count: int, low: int, position: int, target: int, horizon: int) -> int:
     """Start a partial match with this event by the first branch that takes it, in ``target``: 1, 0 or FULL."""
     t, w = M.tables, M.space
     width = t[S_FRAME]
-    for k in range(ways):
+    for k in range(branch_count):
         o = seed + (1 + k) * width
         if w[o + STEP] < 0 or not fits(M, o, w[o + STEP], position):
             continue
         w[C_TOTALS] = totals_place(M, target)
-        answer = take(M, o, w[o + STEP], position, target)
-        if answer < 0:
+        result = take(M, o, w[o + STEP], position, target)
+        if result < 0:
             return FULL
-        if answer == 0:
+        if result == 0:
             continue
         if t[S_LEADS_COUNT]:
-            kept = w[C_KEYS]
+            saved_keys = w[C_KEYS]
             w[C_STARTED] += 1
             w[C_TOTALS] = totals_beyond(M)
-            answer = violates_leading_negation(M, target, low, position, horizon)
-            w[C_KEYS] = kept
+            result = violates_leading_negation(M, target, low, position, horizon)
+            w[C_KEYS] = saved_keys
             w[C_STARTED] += 1
-            if answer < 0:
+            if result < 0:
                 return FULL
-            if answer == 1:
+            if result == 1:
                 continue
-        w[target + WENT_ON] = 0
+        w[target + EXTENDED] = 0
         w[target + STARTED_AT] = position
-        if not remember(M, target, 0, w[o + STEP], k, position):
+        if not append_link(M, target, 0, w[o + STEP], k, position):
             return FULL
         return 1
     return 0
 
 
 @compiled
-def go_on(M: Arrays, at: int, o: int, position: int, target: int) -> int:
+def extend_partial(M: Arrays, at: int, o: int, position: int, target: int) -> int:
     """Extend a partial match by the event, in ``target``: 1, or 0 if ``must`` rejects it, or FULL.
 
     Its branch ``o`` is one of the frames from ``C_TOP`` on.
     """
     t, w = M.tables, M.space
     step, before, start = w[o + STEP], w[at + TAKEN_LIST], w[at + STARTED_AT]
-    way = (o - w[C_TOP]) // t[S_FRAME]
+    branch = (o - w[C_TOP]) // t[S_FRAME]
     w[C_TOTALS] = totals_place(M, target)
-    answer = take(M, o, step, position, target)
-    if answer != 1:
-        return answer
+    result = take(M, o, step, position, target)
+    if result != 1:
+        return result
     place = totals_place(M, target)
     if t[S_TOTALS] and w[target + TOTALS] != place:
         # The step updates no totals, so they are still in another frame's slot, which may be reused.
         copy_totals(M, w[target + TOTALS], place)
         w[target + TOTALS] = place
-    w[target + WENT_ON] = 0
+    w[target + EXTENDED] = 0
     w[target + STARTED_AT] = start
-    return 1 if remember(M, target, before, step, way, position) else FULL
+    return 1 if append_link(M, target, before, step, branch, position) else FULL
 
 
 @compiled
@@ -302,21 +302,21 @@ def same_state(M: Arrays, a: int, b: int) -> bool:
 def gather(M: Arrays, at: int, position: int) -> int:
     """Add an event to a step that a partial match of the cumulative context has passed: 1, 0, or FULL."""
     t, e, w = M.tables, M.events, M.space
-    if not recall(M, at):
+    if not load_events(M, at):
         return FULL
     link = w[at + TAKEN_LIST]
     for _ in range(w[at + COUNT]):
         step = w[link + L_STEP]
-        again = False
+        is_repeated = False
         w[C_STEPS] += 1
         other = w[at + TAKEN_LIST]
         while other != link:
             if w[other + L_STEP] == step:
-                again = True
+                is_repeated = True
                 break
             other = w[other + L_BEFORE]
-        if not again and fits(M, at, step, position) and lone_must(M, at, step, position):
-            if not remember(M, at, w[at + TAKEN_LIST], step, -1, position):
+        if not is_repeated and fits(M, at, step, position) and lone_must(M, at, step, position):
+            if not append_link(M, at, w[at + TAKEN_LIST], step, -1, position):
                 return FULL
             w[at + COUNT] += 1
             w[at + LAST] = position
@@ -329,7 +329,7 @@ def gather(M: Arrays, at: int, position: int) -> int:
 
 
 @compiled
-def forget(M: Arrays, partials: int, k: int, count: int) -> None:
+def remove_partial(M: Arrays, partials: int, k: int, count: int) -> None:
     """Remove a partial match from the list and free its frame."""
     w, at = M.space, M.space[partials + k]
     for n in range(k, count - 1):
@@ -341,7 +341,7 @@ def forget(M: Arrays, partials: int, k: int, count: int) -> None:
 def retain_newest(M: Arrays, partials: int, count: int, newer: int, position: int, horizon: int) -> int:
     """Retain the newest partial match of each state, in order of recency (recent); returns their number, or FULL."""
     w = M.space
-    total, kept, now = count + newer, 0, M.events[E_TIME, position]
+    total, retained, now = count + newer, 0, M.events[E_TIME, position]
     completes = M.tables[S_CURRENT] > M.tables[S_UNTILS]  # `until` or a negation can complete what the event replaces.
     for k in range(total):
         at = w[partials + k]
@@ -351,29 +351,42 @@ def retain_newest(M: Arrays, partials: int, count: int, newer: int, position: in
             if same_state(M, at, w[partials + n]):
                 replaced = True
                 break
-        seen = position + 1
-        if replaced and completes and k < count and verdict(M, at, w[at + STARTED_AT], seen, seen, now, horizon) < 0:
+        processed = position + 1
+        if (
+            replaced
+            and completes
+            and k < count
+            and verdict(M, at, w[at + STARTED_AT], processed, processed, now, horizon) < 0
+        ):
             return FULL
         if not replaced:
             # The frames in between are replaced ones; they move behind the retained ones.
-            w[partials + k] = w[partials + kept]
-            w[partials + kept] = at
-            kept += 1
-    return kept
+            w[partials + k] = w[partials + retained]
+            w[partials + retained] = at
+            retained += 1
+    return retained
 
 
 @compiled
 def end_all(M: Arrays, partials: int, count: int, position: int, horizon: int) -> int:
     """End all partial matches; emit those that the event completes, by `until` or a negation. Returns 0, or FULL."""
     if count and M.tables[S_CURRENT] > M.tables[S_UNTILS]:
-        if settle(M, partials, count, position + 1, position + 1, M.events[E_TIME, position], horizon) < 0:
+        if finish_decided(M, partials, count, position + 1, position + 1, M.events[E_TIME, position], horizon) < 0:
             return FULL
     return 0
 
 
 @compiled
-def use(
-    M: Arrays, partials: int, count: int, seed: int, ways: int, low: int, position: int, horizon: int, starts: bool
+def offer_event(
+    M: Arrays,
+    partials: int,
+    count: int,
+    seed: int,
+    branch_count: int,
+    low: int,
+    position: int,
+    horizon: int,
+    starts: bool,
 ) -> int:
     """Offer an event to the partial matches as the context prescribes; returns their new number, or FULL.
 
@@ -385,55 +398,55 @@ def use(
     chronicle = context == CHRONICLE or context == IMMEDIATE
     if context == CUMULATIVE and count > 0:
         at = w[partials]
-        o = usable(M, at, position, horizon)
+        o = usable_branch(M, at, position, horizon)
         if o < 0:
             return FULL
         if o == 0:
             return FULL if gather(M, at, position) < 0 else count
-        answer = go_on(M, at, o, position, w[partials + count])
-        if answer < 0:
+        result = extend_partial(M, at, o, position, w[partials + count])
+        if result < 0:
             return FULL
         w[partials] = w[partials + count]
         w[partials + count] = at
-        if answer == 0:
-            forget(M, partials, 0, count)
-        return count if answer == 1 else count - 1
+        if result == 0:
+            remove_partial(M, partials, 0, count)
+        return count if result == 1 else count - 1
     if chronicle:
         # The first free frame is for the new partial match, the next for one that is extended.
-        has_fresh = begin(M, seed, ways, low, position, w[partials + count], horizon)
+        has_fresh = start_partial(M, seed, branch_count, low, position, w[partials + count], horizon)
         if has_fresh < 0:
             return FULL
     newer = 0
     if context == RECENT and starts:
-        newer = begin(M, seed, ways, low, position, w[partials + count], horizon)
+        newer = start_partial(M, seed, branch_count, low, position, w[partials + count], horizon)
         if newer < 0:
             return FULL
     k = 0
     while k < count:
         at = w[partials + k]
-        o = usable(M, at, position, horizon)
+        o = usable_branch(M, at, position, horizon)
         if o < 0:
             return FULL
         if o == 0 or (chronicle and has_fresh and w[o + SPARE]):
             k += 1
             continue
         place = partials + count + (newer if context == RECENT else 1)
-        answer = go_on(M, at, o, position, w[place])
-        if answer < 0:
+        result = extend_partial(M, at, o, position, w[place])
+        if result < 0:
             return FULL
         used = 1
         if context == RECENT:
-            if answer == 1:
-                w[at + WENT_ON] = 1
+            if result == 1:
+                w[at + EXTENDED] = 1
                 newer += 1
             k += 1
             continue
-        if answer == 1:
+        if result == 1:
             w[partials + k] = w[place]
             w[place] = at
             k += 1
         else:
-            forget(M, partials, k, count)
+            remove_partial(M, partials, k, count)
             count -= 1
         if context != CONTINUOUS:
             break
@@ -454,38 +467,38 @@ def use(
     if context == RECENT:
         return retain_newest(M, partials, count, newer, position, horizon)
     if starts:
-        has_fresh = begin(M, seed, ways, low, position, w[partials + count], horizon)
+        has_fresh = start_partial(M, seed, branch_count, low, position, w[partials + count], horizon)
         if has_fresh < 0:
             return FULL
     return count + has_fresh
 
 
 @compiled
-def held_until(M: Arrays, partials: int, count: int) -> int:
+def earliest_open_end(M: Arrays, partials: int, count: int) -> int:
     """The earliest end time of an open partial match that could already be accepted; FOREVER if none.
 
     NONE if the space is full: ``FULL`` is a time as well.
     """
     t, w = M.tables, M.space
-    held = FOREVER
+    earliest = FOREVER
     for k in range(count):
         at = w[partials + k]
-        if not recall(M, at):
+        if not load_events(M, at):
             return NONE
-        ways = epsilon_closure(M, at, w[C_TOP])
-        if ways < 0:
+        branch_count = epsilon_closure(M, at, w[C_TOP])
+        if branch_count < 0:
             return NONE
-        for n in range(ways):
+        for n in range(branch_count):
             o = w[C_TOP] + n * t[S_FRAME]
             if w[o + STEP] < 0:
-                over = accepted_end(M, o, w[at + STARTED_AT])
-                if over != NONE:
-                    held = min(held, over)
-    return held
+                end_time = accepted_end(M, o, w[at + STARTED_AT])
+                if end_time != NONE:
+                    earliest = min(earliest, end_time)
+    return earliest
 
 
 @compiled
-def carries(M: Arrays) -> bool:
+def stores_partials(M: Arrays) -> bool:
     """True if the context's partial matches cannot be rebuilt from their own events."""
     context = M.tables[S_CONTEXT]
     return bool(context == CHRONICLE or context == IMMEDIATE or context == RECENT)
@@ -493,7 +506,7 @@ def carries(M: Arrays) -> bool:
 
 @compiled
 def restore_run(
-    M: Arrays, partials: int, seed: int, ways: int, begins: int, carried: Ints, first: int, last: int
+    M: Arrays, partials: int, seed: int, branch_count: int, begins: int, carried: Ints, first: int, last: int
 ) -> int:
     """Restore the valid partial matches from ``first`` to before ``last``; returns their number, or FULL."""
     t, w = M.tables, M.space
@@ -508,34 +521,34 @@ def restore_run(
         i = link + 3 * carried[link - 1]
         before, taken = -1, 0
         for k in range(link, i, 3):
-            step, way, position = carried[k], carried[k + 1], carried[k + 2]
+            step, branch, position = carried[k], carried[k + 1], carried[k + 2]
             taken = 0
             if position <= before or position >= begins:
                 break
             before = position
-            w[C_TOP] = seed + (1 + ways) * width
+            w[C_TOP] = seed + (1 + branch_count) * width
             if k > link:
                 # Its events are on the stack, where ``take`` has put them.
-                there = epsilon_closure(M, at, w[C_TOP])
-                if there < 0:
+                next_count = epsilon_closure(M, at, w[C_TOP])
+                if next_count < 0:
                     return FULL
-                o = w[C_TOP] + way * width
-                if way < there and w[o + STEP] == step:
-                    taken = go_on(M, at, o, position, at)
+                o = w[C_TOP] + branch * width
+                if branch < next_count and w[o + STEP] == step:
+                    taken = extend_partial(M, at, o, position, at)
             else:
-                o = seed + (1 + way) * width
-                if way < ways and w[o + STEP] == step:
+                o = seed + (1 + branch) * width
+                if branch < branch_count and w[o + STEP] == step:
                     w[C_TOTALS] = totals_place(M, at)
                     taken = take(M, o, step, position, at)
                     w[at + STARTED_AT] = position
-                    if taken == 1 and not remember(M, at, 0, step, way, position):
+                    if taken == 1 and not append_link(M, at, 0, step, branch, position):
                         return FULL
             if taken < 0:
                 return FULL
             if taken == 0:
                 break
         if taken:
-            w[at + WENT_ON] = carried[link - CARRIED_HEAD]
+            w[at + EXTENDED] = carried[link - CARRIED_HEAD]
             count += 1
         else:
             w[C_CAPPED] += 1
@@ -544,7 +557,7 @@ def restore_run(
 
 @compiled
 def save_run(M: Arrays, at: int) -> bool:
-    """Append a partial match to the output, with its branches and WENT_ON; False if there is no capacity."""
+    """Append a partial match to the output, with its branches and EXTENDED; False if there is no capacity."""
     t, w = M.tables, M.space
     count, unified, to = w[at + COUNT], t[S_UNIFIED_COUNT], w[C_OUT]
     if to + MATCH_HEAD + 2 * unified + 2 * count > w[A_OUT_END]:
@@ -552,12 +565,12 @@ def save_run(M: Arrays, at: int) -> bool:
         return False
     w[to] = w[C_PARTITION]
     w[to + 1] = STILL_OPEN
-    w[to + 2] = w[at + WENT_ON]
+    w[to + 2] = w[at + EXTENDED]
     w[to + 3] = count
     to += MATCH_HEAD + 2 * unified
     link = w[at + TAKEN_LIST]
     for k in range(count - 1, -1, -1):
-        w[to + 2 * k] = w[link + L_WAY] * t[S_STEPS] + w[link + L_STEP]
+        w[to + 2 * k] = w[link + L_BRANCH] * t[S_STEPS] + w[link + L_STEP]
         w[to + 2 * k + 1] = w[link + L_POSITION]
         link = w[link + L_BEFORE]
     w[C_OUT] = to + 2 * count
@@ -584,8 +597,8 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
     w[seed + PC] = t[S_CODE]
     w[seed + TOTALS] = 1
     w[C_NODES] = w[A_NODES] + size
-    ways = epsilon_closure(M, seed, seed + width)
-    if ways < 0:
+    branch_count = epsilon_closure(M, seed, seed + width)
+    if branch_count < 0:
         return FULL
     while w[C_PARTITION] < len(offsets) - 1:
         partition = w[C_PARTITION]
@@ -603,7 +616,9 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
             w[partials + k] = pool + k * width
         count = 0
         if len(carried):
-            count = restore_run(M, partials, seed, ways, begins, carried, carried[partition], carried[partition + 1])
+            count = restore_run(
+                M, partials, seed, branch_count, begins, carried, carried[partition], carried[partition + 1]
+            )
         for position in range(begins, end + 1):
             w[C_START] = position  # progress reads it
             if w[C_STEPS] > w[C_STEPS_END]:
@@ -615,33 +630,33 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 now = e[E_TIME, position]
             elif horizon != NONE:
                 now = horizon + 1
-            w[C_TOP] = seed + (1 + ways) * width
+            w[C_TOP] = seed + (1 + branch_count) * width
             # Settle what time and the events before this one decide; then offer the event.
-            count = settle(M, partials, count, position, end, now, horizon)
+            count = finish_decided(M, partials, count, position, end, now, horizon)
             if position == end or count < 0:
                 break
             if 2 * count + 4 > size:
                 count = FULL
                 break
             starts = len(opens) == 0 or opens[position] != 0
-            count = use(M, partials, count, seed, ways, low, position, horizon, starts)
+            count = offer_event(M, partials, count, seed, branch_count, low, position, horizon, starts)
             if count > t[S_MATCH_CAP]:
                 # Partial matches that the event decides are settled before the next one, but the cap would drop them
                 # here.
-                count = settle(M, partials, count, position + 1, end, now, horizon)
+                count = finish_decided(M, partials, count, position + 1, end, now, horizon)
             if count < 0:
                 break
             while count > t[S_MATCH_CAP]:
-                forget(M, partials, 0, count)
+                remove_partial(M, partials, 0, count)
                 w[C_CAPPED] += 1
                 count -= 1
         if count >= 0 and horizon != NONE:
-            held = held_until(M, partials, count)
-            if held == NONE:
+            earliest_open = earliest_open_end(M, partials, count)
+            if earliest_open == NONE:
                 count = FULL
             else:
-                frontiers[partition] = horizon if held == FOREVER else min(horizon, held - 1)
-            if len(opens) and carries(M):
+                frontiers[partition] = horizon if earliest_open == FOREVER else min(horizon, earliest_open - 1)
+            if len(opens) and stores_partials(M):
                 for k in range(count):
                     if not save_run(M, w[partials + k]):
                         count = FULL
@@ -649,19 +664,19 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
         if count < 0:
             w[C_OUT] = written
             w[C_CAPPED] = capped
-            why = stopped_by(M)
-            if why != SPENT:
+            reason = stopped_by(M)
+            if reason != SPENT:
                 w[C_STEPS] = steps
-            return why
+            return reason
         if len(opens):
             for k in range(low, end):
                 opens[k] = 0
             for k in range(count):
                 opens[w[w[partials + k] + STARTED_AT]] = 1
             if count:
-                w[C_WAKE] = min(w[C_WAKE], horizon + 1)
+                w[C_NEXT_TIMER] = min(w[C_NEXT_TIMER], horizon + 1)
         w[C_PARTITION] = partition + 1
-    return GOES_ON
+    return CONTINUE
 
 
 @entry

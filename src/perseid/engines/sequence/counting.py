@@ -108,7 +108,7 @@ def _variable(bytecode: CompiledPattern, steps: list[int]) -> int | str | None:
             return "a condition reads more than its own event"
         count, first = int(head[row + y.ST_UNIFY_COUNT]), int(head[row + y.ST_UNIFY])
         if head[row + y.ST_CHOOSE_COUNT]:
-            if posting is None or bytecode.looks_back(step) or count or posting.own != posting.held:
+            if posting is None or bytecode.looks_back(step) or count or posting.own != posting.earlier:
                 return "a condition reads more than its own event"
             if len(posting.own) > 1:
                 return "a step compares several values for equality"
@@ -144,7 +144,7 @@ def count_chains(
     for partition in range(len(offsets) - 1):
         low, high = offsets[partition], offsets[partition + 1]
         first = low  # the first event in the window
-        turned = low  # events before it are in the front stack, as products up to here
+        front_end = low  # events before it are in the front stack, as products up to here
         for a in range(states):
             for b in range(states):
                 back[a, b] = 1 if a == b else 0
@@ -152,7 +152,7 @@ def count_chains(
             if window >= 0:
                 while first < i and time[first] < time[i] - window:
                     first += 1
-                    if first > turned:
+                    if first > front_end:
                         # The front is empty: it is rebuilt from the events of the back as suffix products.
                         for a in range(states):
                             for b in range(states):
@@ -172,13 +172,13 @@ def count_chains(
                                             front[at, s + 1, b] += front[before, s + 1, b]
                                         if front[at, s, b] < 0 or front[at, s + 1, b] < 0:
                                             return OVERFLOW
-                        turned = i
+                        front_end = i
             if fits[i] >> (steps - 1) & 1:
                 total = 0
                 ends = 2 if repeats[steps - 1] else 1
                 for end in range(ends):
                     column = steps - 1 + end
-                    if turned > first:
+                    if front_end > first:
                         for m in range(states):
                             left, right = front[first - low, 0, m], back[m, column]
                             if left > 0 and right > 0:
@@ -213,20 +213,20 @@ def count_exactly(time: IntArray, fits: IntArray, chain: CountablePattern, offse
         for i in range(low, high):
             moment, mask = int(time[i]), int(fits[i])
             if window is not None:
-                open_ = [(begun, ways) for begun, ways in open_ if begun >= moment - window]
+                open_ = [(begun, counts) for begun, counts in open_ if begun >= moment - window]
             if mask >> (steps - 1) & 1 and steps == 1:
                 total += 1
-            for _, ways in open_:
+            for _, counts in open_:
                 for s in range(steps - 1, 0, -1):
                     if mask >> s & 1:
-                        new = ways[s - 1] + (ways[s] if chain.repeated[s] else 0)
+                        new = counts[s - 1] + (counts[s] if chain.repeated[s] else 0)
                         if s == steps - 1:
                             total += new
-                        ways[s] += new
+                        counts[s] += new
                 if mask & 1 and chain.repeated[0]:
                     if steps == 1:
-                        total += ways[0]
-                    ways[0] *= 2
+                        total += counts[0]
+                    counts[0] *= 2
             if mask & 1:
                 open_.append((moment, [1, *([0] * (steps - 1))]))
         out.append(total)
@@ -247,7 +247,7 @@ def count_matches(chain: CountablePattern, arrays: y.Arrays, offsets: IntArray, 
     front = np.zeros((longest + 1 if chain.window is not None else 1, states, states), np.int64)
     back = np.zeros((states, states), np.int64)
     window = -1 if chain.window is None else chain.window
-    answer = count_chains(time, fits, np.array(chain.repeated), states - 1, window, offsets, counts, front, back)
-    if answer == OVERFLOW:
+    status = count_chains(time, fits, np.array(chain.repeated), states - 1, window, offsets, counts, front, back)
+    if status == OVERFLOW:
         return count_exactly(time, fits, chain, offsets)
     return [int(n) for n in counts]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.sequence.partition_sort import arranged, wanted_rows
+from perseid.engines.sequence.partition_sort import sort_partitions, wanted_rows
 from perseid.engines.sequence.plan import SequencePlan, make_plan
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.contract import Engine, StateReport, StepResult
@@ -66,7 +66,7 @@ def find_all(
             progress.begin_pattern(number)
         route = bytecode.pattern.route
         if route not in places:
-            order, offsets, occurrence, duplicates = arranged(rows, route, chosen)
+            order, offsets, occurrence, duplicates = sort_partitions(rows, route, chosen)
             places[route] = batch_in(rows, order), offsets, occurrence, duplicates
         shared, offsets, occurrence, duplicates = places[route]
         batch = replace(shared)  # loaded columns are shared by all patterns; string codes differ by pattern

@@ -65,7 +65,7 @@ def epsilon_closure(M: Arrays, root: int, first: int) -> int:
     width = t[S_FRAME]
     # A branch is followed in its own frame; pending branches are on a stack of frames.
     base = w[A_WORK]
-    room = (w[A_WORK_END] - base) // width
+    capacity = (w[A_WORK_END] - base) // width
     strictly = t[S_STRICTLY]
     depth, at = 0, first
     if at + width > w[A_FRAMES_END]:
@@ -93,7 +93,7 @@ def epsilon_closure(M: Arrays, root: int, first: int) -> int:
             i = t[i + 1]
         elif op == SPLIT:
             count = t[i + 2]
-            if depth + count > room:
+            if depth + count > capacity:
                 return FULL
             for k in range(count - 1, 0, -1):
                 copy_words(M, at, base + depth * width, width)
@@ -117,20 +117,20 @@ def epsilon_closure(M: Arrays, root: int, first: int) -> int:
                 w[r] = t[i + 2] if t[i + 2] > 1 else 1
         elif op == LOOP_TURN:
             r = t[S_REGISTERS] + 3 * t[i + 1]
-            rounds, entered, count = w[at + r], w[at + r + 2], w[at + COUNT]
+            iterations, entered, count = w[at + r], w[at + r + 2], w[at + COUNT]
             low, high, reluctant, until = t[i + 2], t[i + 3], t[i + 4], t[i + 8]
-            idle = rounds > 0 and count == w[at + r + 1]
-            leave = idle or rounds >= low
+            idle = iterations > 0 and count == w[at + r + 1]
+            leave = idle or iterations >= low
             if leave and t[i + 10]:
                 leave = all_hold(M, t[i + 9], t[i + 10], at, -1)
-            again = not idle and (high < 0 or rounds < high)
+            again = not idle and (high < 0 or iterations < high)
             if again and until >= 0 and count > entered:
                 begun = w[w[A_TAKEN] + TAKEN_WIDTH * entered + K_POSITION] + 1
                 last = w[at + LAST] + 1
                 again = stop_since(M, at, until, begun, last) >= last
             other = at
             if again and leave:
-                if depth == room:
+                if depth == capacity:
                     return FULL
                 other = base + depth * width
                 depth += 1
@@ -154,7 +154,7 @@ def epsilon_closure(M: Arrays, root: int, first: int) -> int:
                     w[to + SPARE] = 1
                 elif count != entered:
                     w[to + SPARE] = 0
-                if rounds > 0:
+                if iterations > 0:
                     w[to + CONTIGUITY] = t[i + 5]
                     w[to + AFTER] = t[i + 6]
                     w[to + WITHIN] = t[i + 7]
@@ -185,19 +185,19 @@ def epsilon_closure(M: Arrays, root: int, first: int) -> int:
             done, entered, members = w[r], w[r + 2], t[i + 8]
             if done == (1 << members) - 1:
                 dead = not all_hold(M, t[i + 5], t[i + 6], at, -1)
-                kept = 0
+                retained = 0
                 watches = at + t[S_WATCHES]
                 for k in range(w[at + WATCHES]):
                     if w[watches + k * WATCH_WIDTH + W_CONJUNCTION] != t[i + 1]:
-                        copy_words(M, watches + k * WATCH_WIDTH, watches + kept * WATCH_WIDTH, WATCH_WIDTH)
-                        kept += 1
-                w[at + WATCHES] = kept
+                        copy_words(M, watches + k * WATCH_WIDTH, watches + retained * WATCH_WIDTH, WATCH_WIDTH)
+                        retained += 1
+                w[at + WATCHES] = retained
                 w[r] = 0
                 w[r + 1] = 0
                 w[r + 2] = 0
                 i = t[i + 9]
             else:
-                if depth + members > room:
+                if depth + members > capacity:
                     return FULL
                 if w[at + COUNT] != entered:
                     w[at + CONTIGUITY] = t[i + 2]

@@ -29,7 +29,7 @@ from perseid.engines.sequence.search_record import (
     push_negation,
 )
 from perseid.engines.sequence.skip_index import bit_of, next_for, next_until
-from perseid.engines.sequence.thread_frame import bounds, copy_totals, copy_words, fits, high_of, in_time, is_mine
+from perseid.engines.sequence.thread_frame import bounds, copy_totals, copy_words, fits, high_of, in_time, is_taken
 from perseid.runtime.jit import inlined
 
 
@@ -89,7 +89,7 @@ def expand_thread(M: Arrays, record: int) -> int:
     w[node + N_AT] = 0
     w[node + N_TOTALS] = w[C_TOTALS]
     w[node + N_POINT] = w[record + R_POINT]
-    w[node + N_OUTCOME] = DEAD
+    w[node + N_OUTCOME] = POINT_DEAD
     w[record + R_BRANCH] = 0
     w[record + R_WATCH] = 0
     w[record + R_POSITION] = -1
@@ -231,7 +231,7 @@ def scan_events(M: Arrays, record: int) -> int:
             position = next_until(M, position + 1, high, wanted, latest)
         if position >= high or e[E_TIME, position] > latest:
             break
-        if negated and is_mine(M, first, position):
+        if negated and is_taken(M, first, position):
             continue
         found = False
         for branch in range(first, after, width):

@@ -26,14 +26,16 @@ def explain_kernels(
         if bytecode.compiled:
             rows.append(("execution", f"{name}compiled, with all conditions"))
         else:
-            asked = len(bytecode.questions)
+            count = len(bytecode.python_conditions)
             rows.append(
                 (
                     "execution",
-                    f"{name}compiled, except {asked} condition{'' if asked == 1 else 's'}: evaluated in Python",
+                    f"{name}compiled, except {count} condition{'' if count == 1 else 's'}: evaluated in Python",
                 )
             )
-            rows += [("in Python", f"{print_expr(q)}  ({_why_not_compiled(q, types)})") for q in bytecode.questions]
+            rows += [
+                ("in Python", f"{print_expr(q)}  ({_why_not_compiled(q, types)})") for q in bytecode.python_conditions
+            ]
         rows += [("event lookup", name + text) for text in (explain_search or explain_steps)(bytecode)]
         rows += [("in Python", text) for text in _outputs(bytecode)]
     return rows
@@ -68,5 +70,7 @@ def _why_not_compiled(expr: ex.Expr, types: Mapping[str, t.Type]) -> str:
 
 
 def _outputs(bytecode: CompiledPattern) -> list[str]:
-    made = [name for name, formula, _ in bytecode.outputs if formula is None and name not in bytecode.output_columns]
-    return [f"returned columns: {', '.join(made)}"] if made else []
+    evaluated = [
+        name for name, formula, _ in bytecode.outputs if formula is None and name not in bytecode.output_columns
+    ]
+    return [f"returned columns: {', '.join(evaluated)}"] if evaluated else []

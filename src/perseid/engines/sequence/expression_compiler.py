@@ -74,10 +74,10 @@ class ExpressionCompiler:
     doubles: list[float] = field(default_factory=list)
     totals: list[tuple[int, int, int, int]] = field(default_factory=list)
     """Running totals: function, column, family, step."""
-    questions: list[ex.Expr] = field(default_factory=list)
+    python_conditions: list[ex.Expr] = field(default_factory=list)
     """Conditions for the reference evaluator."""
     sorted_texts: bool = False
-    _known: dict[str, int] = field(default_factory=dict)
+    _column_numbers: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         named: dict[str, list[int]] = {}
@@ -96,8 +96,8 @@ class ExpressionCompiler:
             if family not in (y.BOOLEAN, _NULL):
                 code = [(y.F_NULL, 0, 0)]  # Only true satisfies a condition; a number never does.
         except NotCompilable:
-            self.questions.append(expr)
-            code = [(y.F_PYTHON, len(self.questions) - 1, 0)]
+            self.python_conditions.append(expr)
+            code = [(y.F_PYTHON, len(self.python_conditions) - 1, 0)]
         return self._add(code)
 
     def value(self, expr: ex.Expr, own: int | None) -> tuple[int, int]:
@@ -112,8 +112,8 @@ class ExpressionCompiler:
     def column(self, expr: ex.Expr) -> int:
         """The index of the column for ``expr``, added if it is new; ``expr`` names the event's own columns only."""
         key = print_expr(expr)
-        if key in self._known:
-            return self._known[key]
+        if key in self._column_numbers:
+            return self._column_numbers[key]
         family = self._family(expr)
         if family in (_OPEN, _NULL):
             raise NotCompilable(key)
@@ -122,16 +122,16 @@ class ExpressionCompiler:
         formula = None
         if not isinstance(expr, ex.Ref):
             try:
-                code, made = self._direct(expr, -1)
-                if made == family and not any(op == y.F_PYTHON for op, _, _ in code):
+                code, formula_family = self._direct(expr, -1)
+                if formula_family == family and not any(op == y.F_PYTHON for op, _, _ in code):
                     formula = self._add(code)
             except NotCompilable:
                 pass
         if len(self.columns) >= MAX_COLUMNS:
             raise NotCompilable("too many columns")
-        self._known[key] = len(self.columns)
+        self._column_numbers[key] = len(self.columns)
         self.columns.append(LoadedColumn(expr, family, key, formula))
-        return self._known[key]
+        return self._column_numbers[key]
 
     def _mixes(self, expr: ex.Expr) -> bool:
         """True if the branches of an expression have values of different families."""
@@ -154,10 +154,10 @@ class ExpressionCompiler:
         if (len(families) == 1 or numbers) and not families & {_NULL, _OPEN}:
             return self.column(path)
         key = f"opaque {print_expr(path)}"
-        if key not in self._known:
-            self._known[key] = len(self.columns)
+        if key not in self._column_numbers:
+            self._column_numbers[key] = len(self.columns)
             self.columns.append(LoadedColumn(path, y.OPAQUE, print_expr(path)))
-        return self._known[key]
+        return self._column_numbers[key]
 
     def _add(self, code: list[tuple[int, int, int]]) -> int:
         if _depth(code) > MAX_STACK:
@@ -351,9 +351,9 @@ class ExpressionCompiler:
         raise NotCompilable(expr.op)
 
     def _compare(self, op: str, a: ex.Expr, b: ex.Expr, own: int | None) -> list[tuple[int, int, int]]:
-        for one, other, turned in ((a, b, False), (b, a, True)):
-            if isinstance(other, ex.Literal) and other.kind == "decimal":
-                return self._with_decimal(_TURNED[op] if turned else op, one, other, own)
+        for operand, constant, is_swapped in ((a, b, False), (b, a, True)):
+            if isinstance(constant, ex.Literal) and constant.kind == "decimal":
+                return self._with_decimal(_SWAPPED_OPERATORS[op] if is_swapped else op, operand, constant, own)
         left, x = self._expr(a, own)
         right, z = self._expr(b, own)
         if op == "<=>":
@@ -517,12 +517,12 @@ class ExpressionCompiler:
         code = [word for word in self.code[formula] if word[0] != y.F_END]
         if len(code) != 3 or code[2][0] != y.F_EQ:
             return None
-        for (op, own, _), (other, step, held) in (code[:2], code[1::-1]):
+        for (op, own, _), (other, step, earlier) in (code[:2], code[1::-1]):
             if op == y.F_OWN and other == y.F_CURRENT and self.columns[own].family != y.DOUBLE:
-                return own, step, held
+                return own, step, earlier
         return None
 
-    def looks_at_totals_of(self, formula: int, step: int) -> bool:
+    def reads_totals_of(self, formula: int, step: int) -> bool:
         """True if a formula may read running totals or earlier iterations of this step."""
         return any(
             (op == y.F_TOTAL and self.totals[a][3] == step)
@@ -532,7 +532,7 @@ class ExpressionCompiler:
         )
 
 
-_TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
+_SWAPPED_OPERATORS = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
 
 
 def _double(code: list[tuple[int, int, int]], family: int) -> list[tuple[int, int, int]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from perseid.engines.sequence.completion import (
     accepted_end,
     append_match,
-    begin_attempt,
     begin_key,
+    begin_start,
     stopped_by,
     timeout_time,
 )
@@ -48,20 +48,20 @@ def follow(M: Arrays, at: int, start: int, end: int, horizon: int) -> int:
                     count_tries(M, tried)
                     if horizon != NONE and timeout_time(M, at, start, end, horizon) == FOREVER:
                         w[C_OPEN] = 1
-                        w[C_WAKE] = min(w[C_WAKE], closing)
-                    return GOES_ON
+                        w[C_NEXT_TIMER] = min(w[C_NEXT_TIMER], closing)
+                    return CONTINUE
                 if in_time(M, at, e[E_TIME, position]) and fits(M, at, step, position):
                     break
-            answer = take(M, at, step, position, at)
-            if answer <= 0:
+            result = take(M, at, step, position, at)
+            if result <= 0:
                 count_tries(M, tried)
-                return answer
+                return result
         i += OP_WIDTH
     count_tries(M, tried)
-    over = accepted_end(M, at, start)
-    if over == NONE:
-        return GOES_ON
-    if not append_match(M, at, 0, over):
+    end_time = accepted_end(M, at, start)
+    if end_time == NONE:
+        return CONTINUE
+    if not append_match(M, at, 0, end_time):
         return FULL
     w[C_FOUND] += 1
     return DECIDED
@@ -125,8 +125,8 @@ def merge_points(M: Arrays, start: int, end: int, horizon: int, steps: int) -> N
 
 
 @entry
-def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: Ints, opens: Ints) -> int:
-    """Search the partitions, resuming at the counters; GOES_ON when done, FULL to be called with more capacity.
+def search_starts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: Ints, opens: Ints) -> int:
+    """Search the partitions, resuming at the counters; CONTINUE when done, FULL to be called with more capacity.
 
     SPENT if a partition has exhausted its budget, PAUSED to be called again.
 
@@ -139,18 +139,18 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
     clear_frame(M, seed)
     w[seed + PC] = t[S_CODE]
     w[seed + TOTALS] = 1  # slot 1: totals of no events
-    ways = epsilon_closure(M, seed, seed + width)
-    if ways < 0:
+    branch_count = epsilon_closure(M, seed, seed + width)
+    if branch_count < 0:
         return FULL
-    root = seed + (1 + ways) * width
+    root = seed + (1 + branch_count) * width
     if root + width > w[A_FRAMES_END]:
         return FULL
-    wanted = wanted_by(M, seed + width, ways)
-    ahead = 0
-    if ways == 1 and wanted and not t[S_TIMEOUTS]:
+    wanted = wanted_by(M, seed + width, branch_count)
+    required_count = 0
+    if branch_count == 1 and wanted and not t[S_TIMEOUTS]:
         # Most runs fail because required events do not follow: checking their masks skips those runs.
-        ahead = required_steps(M, seed + width, seed, HEAD // 2)
-        for k in range(seed, seed + 2 * ahead, 2):
+        required_count = required_steps(M, seed + width, seed, HEAD // 2)
+        for k in range(seed, seed + 2 * required_count, 2):
             w[k] = bit_of(M, w[k])
     straight = t[S_STRAIGHT] == 1 and not t[S_TIMEOUTS]
     merges = t[S_MERGES] == 1
@@ -159,11 +159,11 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
     partition, start, resume = w[C_PARTITION], w[C_START], w[C_RESUME]
     while partition < len(offsets) - 1:
         low, end = offsets[partition], ends[partition]
-        known = horizons[partition] if len(horizons) else NONE
+        partition_horizon = horizons[partition] if len(horizons) else NONE
         if start < low:
             start = low
             resume = low
-            w[C_HELD] = FOREVER
+            w[C_EARLIEST_OPEN] = FOREVER
         w[C_PARTITION] = partition
         begun = False
         while True:
@@ -178,9 +178,9 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 start += 1
                 continue
             # A run is decided once its whole possible span is at or before the horizon.
-            spanned = t[S_BOUND] >= 0 and e[E_TIME, start] + t[S_BOUND] <= known
-            horizon = NONE if spanned else known
-            if ahead and horizon == NONE and not may_match(M, seed, ahead, start, end):
+            spanned = t[S_BOUND] >= 0 and e[E_TIME, start] + t[S_BOUND] <= partition_horizon
+            horizon = NONE if spanned else partition_horizon
+            if required_count and horizon == NONE and not may_match(M, seed, required_count, start, end):
                 if streams:
                     opens[start] = 0
                 start += 1
@@ -195,27 +195,27 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
             if not straight:
                 # A start of a straight pattern takes bounded time and has at most one match: only events tried count.
                 w[C_STEPS] += 1
-                begin_attempt(M, end - low)
+                begin_start(M, end - low)
             if w[C_STEPS] > w[C_STEPS_END]:
                 w[C_RESUME] = resume
-                answer = stopped_by(M)
-                if answer != SPENT:
+                result = stopped_by(M)
+                if result != SPENT:
                     w[C_STEPS] = steps
-                return answer
+                return result
             # All runs that start with this event.
-            written, held, capped = w[C_OUT], w[C_HELD], w[C_CAPPED]
+            written, earliest_open, capped = w[C_OUT], w[C_EARLIEST_OPEN], w[C_CAPPED]
             matches = w[C_KEY_MATCHES]
             w[C_OPEN] = 0
             w[C_FOUND] = 0
-            w[C_STUCK] = -1
+            w[C_TIMEOUT] = -1
             if merges and horizon != w[C_MERGE_HORIZON]:
                 w[C_MERGING] = 0
             if not merges or not w[C_MERGING]:
                 w[C_KEYS] = w[A_KEYS]
                 w[C_STARTED] += 1
             w[C_MATCHES] = 0
-            answer = 0
-            for k in range(ways):
+            result = 0
+            for k in range(branch_count):
                 o = seed + (1 + k) * width
                 step = w[o + STEP]
                 if step < 0 or not fits(M, o, step, start):
@@ -223,63 +223,65 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 w[C_TOP] = root
                 w[C_TOTALS] = 2
                 w[C_NODES] = w[A_NODES]
-                answer = take(M, o, step, start, root)
-                if answer == 0:
+                result = take(M, o, step, start, root)
+                if result == 0:
                     continue
                 w[C_TOP] = root + width
-                if answer > 0 and t[S_LEADS_COUNT]:
-                    answer = violates_leading_negation(M, root, low, start, horizon)
-                    if answer > 0:
-                        answer = 0
+                if result > 0 and t[S_LEADS_COUNT]:
+                    result = violates_leading_negation(M, root, low, start, horizon)
+                    if result > 0:
+                        result = 0
                         continue
-                    if answer == 0:
-                        answer = 1
-                if answer > 0 and straight:
-                    answer = follow(M, root, start, end, horizon)
-                elif answer > 0:
-                    answer = search(M, push_search(M, -1, root, start, end, horizon))
-                if answer != GOES_ON:
+                    if result == 0:
+                        result = 1
+                if result > 0 and straight:
+                    result = follow(M, root, start, end, horizon)
+                elif result > 0:
+                    result = search(M, push_search(M, -1, root, start, end, horizon))
+                if result != CONTINUE:
                     break
-            if answer < 0:
+            if result < 0:
                 w[C_OUT] = written
-                w[C_HELD] = held
+                w[C_EARLIEST_OPEN] = earliest_open
                 w[C_CAPPED] = capped
                 w[C_RESUME] = resume
-                answer = stopped_by(M)
-                if answer != SPENT:
+                result = stopped_by(M)
+                if result != SPENT:
                     # The start is searched again: its steps and matches so far do not count.
                     w[C_STEPS] = steps
                     w[C_KEY_MATCHES] = matches
-                return answer
+                return result
             if merges:
                 merge_points(M, start, end, horizon, w[C_STEPS] - steps - 1)
-            if w[C_STUCK] >= 0 and (w[C_FOUND] or w[C_OPEN]):
-                w[w[C_STUCK] + 1] = -1  # A run matched or is open: the timeout is void.
+            if w[C_TIMEOUT] >= 0 and (w[C_FOUND] or w[C_OPEN]):
+                w[w[C_TIMEOUT] + 1] = -1  # A run matched or is open: the timeout is void.
             if streams and not w[C_OPEN]:
                 opens[start] = 0
             if mode != SKIP_NONE and mode != SKIP_TO_NEXT:
                 if w[C_FOUND]:
                     # At most one match; a void timeout may precede it.
                     at = written
-                    if w[C_STUCK] >= 0:
-                        at = w[C_STUCK] + MATCH_HEAD + 2 * t[S_UNIFIED_COUNT] + 2 * w[w[C_STUCK] + 3]
+                    if w[C_TIMEOUT] >= 0:
+                        at = w[C_TIMEOUT] + MATCH_HEAD + 2 * t[S_UNIFIED_COUNT] + 2 * w[w[C_TIMEOUT] + 3]
                     resume = resume_after(M, at, start)
                 elif w[C_OPEN]:
-                    w[C_HELD] = min(w[C_HELD], e[E_TIME, start])
+                    w[C_EARLIEST_OPEN] = min(w[C_EARLIEST_OPEN], e[E_TIME, start])
                     break
             start += 1
-        if known != NONE:
-            frontiers[partition] = known if w[C_HELD] == FOREVER else min(known, w[C_HELD] - 1)
+        if partition_horizon != NONE:
+            frontiers[partition] = (
+                partition_horizon if w[C_EARLIEST_OPEN] == FOREVER else min(partition_horizon, w[C_EARLIEST_OPEN] - 1)
+            )
         partition += 1
         start = offsets[partition]
         resume = start
         w[C_START] = start
-        w[C_HELD] = FOREVER
+        w[C_EARLIEST_OPEN] = FOREVER
         if begun:
             w[C_KEY_STEPS] = w[C_STEPS]
             w[C_KEY_MATCHES] = 0
     w[C_PARTITION] = partition
-    return GOES_ON
+    return CONTINUE
 
 
 @entry

@@ -69,7 +69,7 @@ SKIP_NONE, SKIP_TO_NEXT, SKIP_PAST_LAST, SKIP_TO_FIRST, SKIP_TO_LAST = range(5)
 STEP_WIDTH = 15
 (
     ST_BIT, ST_MUST_BIT, ST_SIMPLE, ST_BINDS, ST_CHOOSE, ST_CHOOSE_COUNT, ST_MUST, ST_MUST_COUNT, ST_UNIFY, ST_UNIFY_COUNT,
-    ST_TOTALS, ST_TOTALS_COUNT, ST_POSTING, ST_HOLDER, ST_ALIKE,
+    ST_TOTALS, ST_TOTALS_COUNT, ST_POSTING, ST_HOLDER, ST_SAME_VALUES,
 ) = range(15)  # fmt: skip
 # offsets of the parts of a posting: the group of the values that every event has as an earlier event (-1: none), the
 # start of each group, and the events of all groups; the first word of the postings is their number
@@ -108,18 +108,18 @@ E_COLUMNS = 4
 NODE_WIDTH = 7
 N_FIRST, N_COUNT, N_AT, N_COMMITTED, N_TOTALS, N_POINT, N_OUTCOME = range(7)
 # outcomes of a search point: no path is accepted, a path is open before any is accepted, a path is accepted first
-DEAD, WAITS, ARRIVES = range(3)
+POINT_DEAD, POINT_OPEN, POINT_ACCEPTED = range(3)
 
 # header of the arena: counters, then the offsets of its areas; frames and nodes are addressed by their offset
 (
-    C_TOP, C_NODES, C_TOTALS, C_OUT, C_OPEN, C_FOUND, C_HELD, C_STUCK, C_KEYS, C_EPOCH, C_PARTITION, C_START, C_RESUME,
-    C_MATCHES, C_CAPPED, C_STARTED, C_WAKE,
+    C_TOP, C_NODES, C_TOTALS, C_OUT, C_OPEN, C_FOUND, C_EARLIEST_OPEN, C_TIMEOUT, C_KEYS, C_EPOCH, C_PARTITION, C_START,
+    C_RESUME, C_MATCHES, C_CAPPED, C_STARTED, C_NEXT_TIMER,
     # the budget: steps so far, the step limit of the current start, steps before this key, the step limit of the key,
     # matches of the key and their limit
     C_STEPS, C_STEPS_END, C_KEY_STEPS, C_KEY_END, C_KEY_MATCHES, C_MATCHES_END,
     # set by Python: steps of a key, more for each of its events, matches of a key, more for each of its events, steps
     # of a start for each event, and the number of steps at which a call pauses; then the area that was too small
-    C_MAX_STEPS, C_EVENT_STEPS, C_MAX_MATCHES, C_EVENT_MATCHES, C_ATTEMPT_STEPS, C_PAUSE, C_FULL_AREA,
+    C_MAX_STEPS, C_EVENT_STEPS, C_MAX_MATCHES, C_EVENT_MATCHES, C_START_STEPS, C_PAUSE, C_FULL_AREA,
     # points reached by earlier starts: 1 if they are stored, for which horizon, after how many steps of a start without
     # a match; and the offset of the outcome of the point that was looked up last
     C_MERGING, C_MERGE_HORIZON, C_MERGE_AFTER, C_OUTCOME,
@@ -140,7 +140,7 @@ TAKEN_WIDTH = 4
 K_STEP, K_POSITION, K_ANY, K_SORTED = range(4)
 
 # the result of a search
-GOES_ON, DECIDED = 0, 1
+CONTINUE, DECIDED = 0, 1
 FULL = -1
 """An area of the arena was too small: the driver enlarges it and calls again."""
 ANY_AREA, OUTPUT_AREA, TAKEN_AREA = range(3)

@@ -40,7 +40,7 @@ from perseid.semantics import values as v
 from perseid.semantics.detection import Match, check_relations, detect, make_match
 
 
-def match_here(
+def match_locally(
     plan: Plan,
     stream: Events,
     relations: Mapping[str, list[tuple[object, ...]]],
@@ -53,10 +53,10 @@ def match_here(
     """All matches of a plan's patterns over a declared stream."""
     with ProgressLine() as progress:
         if any(pattern.feeds_on for pattern in plan.patterns):
-            found, counted, said = _match_fed(plan, stream, relations, horizon, progress)
+            found, counted, hints = _match_fed(plan, stream, relations, horizon, progress)
         else:
-            found, counted, said = _match_pieces(plan, stream, relations, horizon, memory_limit, progress)
-    return Matches(found, counted, reported, columns, said)
+            found, counted, hints = _match_pieces(plan, stream, relations, horizon, memory_limit, progress)
+    return Matches(found, counted, reported, columns, hints)
 
 
 Matched: TypeAlias = tuple[Sequence[Match], Mapping[str, int], Sequence[str]]
@@ -79,20 +79,20 @@ def _match_pieces(
     counted: Counter[str] = Counter()
     rows_seen = 0
     known: dict[str, t.Type] = {}
-    for rows, columns_here in row_pieces(plan, stream, tables, memory_limit, progress):
+    for rows, piece_columns in row_pieces(plan, stream, tables, memory_limit, progress):
         found = [one if one.compact else _compact(one) for one in found]
         rows_seen += len(rows)
         types.update(rows.type_names)
-        names |= columns_here
+        names |= piece_columns
         known = {name: column_type(column) for name, column in rows.columns.items()}
         progress.begin_search(len(rows), len(plan.patterns))
         try:
-            numbered = make_plan(plan, known, strictly_later=stream.strictly_later)
-            numbered = replace(numbered, budget=stream.budget)
-            found.extend(_gather(numbered, rows, horizon, counted, progress))
+            compiled = make_plan(plan, known, strictly_later=stream.strictly_later)
+            compiled = replace(compiled, budget=stream.budget)
+            found.extend(_gather(compiled, rows, horizon, counted, progress))
         except UnicodeEncodeError:
             raise _lone_surrogate_in(_cells(rows)) from None
-    return _Listed(found), counted, notes(plan, types, names, known) if rows_seen else []
+    return _LazyMatches(found), counted, notes(plan, types, names, known) if rows_seen else []
 
 
 def _match_fed(
@@ -104,14 +104,14 @@ def _match_fed(
 ) -> Matched:
     """The matches of patterns that feed on others. Matches that feed are events too: they are built one by one."""
     events = read_events(stream)
-    searched, of_all = 0, max(len(events) * len(plan.patterns), 1)
+    searched, total_events = 0, max(len(events) * len(plan.patterns), 1)
 
     def count(partition: int) -> None:
         nonlocal searched
         searched += partition
 
     progress.begin_search(len(events), 1)
-    progress.watch(lambda: searched / of_all)
+    progress.watch(lambda: searched / total_events)
     try:
         detection = detect(
             [pattern.pattern for pattern in plan.patterns],
@@ -136,14 +136,14 @@ def _match_fed(
 def _lone_surrogate_in(cells: Iterable[tuple[str, object, int]]) -> EventDataError:
     """The error for a string that Arrow cannot store; it names the first such cell of (column, value, time)."""
     hint = "Replace it: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
-    said = "contains a lone surrogate, which is not valid Unicode."
+    problem = "contains a lone surrogate, which is not valid Unicode."
     for name, value, time in cells:
         if _has_lone_surrogate(name):
-            return EventDataError(f"The name of column {name!r} {said}", hint=hint)
+            return EventDataError(f"The name of column {name!r} {problem}", hint=hint)
         if _has_lone_surrogate(value):
             moment = v.text(v.plain(v.EPOCH + dt.timedelta(microseconds=time)))
-            return EventDataError(f"Column {name!r} of the event at {moment} {said}", hint=hint)
-    return EventDataError(f"A string of an event or of a relation {said}", hint=hint)
+            return EventDataError(f"Column {name!r} of the event at {moment} {problem}", hint=hint)
+    return EventDataError(f"A string of an event or of a relation {problem}", hint=hint)
 
 
 def _cells(rows: EventBatch) -> Iterator[tuple[str, object, int]]:
@@ -174,15 +174,15 @@ def _compact(gathered: Gathered) -> Gathered:
         columns={name: take(column, at) for name, column in batch.columns.items()},
         relations=batch.relations,
     )
-    kept = replace(
+    compacted = replace(
         found,
         raw=replace(raw, positions=np.searchsorted(used, raw.positions), unified=unified),
         batch=small,
         occurrence=None if found.occurrence is None else found.occurrence[used],
         arrays=None,
     )
-    nothing = EventBatch(small.time, small.kinds, small.kind_names, small.columns, {}, rows.identity[at])
-    return Gathered(kept, nothing, gathered.listing, gathered.order, True)
+    small_rows = EventBatch(small.time, small.kinds, small.kind_names, small.columns, {}, rows.identity[at])
+    return Gathered(compacted, small_rows, gathered.listing, gathered.order, True)
 
 
 @dataclass(frozen=True)
@@ -202,11 +202,11 @@ def _gather(
     every = find_all(plan, rows, horizon=horizon, threads=os.cpu_count() or 1, progress=progress)
     progress.begin_output()
     for found in every:
-        listing, kept = materialize(found, rows, counted, horizon)
-        yield Gathered(found, rows, listing, kept)
+        listing, order = materialize(found, rows, counted, horizon)
+        yield Gathered(found, rows, listing, order)
 
 
-class _Listed(Sequence[Match]):
+class _LazyMatches(Sequence[Match]):
     """A sequence of matches that are built on access."""
 
     def __init__(self, gathered: Sequence[Gathered]) -> None:
@@ -237,8 +237,8 @@ class _Listed(Sequence[Match]):
     def timed_out(self) -> int:
         return sum(int(g.found.raw.timed_out[g.order].sum()) for g in self.gathered)
 
-    def chosen(self, reported: Sequence[str]) -> _Listed:
-        return _Listed([g for g in self.gathered if g.found.pattern.name in reported])
+    def chosen(self, reported: Sequence[str]) -> _LazyMatches:
+        return _LazyMatches([g for g in self.gathered if g.found.pattern.name in reported])
 
     def table(self) -> pa.Table:
         """All rows in order, as columns; absent ones are null."""
@@ -272,20 +272,20 @@ def _match(gathered: Gathered, i: int) -> Match:
     found, rows = gathered.found, gathered.rows
     core, raw, batch = found.pattern, found.raw, found.batch
     contributing = []
-    for (step, event), (_, position) in zip(events_of(found, i), raw.taken(i), strict=True):
+    for (step, event), (_, position) in zip(events_of(found, i), raw.bound_events(i), strict=True):
         occurrence = 0 if found.occurrence is None else int(found.occurrence[position])
         word = int(rows.identity[batch.row(position)])
         contributing.append((step, replace(event, id=str(word), occurrence=occurrence)))
     table = gathered.listing.table
     names = table.column_names[len(STANDARD) :]
     keys = [".".join(path.parts) for path in core.partition]
-    given = [_value(gathered.listing, name, i) for name in names]
+    cells = [_value(gathered.listing, name, i) for name in names]
     return make_match(
         core,
         contributing,
         match_id=table["match_id"][i].as_py(),
         kind=raw.kind(i),
-        key=dict(zip(keys, given, strict=False)),
+        key=dict(zip(keys, cells, strict=False)),
         end=raw.ends(i),
-        values=dict(zip((name for name, _ in core.returns), given[len(keys) :], strict=False)),
+        values=dict(zip((name for name, _ in core.returns), cells[len(keys) :], strict=False)),
     )

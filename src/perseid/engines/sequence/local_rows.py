@@ -13,7 +13,7 @@ import pyarrow as pa
 from perseid.compile.plan import Plan
 from perseid.engines.sequence.columns import value_at
 from perseid.engines.sequence.input_notes import warn_of_keys
-from perseid.engines.sequence.partition_sort import are_of
+from perseid.engines.sequence.partition_sort import type_mask
 from perseid.engines.sequence.stream import Events
 from perseid.engines.sequence.stream_keys import key_column
 from perseid.errors import EventDataError
@@ -60,23 +60,23 @@ def _row_pieces(
     plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None, progress: ProgressLine
 ) -> Iterator[tuple[EventBatch, set[str]]]:
     if not isinstance(stream.data, Mapping):
-        [(_, only)] = stream.inputs()
-        for table in _pieces(plan, only, memory_limit, progress):
+        [(_, source)] = stream.inputs()
+        for table in _pieces(plan, source, memory_limit, progress):
             try:
-                rows = _rows(plan, only, table, relations)
+                rows = _rows(plan, source, table, relations)
             except EventDataError:
                 # It names a row by number, which did not count filtered events: read again without the filter.
-                for whole in _pieces(plan, only, memory_limit, progress, narrow=False):
-                    _rows(plan, only, whole, relations)
+                for whole in _pieces(plan, source, memory_limit, progress, narrow=False):
+                    _rows(plan, source, whole, relations)
                 raise
             yield rows, set(table.names or table.columns)
         return
     parts, names = [], set()
-    for event_type, one in stream.inputs():
-        table = read_table(one.data, None)
+    for event_type, source in stream.inputs():
+        table = read_table(source.data, None)
         names |= set(table.names or table.columns)
-        keys = dict(zip(stream.key_names(), one.columns("key"), strict=True))
-        parts.append(_rows(plan, one, table, relations, event_type, keys))
+        keys = dict(zip(stream.key_names(), source.columns("key"), strict=True))
+        parts.append(_rows(plan, source, table, relations, event_type, keys))
     yield _joined(parts), names
 
 
@@ -95,23 +95,25 @@ def _pieces(
     shared = [path for path in keys[0] if all(path in other for other in keys)] if keys else []
     limit = memory_limit if memory_limit is not None else _memory() // MEMORY_SHARE
     split = [path[0] for path in shared if len(path) == 1]
-    keep = partial(_wanted, plan.event_types, stream) if narrow and plan.event_types is not None else None
-    for piece in partitioned(stream.data, split, needed, limit, [stream.type], keep, progress):
+    row_filter = (
+        partial(_drop_unnamed_types, plan.event_types, stream) if narrow and plan.event_types is not None else None
+    )
+    for piece in partitioned(stream.data, split, needed, limit, [stream.type], row_filter, progress):
         yield read_table(piece, needed)
 
 
-def _wanted(types: Sequence[str], stream: Events, table: pa.Table) -> pa.Table:
+def _drop_unnamed_types(types: Sequence[str], stream: Events, table: pa.Table) -> pa.Table:
     """Drop events of types that no step names, except one of each, so that the type is known to occur."""
     if not {stream.type, stream.time} <= set(table.column_names):
         return table
     if not times_are_readable(table[stream.time]):
         return table  # Events without a time are rejected, regardless of their type.
     kinds, names = type_codes(Table({stream.type: table[stream.type]}, table.num_rows), stream.type)
-    kept = are_of(types, kinds, names)
+    is_retained = type_mask(types, kinds, names)
     first = np.empty(len(names) + 1, np.int64)
     first[kinds[::-1]] = np.arange(len(kinds))[::-1]  # the last write wins
-    kept[first[:-1]] = True
-    return table if kept.all() else table.filter(pa.array(kept))
+    is_retained[first[:-1]] = True
+    return table if is_retained.all() else table.filter(pa.array(is_retained))
 
 
 def _memory() -> int:
@@ -135,15 +137,15 @@ def _rows(
         kinds, kind_names = type_codes(table, stream.type)
     else:
         kinds, kind_names = np.zeros(table.rows, np.int32), [event_type]
-    renamed = {there: require(table, here, "key") for there, here in (keys or {}).items() if there != here}
-    seen = replace(table, columns={**table.columns, **renamed})
+    renamed = {key: require(table, column, "key") for key, column in (keys or {}).items() if key != column}
+    keyed_table = replace(table, columns={**table.columns, **renamed})
     return EventBatch(
         time=time,
         type_codes=kinds,
         type_names=kind_names,
-        columns=seen.columns,
+        columns=keyed_table.columns,
         keys={
-            route.id: dict(zip(route.columns, (key_column(seen, path) for path in route.paths), strict=True))
+            route.id: dict(zip(route.columns, (key_column(keyed_table, path) for path in route.paths), strict=True))
             for route in plan.routes
         },
         identity=_identity([require(table, name, "id") for name in stream.id], table, event_type),

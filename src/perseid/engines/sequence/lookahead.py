@@ -69,7 +69,7 @@ def latest_start(M: Arrays, at: int, start: int, end: int, negated: bool) -> int
             break
         step = w[first + 2 * k]
         holder, known = holder_of(M, at, step), step
-        while holder < 0 and t[t[S_STEP_TABLE] + known * STEP_WIDTH + ST_ALIKE]:
+        while holder < 0 and t[t[S_STEP_TABLE] + known * STEP_WIDTH + ST_SAME_VALUES]:
             # The holder is not bound yet; if it is certain to be, it has the values by which it is found itself.
             known = t[t[S_STEP_TABLE] + known * STEP_WIDTH + ST_HOLDER]
             certain = known == w[at + STEP]

@@ -27,7 +27,7 @@ class MatchBuffer:
     """(position, column) for each unified name, -1 if unbound."""
     frontiers: IntArray
     capped: int
-    wake: int = y.FOREVER
+    next_timer: int = y.FOREVER
     """Timer: the earliest time at which an open run may be decided without a further event."""
     partials: Partials | None = None
     """Open partial matches for the next call to restore, under a context that needs it."""
@@ -40,7 +40,7 @@ class MatchBuffer:
         """The position of each match's first event."""
         return self.positions[self.offsets[:-1]]
 
-    def taken(self, i: int) -> list[tuple[int, int]]:
+    def bound_events(self, i: int) -> list[tuple[int, int]]:
         """The events of a match: step and position of each."""
         span = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
         return list(zip(self.steps[span].tolist(), self.positions[span].tolist(), strict=True))
@@ -54,20 +54,20 @@ class MatchBuffer:
         return "timed out" if self.timed_out[i] else "match"
 
 
-def waiting(raw: MatchBuffer) -> Partials:
+def decided_partials(raw: MatchBuffer) -> Partials:
     """Convert matches that cannot be emitted yet to their stored form, without the branches that led to them."""
     none = np.zeros(len(raw), bool)
     return Partials(raw.offsets, raw.positions, raw.steps, np.zeros(len(raw.steps), np.int64), none, raw.end)
 
 
-def with_waiting(bytecode: CompiledPattern, raw: MatchBuffer, decided: Partials, partition: IntArray) -> MatchBuffer:
+def prepend_decided(bytecode: CompiledPattern, raw: MatchBuffer, decided: Partials, partition: IntArray) -> MatchBuffer:
     """Prepend decided matches of earlier calls that were not emitted yet."""
     if not len(decided):
         return raw
     return replace(
         raw,
         partition=np.concatenate([partition[decided.starts], raw.partition]),
-        timed_out=np.concatenate([decided.went_on, raw.timed_out]),
+        timed_out=np.concatenate([decided.extended, raw.timed_out]),
         end=np.concatenate([decided.ends, raw.end]),
         offsets=np.concatenate([decided.offsets[:-1], raw.offsets + decided.offsets[-1]]),
         steps=np.concatenate([decided.steps, raw.steps]),

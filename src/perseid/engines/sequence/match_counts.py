@@ -15,7 +15,7 @@ from perseid.engines.sequence.counting import CountablePattern, chain_of, count_
 from perseid.engines.sequence.engine import find_all
 from perseid.engines.sequence.local_rows import row_pieces
 from perseid.engines.sequence.output import PatternMatches
-from perseid.engines.sequence.partition_sort import arranged
+from perseid.engines.sequence.partition_sort import sort_partitions
 from perseid.engines.sequence.plan import make_plan
 from perseid.engines.sequence.run import make_space
 from perseid.engines.sequence.stream import Events
@@ -42,7 +42,7 @@ class Counts:
         return f"<{self.total} matches of {self.pattern} in {len(self.by_key)} keys{how}>"
 
 
-def count_here(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[object, ...]]]) -> list[Counts]:
+def count_locally(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[object, ...]]]) -> list[Counts]:
     """Count the matches of every pattern of a set over finite data, without feeding matches to other patterns."""
     check_relations([pattern.pattern for pattern in plan.patterns], relations)
     tables = {name: v.Relation(rows) for name, rows in relations.items()}
@@ -50,22 +50,24 @@ def count_here(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[ob
     why: dict[str, str | None] = {}
     for rows, _ in row_pieces(plan, stream, tables, None):
         known = {name: column_type(column) for name, column in rows.columns.items()}
-        numbered = replace(make_plan(plan, known, strictly_later=stream.strictly_later), budget=stream.budget)
-        chains = {one.pattern.name: chain_of(one) for one in numbered.patterns}
-        others = tuple(one for one in numbered.patterns if isinstance(chains[one.pattern.name], str))
-        made = {one.pattern.name: one for one in find_all(replace(numbered, patterns=others), rows)}
-        for one in numbered.patterns:
-            chain = chains[one.pattern.name]
-            why[one.pattern.name] = chain if isinstance(chain, str) else None
+        compiled = replace(make_plan(plan, known, strictly_later=stream.strictly_later), budget=stream.budget)
+        chains = {bytecode.pattern.name: chain_of(bytecode) for bytecode in compiled.patterns}
+        others = tuple(bytecode for bytecode in compiled.patterns if isinstance(chains[bytecode.pattern.name], str))
+        enumerated = {
+            bytecode.pattern.name: bytecode for bytecode in find_all(replace(compiled, patterns=others), rows)
+        }
+        for bytecode in compiled.patterns:
+            chain = chains[bytecode.pattern.name]
+            why[bytecode.pattern.name] = chain if isinstance(chain, str) else None
             found = (
-                _counted(one, chain, rows)
+                _counted(bytecode, chain, rows)
                 if isinstance(chain, CountablePattern)
-                else _enumerated(made[one.pattern.name], chain)
+                else _enumerated(enumerated[bytecode.pattern.name], chain)
             )
-            keys = list(rows.keys[one.pattern.route].values())
+            keys = list(rows.keys[bytecode.pattern.route].values())
             for row, count in found:
                 if count:
-                    totals[one.pattern.name][tuple(_shown(value_at(key, row)) for key in keys)] += count
+                    totals[bytecode.pattern.name][tuple(_shown(value_at(key, row)) for key in keys)] += count
     return [Counts(name, sum(by_key.values()), by_key, why.get(name)) for name, by_key in totals.items()]
 
 
@@ -87,18 +89,20 @@ def _shown(value: object) -> object:
     return value if not isinstance(value, (list, dict)) else repr(value)
 
 
-def _counted(one: CompiledPattern, chain: CountablePattern, rows: EventBatch) -> Iterator[tuple[int, int]]:
+def _counted(bytecode: CompiledPattern, chain: CountablePattern, rows: EventBatch) -> Iterator[tuple[int, int]]:
     """Yield a row of each partition, and the number of its matches."""
-    route, chosen = one.pattern.route, None
+    route, chosen = bytecode.pattern.route, None
     if chain.variable is not None:
-        path = one.columns[chain.variable].expr
+        path = bytecode.columns[chain.variable].expr
         assert isinstance(path, Ref)
         column = field_inside(rows.columns[path.parts[0]], path.parts[1:])
-        there = [v.plain(x) is not None for x in column] if isinstance(column, list) else np.asarray(column.is_valid())
-        chosen = np.flatnonzero(there)
+        is_present = (
+            [v.plain(x) is not None for x in column] if isinstance(column, list) else np.asarray(column.is_valid())
+        )
+        chosen = np.flatnonzero(is_present)
         # Partition by the unified column too, because each of its values is counted separately.
         rows = replace(rows, keys={route: {**rows.keys[route], "\0value": column}})
-    order, offsets, _, _ = arranged(rows, route, chosen)
+    order, offsets, _, _ = sort_partitions(rows, route, chosen)
     batch = OrderedEvents(
         rows.time[order],
         rows.type_codes[order],
@@ -109,7 +113,7 @@ def _counted(one: CompiledPattern, chain: CountablePattern, rows: EventBatch) ->
         rows.predicate_masks,
         rows.computed_columns,
     )
-    arrays = kernel_arrays(one, batch, *make_space(one))
+    arrays = kernel_arrays(bytecode, batch, *make_space(bytecode))
     counts = count_matches(chain, arrays, np.ascontiguousarray(offsets, np.int64), arrays.tables)
     for first, count in zip(offsets[:-1].tolist(), counts, strict=True):
         yield int(order[first]), count

@@ -56,7 +56,7 @@ def kernel_matcher(
             count(len(events))
         found = [
             RawMatch(
-                tuple(raw.taken(i)),
+                tuple(raw.bound_events(i)),
                 raw.ends(i),
                 raw.kind(i),
                 unified_values(pattern, bytecode.columns, batch, raw.unified[i]),

@@ -42,7 +42,7 @@ def measure(
             doubles[i] = r[0]
         else:
             ints[i] = w[w[A_STACK]]
-    return GOES_ON
+    return CONTINUE
 
 
 @entry

@@ -7,7 +7,7 @@ from perseid.engines.sequence.layout import Arrays, compiled
 
 
 @compiled
-def add_key(M: Arrays, first: int, length: int, keep: bool) -> int:
+def add_key(M: Arrays, first: int, length: int, store: bool) -> int:
     """Look up the key at the end of the buffer and store it on request: 1 if it is new, 0 if it is known, or FULL."""
     w = M.space
     table, size = w[A_TABLE], w[A_TABLE_SIZE]
@@ -19,7 +19,7 @@ def add_key(M: Arrays, first: int, length: int, keep: bool) -> int:
     place = h % size
     for _ in range(64):
         if w[table + 3 * place] != epoch:
-            if not keep:
+            if not store:
                 return 1
             w[table + 3 * place] = epoch
             w[table + 3 * place + 1] = first
@@ -42,7 +42,7 @@ def add_key(M: Arrays, first: int, length: int, keep: bool) -> int:
 
 
 @compiled
-def combination_key(M: Arrays, count: int, tag: int, keep: bool) -> int:
+def combination_key(M: Arrays, count: int, tag: int, store: bool) -> int:
     """Look up the combination of events chosen by ``->>``: 1 if it is new, 0, or FULL."""
     w = M.space
     first = w[C_KEYS]
@@ -54,7 +54,7 @@ def combination_key(M: Arrays, count: int, tag: int, keep: bool) -> int:
         if w[w[A_TAKEN] + TAKEN_WIDTH * k + K_ANY]:
             w[first + length] = w[w[A_TAKEN] + TAKEN_WIDTH * k + K_POSITION]
             length += 1
-    return add_key(M, first, length, keep)
+    return add_key(M, first, length, store)
 
 
 @compiled
@@ -107,8 +107,8 @@ def point_key(M: Arrays, at: int, tag: int, base: int) -> int:
             if w[w[A_TAKEN] + TAKEN_WIDTH * k + K_ANY]:
                 w[first + n] = w[w[A_TAKEN] + TAKEN_WIDTH * k + K_POSITION]
                 n += 1
-    answer = add_key(M, first, n, True)
-    if answer == 1:
-        w[w[C_OUTCOME]] = DEAD
+    result = add_key(M, first, n, True)
+    if result == 1:
+        w[w[C_OUTCOME]] = POINT_DEAD
         w[C_KEYS] += 1
-    return answer
+    return result

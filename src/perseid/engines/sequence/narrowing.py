@@ -25,34 +25,34 @@ Key: TypeAlias = Mapping[tuple[str, ...], object]
 """Key values by the path to their column, or to a field inside one."""
 
 
-Few: TypeAlias = "pa.Table | pd.DataFrame | list[object]"
+SelectedRows: TypeAlias = "pa.Table | pd.DataFrame | list[object]"
 """Rows in memory."""
 
 
 def select_events(stream: Events, key: Key, most: int) -> list[Event] | None:
     """The events, or only those of the key if there are more than ``most``; None if these are still more."""
-    few: dict[str | None, Few] = {}
-    for event_type, one in stream.inputs():
-        named = dict(zip(stream.key_names(), one.columns("key"), strict=True))
-        here = {(named.get(head, head), *inside): value for (head, *inside), value in key.items()}
-        few[event_type] = _select_rows(one.data, here, most)
-        if sum(map(len, few.values())) > most:
+    selected: dict[str | None, SelectedRows] = {}
+    for event_type, source in stream.inputs():
+        named = dict(zip(stream.key_names(), source.columns("key"), strict=True))
+        path_values = {(named.get(head, head), *inside): value for (head, *inside), value in key.items()}
+        selected[event_type] = _select_rows(source.data, path_values, most)
+        if sum(map(len, selected.values())) > most:
             return None
-    return read_events(replace(stream, data=few if isinstance(stream.data, Mapping) else few[None]))
+    return read_events(replace(stream, data=selected if isinstance(stream.data, Mapping) else selected[None]))
 
 
 def column_types(stream: Events) -> dict[str, t.Type]:
     """The column types that the engine infers; of Parquet files only the schema is read."""
     types: dict[str, t.Type] = {}
-    for _, one in stream.inputs():
-        table = read_table(open_parquet(one.data).head(0) if are_paths(one.data) else one.data, None)
+    for _, source in stream.inputs():
+        table = read_table(open_parquet(source.data).head(0) if are_paths(source.data) else source.data, None)
         for name, column in table.columns.items():
             found = column_type(column)
             types[name] = found if name not in types else t.wider(types[name], found) or t.Variant()
     return types
 
 
-def _select_rows(data: Any, key: Key, most: int) -> Few:
+def _select_rows(data: Any, key: Key, most: int) -> SelectedRows:
     if are_paths(data):
         data = open_parquet(data)
     if is_dataset(data):
@@ -69,7 +69,7 @@ def _select_rows(data: Any, key: Key, most: int) -> Few:
     return _in_micros(data) if isinstance(data, pa.Table) else data
 
 
-def _of_key(data: Any, key: Key) -> Few:
+def _of_key(data: Any, key: Key) -> SelectedRows:
     """Rows with the key's values; in tables, fields inside columns are checked later."""
     if isinstance(data, pa.Table):
         chosen = _condition(data.schema, key)
@@ -91,17 +91,17 @@ def _of_key(data: Any, key: Key) -> Few:
 def _condition(schema: pa.Schema, key: Key) -> ds.Expression | None:
     import pyarrow.dataset as ds
 
-    found = None
+    conjunction = None
     for (name, *inside), value in key.items():
         if name not in schema.names or inside:
             continue
         column = ds.field(name)
         try:
-            one = column.is_null() if value is None else column == pa.scalar(value, schema.field(name).type)
+            condition = column.is_null() if value is None else column == pa.scalar(value, schema.field(name).type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            one = ds.scalar(False)  # a value the column cannot have
-        found = one if found is None else found & one
-    return found
+            condition = ds.scalar(False)  # a value the column cannot have
+        conjunction = condition if conjunction is None else conjunction & condition
+    return conjunction
 
 
 def _in_micros(table: pa.Table) -> pa.Table:

@@ -25,7 +25,7 @@ from perseid.engines.sequence.search_record import (
     push_search,
 )
 from perseid.engines.sequence.skip_index import next_event
-from perseid.engines.sequence.thread_frame import copy_words, fits, is_mine, take
+from perseid.engines.sequence.thread_frame import copy_words, fits, is_taken, take
 from perseid.runtime.jit import inlined
 
 
@@ -89,8 +89,8 @@ def try_candidate(M: Arrays, record: int) -> int:
             position = next_event(M, position + 1, end, w[record + R_WANTED])
             if position >= end:
                 w[C_TOP] = seed
-                return RETURN + GOES_ON
-            if e[E_TIME, position] <= w[record + R_SINCE] or is_mine(M, w[record + R_AROUND], position):
+                return RETURN + CONTINUE
+            if e[E_TIME, position] <= w[record + R_SINCE] or is_taken(M, w[record + R_AROUND], position):
                 continue
             branch = 0
         at = seed + (1 + branch) * width

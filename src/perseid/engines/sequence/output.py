@@ -54,10 +54,10 @@ def match_table(
     found: Sequence[PatternMatches],
     rows: EventBatch,
     schema: pa.Schema,
-    told: Mapping[str, dict[tuple[int, int], int]] | None = None,
+    last_ends: Mapping[str, dict[tuple[int, int], int]] | None = None,
 ) -> tuple[pa.Table, Counter[str]]:
     """The rows of all patterns in one schema, and counters."""
-    tables, counted = match_tables(found, rows, schema, told)
+    tables, counted = match_tables(found, rows, schema, last_ends)
     return joined(tables.values(), schema), counted
 
 
@@ -73,7 +73,7 @@ def match_tables(
     found: Sequence[PatternMatches],
     rows: EventBatch,
     schema: pa.Schema,
-    told: Mapping[str, dict[tuple[int, int], int]] | None = None,
+    last_ends: Mapping[str, dict[tuple[int, int], int]] | None = None,
 ) -> tuple[dict[str, pa.Table], Counter[str]]:
     """The rows of each pattern in the schema of all, and counters.
 
@@ -81,19 +81,21 @@ def match_tables(
     """
     tables = {}
     counted: Counter[str] = Counter(matches=0, timed_out=0, suppressed=0, evidence_dropped=0, capped=0)
-    for one in found:
+    for matches in found:
         # A DataFrame is unordered: rows stay in the order of the search.
-        last = None if told is None else told[one.pattern.name]
-        listing, kept = materialize(one, rows, counted, wanted=schema, last=last)
-        counted["timed_out"] += int(one.raw.timed_out[kept].sum())
-        whole = len(kept) == len(one.raw)
-        tables[one.pattern.name] = _fitted(listing.table if whole else listing.table.take(pa.array(kept)), schema)
+        last = None if last_ends is None else last_ends[matches.pattern.name]
+        listing, remaining = materialize(matches, rows, counted, wanted=schema, last=last)
+        counted["timed_out"] += int(matches.raw.timed_out[remaining].sum())
+        whole = len(remaining) == len(matches.raw)
+        tables[matches.pattern.name] = _fitted(
+            listing.table if whole else listing.table.take(pa.array(remaining)), schema
+        )
     counted["matches"] = sum(table.num_rows for table in tables.values()) - counted["timed_out"]
     return tables, counted
 
 
 def materialize(
-    one: PatternMatches,
+    matches: PatternMatches,
     rows: EventBatch,
     counted: Counter[str],
     horizon: int | None = None,
@@ -105,19 +107,19 @@ def materialize(
     If only some columns are ``wanted``, those are materialized. Otherwise, or if the pattern suppresses matches, the
     indices are ordered by end, start and id.
     """
-    listing = rows_of(one, rows, STANDARD_SCHEMA if wanted is None else wanted)
-    ordered = wanted is None or one.pattern.suppress is not None
-    order = _order(one, listing.lanes) if ordered else np.arange(len(one.raw))
-    if one.pattern.suppress is not None and horizon is not None:
+    listing = rows_of(matches, rows, STANDARD_SCHEMA if wanted is None else wanted)
+    ordered = wanted is None or matches.pattern.suppress is not None
+    order = _order(matches, listing.lanes) if ordered else np.arange(len(matches.raw))
+    if matches.pattern.suppress is not None and horizon is not None:
         # An earlier, undecided match may suppress a later, decided one.
-        frontier = min([horizon, *one.raw.frontiers.tolist()])
-        order = order[one.raw.timed_out[order] | (one.raw.end[order] <= frontier)]
-    kept = order if one.pattern.suppress is None else suppress(one, listing, order, last)
-    counted["suppressed"] += len(order) - len(kept)
-    counted["capped"] += one.raw.capped
+        frontier = min([horizon, *matches.raw.frontiers.tolist()])
+        order = order[matches.raw.timed_out[order] | (matches.raw.end[order] <= frontier)]
+    remaining = order if matches.pattern.suppress is None else suppress(matches, listing, order, last)
+    counted["suppressed"] += len(order) - len(remaining)
+    counted["capped"] += matches.raw.capped
     if "evidence_dropped" in listing.table.column_names:
-        counted["evidence_dropped"] += pc.sum(listing.table["evidence_dropped"].take(pa.array(kept))).as_py() or 0
-    return listing, kept
+        counted["evidence_dropped"] += pc.sum(listing.table["evidence_dropped"].take(pa.array(remaining))).as_py() or 0
+    return listing, remaining
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -159,15 +161,15 @@ def cast_column(column: ArrowColumn, kind: pa.DataType) -> ArrowColumn:
         )
 
 
-def rows_of(one: PatternMatches, rows: EventBatch, wanted: pa.Schema) -> MatchRows:
+def rows_of(matches: PatternMatches, rows: EventBatch, wanted: pa.Schema) -> MatchRows:
     """Build the rows of one pattern's matches, with those standard columns that are wanted."""
-    raw, batch, core = one.raw, one.batch, one.pattern
+    raw, batch, core = matches.raw, matches.batch, matches.pattern
     count = len(raw)
     first_rows = _rows_at(batch, raw.starts)
-    keys = rows.keys[one.bytecode.pattern.route]
+    keys = rows.keys[matches.bytecode.pattern.route]
     names = list(keys)
     key_columns = [take(keys[name], first_rows) for name in names]
-    lanes = match_lanes(one, rows, _key_words([keys[name] for name in names], key_columns, first_rows))
+    lanes = match_lanes(matches, rows, _key_words([keys[name] for name in names], key_columns, first_rows))
     standard: dict[str, Callable[[], pa.Array]] = {
         "pattern": lambda: _constant(core.name, count),
         "match_id": lambda: hex_ids(lanes) if pa.types.is_string(wanted.field("match_id").type) else id_bytes(lanes),
@@ -179,30 +181,30 @@ def rows_of(one: PatternMatches, rows: EventBatch, wanted: pa.Schema) -> MatchRo
     }
     columns = {name: make() for name, make in standard.items() if name in wanted.names}
     loose: dict[str, Loose] = {}
-    for shown, name, column in zip(one.bytecode.names.keys, names, key_columns, strict=True):
+    for shown, name, column in zip(matches.bytecode.names.keys, names, key_columns, strict=True):
         columns[shown] = column
         if isinstance(keys[name], list):
             loose[shown] = [v.plain(keys[name][row]) for row in first_rows.tolist()]
-    for shown, values in zip(one.bytecode.names.returned, returned(one).values(), strict=True):
+    for shown, values in zip(matches.bytecode.names.returned, returned(matches).values(), strict=True):
         columns[shown] = loose_array(values) if isinstance(values, list) else values
         if isinstance(values, list):
             loose[shown] = values
     if core.evidence is not None:
-        columns["evidence"], columns["evidence_dropped"] = evidence(one, core.evidence.limit)
+        columns["evidence"], columns["evidence_dropped"] = evidence(matches, core.evidence.limit)
     return MatchRows(pa.table(columns), lanes, loose)
 
 
-def _order(one: PatternMatches, lanes: IntArray) -> IntArray:
+def _order(matches: PatternMatches, lanes: IntArray) -> IntArray:
     """The order of matches by end, start and id. Few ends are equal: only those matches are compared by all three."""
-    end = one.raw.end
+    end = matches.raw.end
     order = np.argsort(end)
     ends = end[order]
     tied = ends[1:] == ends[:-1]
     if tied.any():
-        among = np.concatenate([[False], tied]) | np.concatenate([tied, [False]])
-        some = order[among]
-        ids, start = lanes.view(np.uint64)[some], one.batch.time[one.raw.starts[some]]
-        order[among] = some[np.lexsort((ids[:, 1], ids[:, 0], start, end[some]))]
+        is_tied = np.concatenate([[False], tied]) | np.concatenate([tied, [False]])
+        tied_rows = order[is_tied]
+        ids, start = lanes.view(np.uint64)[tied_rows], matches.batch.time[matches.raw.starts[tied_rows]]
+        order[is_tied] = tied_rows[np.lexsort((ids[:, 1], ids[:, 0], start, end[tied_rows]))]
     return order
 
 
@@ -243,64 +245,67 @@ def loose_array(values: Sequence[object]) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in values], pa.string())
 
 
-def match_lanes(one: PatternMatches, rows: EventBatch, words: IntArray) -> IntArray:
+def match_lanes(matches: PatternMatches, rows: EventBatch, words: IntArray) -> IntArray:
     """Both 64-bit halves of every match id."""
-    raw, batch = one.raw, one.batch
+    raw, batch = matches.raw, matches.batch
     at = _rows_at(batch, raw.positions)
-    occurrence = np.zeros(len(at), np.int64) if one.occurrence is None else one.occurrence[raw.positions]
-    seeds = match_seeds(one.pattern.semantic_hash)
+    occurrence = np.zeros(len(at), np.int64) if matches.occurrence is None else matches.occurrence[raw.positions]
+    seeds = match_seeds(matches.pattern.semantic_hash)
     return match_words(
         seeds[0], seeds[1], words, raw.offsets, raw.steps, batch.time[raw.positions],
         np.ascontiguousarray(occurrence, np.int64), np.ascontiguousarray(rows.identity[at], np.int64),
     )  # fmt: skip
 
 
-def returned(one: PatternMatches) -> dict[str, AnyColumn]:
+def returned(matches: PatternMatches) -> dict[str, AnyColumn]:
     """Compute the returned columns: gathered, by the kernel, or by the reference evaluator."""
-    raw, core = one.raw, one.pattern
+    raw, core = matches.raw, matches.pattern
     out: dict[str, AnyColumn] = {}
-    asked = []
-    for (name, formula, family), (_, expr) in zip(one.bytecode.outputs, core.returns, strict=True):
-        gathered = one.bytecode.output_columns.get(name)
+    evaluated = []
+    for (name, formula, family), (_, expr) in zip(matches.bytecode.outputs, core.returns, strict=True):
+        gathered = matches.bytecode.output_columns.get(name)
         if gathered is not None:
-            out[name] = _gathered(one, gathered[0], one.batch.columns[gathered[1]])
+            out[name] = _gathered(matches, gathered[0], matches.batch.columns[gathered[1]])
         elif formula is not None:
-            out[name] = _measured(one, formula, family)
+            out[name] = _measured(matches, formula, family)
         else:
-            asked.append((name, expr))
+            evaluated.append((name, expr))
             out[name] = None
-    if asked:
-        scopes = [scope_of(one, i) for i in range(len(raw))]
-        for name, expr in asked:
+    if evaluated:
+        scopes = [scope_of(matches, i) for i in range(len(raw))]
+        for name, expr in evaluated:
             out[name] = [evaluate(expr, scope) for scope in scopes]
     return out
 
 
-def _gathered(one: PatternMatches, step: int, column: AnyColumn) -> AnyColumn:
+def _gathered(matches: PatternMatches, step: int, column: AnyColumn) -> AnyColumn:
     """Gather a column of the last event of a step."""
-    raw = one.raw
+    raw = matches.raw
     last = np.empty(len(raw), np.int64)
     last_of_step(raw.offsets, raw.steps, raw.positions, step, last)
     missing = last < 0
-    at = _rows_at(one.batch, np.where(missing, 0, last)) if len(one.batch) else last
+    at = _rows_at(matches.batch, np.where(missing, 0, last)) if len(matches.batch) else last
     if isinstance(column, list):
-        return [None if gone else v.plain(column[row]) for row, gone in zip(at.tolist(), missing.tolist(), strict=True)]
+        return [
+            None if is_missing else v.plain(column[row])
+            for row, is_missing in zip(at.tolist(), missing.tolist(), strict=True)
+        ]
     return take(column, at, missing if missing.any() else None)
 
 
-def _measured(one: PatternMatches, formula: int, family: int) -> pa.Array:
-    raw = one.raw
+def _measured(matches: PatternMatches, formula: int, family: int) -> pa.Array:
+    raw = matches.raw
     count = len(raw)
     ints, nulls = np.zeros(count, np.int64), np.zeros(count, np.int64)
     doubles = np.zeros(count if family == y.DOUBLE else 0, np.float64)
-    own = one.pattern.lone_step
+    own = matches.pattern.lone_step
     longest = int(np.diff(raw.offsets).max()) if count else 1
     scale = 1
     while 256 * scale < longest + 2:
         scale *= 2
-    space, reals = make_space(one.bytecode, scale)
-    assert one.arrays is not None
-    arrays = one.arrays._replace(space=space, reals=reals)
+    space, reals = make_space(matches.bytecode, scale)
+    assert matches.arrays is not None
+    arrays = matches.arrays._replace(space=space, reals=reals)
     with np.errstate(all="ignore"):
         measure(
             arrays, formula, own is not None, raw.offsets, raw.steps, raw.positions, raw.unified, family == y.DOUBLE,
@@ -311,68 +316,68 @@ def _measured(one: PatternMatches, formula: int, family: int) -> pa.Array:
         return pa.array(doubles, mask=mask)
     if family == y.STRING:
         codes = pa.array(np.where(mask, 0, ints), mask=mask)
-        return one.batch.texts.take(codes).cast(pa.string())
+        return matches.batch.texts.take(codes).cast(pa.string())
     if family == y.BOOLEAN:
         return pa.array(ints != 0, mask=mask)
     whole = pa.array(ints, mask=mask)
     return whole.cast(pa.int32()).cast(pa.date32()) if family == y.DATE else whole.cast(ARROW[family])
 
 
-def events_of(one: PatternMatches, i: int) -> list[tuple[int, Event]]:
+def events_of(matches: PatternMatches, i: int) -> list[tuple[int, Event]]:
     """The contributing events of a match, with their steps."""
-    return [(step, one.batch.event(position)) for step, position in one.raw.taken(i)]
+    return [(step, matches.batch.event(position)) for step, position in matches.raw.bound_events(i)]
 
 
-def scope_of(one: PatternMatches, i: int) -> MatchScope:
+def scope_of(matches: PatternMatches, i: int) -> MatchScope:
     """The scope in which the reference evaluator computes expressions of a match."""
-    unified = unified_values(one.pattern, one.bytecode.columns, one.batch, one.raw.unified[i])
-    return match_scope(one.pattern, events_of(one, i), unified, one.batch.relations)
+    unified = unified_values(matches.pattern, matches.bytecode.columns, matches.batch, matches.raw.unified[i])
+    return match_scope(matches.pattern, events_of(matches, i), unified, matches.batch.relations)
 
 
-def evidence(one: PatternMatches, limit: int) -> tuple[pa.ListArray, pa.Array]:
+def evidence(matches: PatternMatches, limit: int) -> tuple[pa.ListArray, pa.Array]:
     """The contributing events of each match as structs, up to the limit, and the number of those dropped."""
-    raw = one.raw
+    raw = matches.raw
     counts = np.diff(raw.offsets)
     shown = np.minimum(counts, limit)
     offsets = np.zeros(len(raw) + 1, np.int64)
     np.cumsum(shown, out=offsets[1:])
     which = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], shown) + np.repeat(raw.offsets[:-1], shown)
-    at = _rows_at(one.batch, raw.positions[which.astype(np.int64)])
-    names = [name for name in one.batch.columns if not name.startswith("\x00")]
-    fields = [take(one.batch.columns[name], at) for name in names]
+    at = _rows_at(matches.batch, raw.positions[which.astype(np.int64)])
+    names = [name for name in matches.batch.columns if not name.startswith("\x00")]
+    fields = [take(matches.batch.columns[name], at) for name in names]
     events = pa.StructArray.from_arrays(fields, names=names)
     lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), events)
     return lists, pa.array(counts - shown)
 
 
 def suppress(
-    one: PatternMatches, listing: MatchRows, order: IntArray, last: dict[tuple[int, int], int] | None = None
+    matches: PatternMatches, listing: MatchRows, order: IntArray, last: dict[tuple[int, int], int] | None = None
 ) -> IntArray:
     """Drop matches that follow one with equal values within the duration; timed-out ones remain.
 
     ``last`` has, by these values, the end of the last match that was emitted; it is updated.
     """
-    about = one.pattern.suppress
-    assert about is not None
-    assert isinstance(about.duration, int)
-    names = one.bytecode.names
-    keys = [".".join(path.parts) for path in one.pattern.partition]
-    shown = dict(zip((name for name, _ in one.pattern.returns), names.returned, strict=True))
+    clause = matches.pattern.suppress
+    assert clause is not None
+    assert isinstance(clause.duration, int)
+    names = matches.bytecode.names
+    keys = [".".join(path.parts) for path in matches.pattern.partition]
+    shown = dict(zip((name for name, _ in matches.pattern.returns), names.returned, strict=True))
     shown |= dict(zip(keys, names.keys, strict=True))  # a key hides a returned column of its name
-    values = [listing.values(shown[name]) for name in about.by or keys]
+    values = [listing.values(shown[name]) for name in clause.by or keys]
     # State between calls has hashes; a complete result uses the values themselves, which may be of mixed types.
     group_of: Callable[[Sequence[v.Value]], Any] = reference_words if last is not None else _identities
     last = {} if last is None else last
-    kept = []
+    remaining = []
     for i in order.tolist():
-        if not one.raw.timed_out[i]:
+        if not matches.raw.timed_out[i]:
             group = group_of([column[i] for column in values])
-            end = int(one.raw.end[i])
-            if group in last and end - last[group] < about.duration:
+            end = int(matches.raw.end[i])
+            if group in last and end - last[group] < clause.duration:
                 continue
             last[group] = end
-        kept.append(i)
-    return np.array(kept, np.int64)
+        remaining.append(i)
+    return np.array(remaining, np.int64)
 
 
 def _identities(values: Sequence[v.Value]) -> tuple[object, ...]:

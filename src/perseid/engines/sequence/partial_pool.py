@@ -6,9 +6,9 @@ from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, compiled
 
 LINK_WIDTH = 4
-L_BEFORE, L_STEP, L_POSITION, L_WAY = range(4)
-"""Slots of a link. L_WAY is the index of the branch taken, because several branches may lead to a step."""
-WENT_ON = FOUND
+L_BEFORE, L_STEP, L_POSITION, L_BRANCH = range(4)
+"""Slots of a link. L_BRANCH is the index of the branch taken, because several branches may lead to a step."""
+EXTENDED = FOUND
 """In a partial match: 1 if another one extends it (recent), so that it does not time out."""
 TAKEN_LIST = SCAN_FROM
 """In a partial match: its last link."""
@@ -37,7 +37,7 @@ def totals_beyond(M: Arrays) -> int:
 
 
 @compiled
-def recall(M: Arrays, at: int) -> bool:
+def load_events(M: Arrays, at: int) -> bool:
     """Copy the events of a partial match to the stack of taken events; False if there is no capacity."""
     w = M.space
     count, link = w[at + COUNT], w[at + TAKEN_LIST]
@@ -53,7 +53,7 @@ def recall(M: Arrays, at: int) -> bool:
 
 
 @compiled
-def remember(M: Arrays, at: int, before: int, step: int, way: int, position: int) -> bool:
+def append_link(M: Arrays, at: int, before: int, step: int, branch: int, position: int) -> bool:
     """Append a link for the newest event of a partial match; False if there is no capacity."""
     w = M.space
     link = w[C_KEYS]
@@ -62,7 +62,7 @@ def remember(M: Arrays, at: int, before: int, step: int, way: int, position: int
     w[link + L_BEFORE] = before
     w[link + L_STEP] = step
     w[link + L_POSITION] = position
-    w[link + L_WAY] = way
+    w[link + L_BRANCH] = branch
     w[at + TAKEN_LIST] = link
     w[C_KEYS] = link + LINK_WIDTH
     return True

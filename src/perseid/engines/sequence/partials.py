@@ -29,20 +29,20 @@ class Partials:
     events: IntArray
     """Row numbers, or positions in the arrays of the kernel."""
     steps: IntArray
-    ways: IntArray
-    went_on: BoolArray
+    branches: IntArray
+    extended: BoolArray
     """True if another one extends it, so that it does not time out."""
     ends: IntArray
     """End time of a match that is not emitted yet; NONE if it is open."""
 
     def __len__(self) -> int:
-        return len(self.went_on)
+        return len(self.extended)
 
     @property
     def starts(self) -> IntArray:
         return self.events[self.offsets[:-1]]
 
-    def chosen(self, which: BoolArray) -> Partials:
+    def select(self, which: BoolArray) -> Partials:
         """Select partial matches by a mask."""
         if which.all():
             return self
@@ -51,24 +51,24 @@ class Partials:
             offsets=_ends_of(np.diff(self.offsets)[which]),
             events=self.events[inside],
             steps=self.steps[inside],
-            ways=self.ways[inside],
-            went_on=self.went_on[which],
+            branches=self.branches[inside],
+            extended=self.extended[which],
             ends=self.ends[which],
         )
 
     def renumbered(self, places: IntArray) -> Partials:
         """Map events to ``places``; partial matches with an event that has none (-1) are dropped."""
         found = replace(self, events=places[self.events])
-        return found.chosen(_each(found.events >= 0, found.offsets))
+        return found.select(_each(found.events >= 0, found.offsets))
 
     @property
     def open(self) -> Partials:
-        return self.chosen(self.ends == y.NONE)
+        return self.select(self.ends == y.NONE)
 
     @property
     def decided(self) -> Partials:
         """Decided matches that are not emitted yet."""
-        return self.chosen(self.ends != y.NONE)
+        return self.select(self.ends != y.NONE)
 
 
 def _ends_of(counts: IntArray) -> IntArray:
@@ -86,18 +86,18 @@ def no_partials() -> Partials:
     return Partials(np.zeros(1, np.int64), none, none, none, np.zeros(0, bool), none)
 
 
-def all_partials(*some: Partials) -> Partials:
+def concat_partials(*parts: Partials) -> Partials:
     return Partials(
-        offsets=_ends_of(np.concatenate([np.diff(one.offsets) for one in some])),
-        events=np.concatenate([one.events for one in some]),
-        steps=np.concatenate([one.steps for one in some]),
-        ways=np.concatenate([one.ways for one in some]),
-        went_on=np.concatenate([one.went_on for one in some]),
-        ends=np.concatenate([one.ends for one in some]),
+        offsets=_ends_of(np.concatenate([np.diff(part.offsets) for part in parts])),
+        events=np.concatenate([part.events for part in parts]),
+        steps=np.concatenate([part.steps for part in parts]),
+        branches=np.concatenate([part.branches for part in parts]),
+        extended=np.concatenate([part.extended for part in parts]),
+        ends=np.concatenate([part.ends for part in parts]),
     )
 
 
-def carries(bytecode: CompiledPattern) -> bool:
+def stores_partials(bytecode: CompiledPattern) -> bool:
     """True if the pattern's partial matches are stored; otherwise each is rebuilt from its first event."""
     return int(bytecode.tables[y.S_CONTEXT]) in (y.CHRONICLE, y.IMMEDIATE, y.RECENT)
 
@@ -112,40 +112,40 @@ def placed_partials(bytecode: CompiledPattern, partials: Partials, places: IntAr
     later = np.ones(len(found.events), bool)
     later[1:] = (found.events[1:] > found.events[:-1]) & (partition[found.events[1:]] == partition[found.events[:-1]])
     later[found.offsets[:-1]] = True
-    fine = later & (found.steps >= 0) & (found.steps < steps) & (found.ways >= 0)
-    return found.chosen(_each(fine, found.offsets))
+    is_valid = later & (found.steps >= 0) & (found.steps < steps) & (found.branches >= 0)
+    return found.select(_each(is_valid, found.offsets))
 
 
-def carried_words(partials: Partials, partition: IntArray, count: int) -> IntArray:
+def encode_partials(partials: Partials, partition: IntArray, count: int) -> IntArray:
     """Encode partial matches for the kernel: the offsets of partitions, then the partial matches of each."""
-    belongs = partition[partials.starts]
-    order = np.argsort(belongs, kind="stable")
+    partitions = partition[partials.starts]
+    order = np.argsort(partitions, kind="stable")
     sizes = np.diff(partials.offsets)
     words = _ends_of(y.CARRIED_HEAD + 3 * sizes[order])
-    begins = count + 1 + words[np.searchsorted(belongs[order], np.arange(count + 1))]
+    begins = count + 1 + words[np.searchsorted(partitions[order], np.arange(count + 1))]
     flat = np.empty(int(words[-1]), np.int64)
-    flat[words[:-1]] = partials.went_on[order]
+    flat[words[:-1]] = partials.extended[order]
     flat[words[:-1] + 1] = sizes[order]
     # The offset of each one's events, in the sorted order.
     heads = np.empty(len(partials), np.int64)
     heads[order] = words[:-1] + y.CARRIED_HEAD
     at = np.repeat(heads - 3 * partials.offsets[:-1], sizes) + 3 * np.arange(len(partials.events))
-    flat[at], flat[at + 1], flat[at + 2] = partials.steps, partials.ways, partials.events
+    flat[at], flat[at + 1], flat[at + 2] = partials.steps, partials.branches, partials.events
     return np.concatenate([begins, flat]).astype(np.int64)
 
 
 def unpack_runs(
-    bytecode: CompiledPattern, counts: IntArray, steps: IntArray, positions: IntArray, went_on: IntArray
+    bytecode: CompiledPattern, counts: IntArray, steps: IntArray, positions: IntArray, extended: IntArray
 ) -> Partials:
     """Decode partial matches that the kernel saved; their step words contain the branch too."""
-    every = int(bytecode.tables[y.S_STEPS])
+    step_count = int(bytecode.tables[y.S_STEPS])
     return Partials(
         offsets=_ends_of(counts),
         events=positions,
-        steps=steps % every,
-        ways=steps // every,
-        went_on=went_on != 0,
-        ends=np.full(len(went_on), y.NONE, np.int64),
+        steps=steps % step_count,
+        branches=steps // step_count,
+        extended=extended != 0,
+        ends=np.full(len(extended), y.NONE, np.int64),
     )
 
 
@@ -175,12 +175,12 @@ def partials_table(partials: Sequence[Partials]) -> pa.RecordBatch | None:
     """Make the table of all partial matches; None if there are none."""
     if not partials:
         return None
-    every = all_partials(*partials)
+    rows = concat_partials(*partials)
     numbers = np.repeat(np.arange(len(partials), dtype=np.int32), list(map(len, partials)))
-    parts = (every.events, every.steps.astype(np.int32), every.ways.astype(np.int32))
+    parts = (rows.events, rows.steps.astype(np.int32), rows.branches.astype(np.int32))
     taken = pa.StructArray.from_arrays(list(map(pa.array, parts)), fields=list(_TAKEN_TYPE))
-    lists = pa.ListArray.from_arrays(pa.array(every.offsets.astype(np.int32)), taken, type=_LISTS)
-    return PARTIALS.batch([numbers, lists, every.went_on, pa.array(every.ends, mask=every.ends == y.NONE)])
+    lists = pa.ListArray.from_arrays(pa.array(rows.offsets.astype(np.int32)), taken, type=_LISTS)
+    return PARTIALS.batch([numbers, lists, rows.extended, pa.array(rows.ends, mask=rows.ends == y.NONE)])
 
 
 def read_partials(table: pa.RecordBatch | None, patterns: Sequence[str]) -> Mapping[str, Partials]:
@@ -188,14 +188,14 @@ def read_partials(table: pa.RecordBatch | None, patterns: Sequence[str]) -> Mapp
     if table is None:
         return {}
     lists, ends = table.column("taken"), table.column("end")
-    event, step, way = (np.asarray(part).astype(np.int64) for part in lists.flatten().flatten())
-    every = Partials(
+    event, step, branch = (np.asarray(part).astype(np.int64) for part in lists.flatten().flatten())
+    rows = Partials(
         offsets=_ends_of(np.asarray(lists.value_lengths())),
         events=event,
         steps=step,
-        ways=way,
-        went_on=table.column("went on").to_numpy(zero_copy_only=False),
+        branches=branch,
+        extended=table.column("went on").to_numpy(zero_copy_only=False),
         ends=np.asarray(ends.fill_null(y.NONE)),
     )
     numbers = np.asarray(table.column("pattern"))
-    return {name: every.chosen(numbers == n) for n, name in enumerate(patterns)}
+    return {name: rows.select(numbers == n) for n, name in enumerate(patterns)}

@@ -22,22 +22,24 @@ def wanted_rows(plan: SequencePlan, rows: EventBatch) -> BoolArray | None:
     """Mask of the rows with event types that steps name; None if no row may be dropped."""
     if plan.plan.event_types is None or len(rows.type_names) == 0:
         return None
-    hits = are_of(plan.plan.event_types, rows.type_codes, rows.type_names)
+    hits = type_mask(plan.plan.event_types, rows.type_codes, rows.type_names)
     return None if hits.all() else hits
 
 
-def are_of(types: Collection[str], kinds: Int32Array, kind_names: Sequence[str]) -> BoolArray:
+def type_mask(types: Collection[str], kinds: Int32Array, kind_names: Sequence[str]) -> BoolArray:
     """Mask of the rows with one of these types."""
     return np.array([*(name in types for name in kind_names), False])[kinds]  # code -1, null, is the last entry
 
 
-def arranged(rows: EventBatch, route: int, chosen: IntArray | None) -> tuple[IntArray, IntArray, IntArray | None, int]:
+def sort_partitions(
+    rows: EventBatch, route: int, chosen: IntArray | None
+) -> tuple[IntArray, IntArray, IntArray | None, int]:
     """Sort rows: row numbers in order, partition offsets, occurrence numbers, and the number of duplicates."""
     from perseid.runtime.event_order import arrange
 
     if rows.route is not None:
-        mine = np.flatnonzero(rows.route == route)
-        chosen = mine if chosen is None else np.intersect1d(mine, chosen, assume_unique=True)
+        route_rows = np.flatnonzero(rows.route == route)
+        chosen = route_rows if chosen is None else np.intersect1d(route_rows, chosen, assume_unique=True)
     keys = [comparable(key) for key in rows.keys[route].values()]
     time, identity, ranks = rows.time, rows.identity, list(rows.tie_breakers)
     if chosen is not None:
@@ -47,9 +49,9 @@ def arranged(rows: EventBatch, route: int, chosen: IntArray | None) -> tuple[Int
     arrangement = arrange(keys, time, ranks, identity)
     order = arrangement.order if chosen is None else chosen[arrangement.order]
     if rows.dedupe and arrangement.occurrence is not None:
-        once = arrangement.occurrence == 0
-        before = np.concatenate([[0], np.cumsum(once)])
-        return order[once], before[arrangement.offsets], None, len(order) - int(before[-1])
+        is_first = arrangement.occurrence == 0
+        before = np.concatenate([[0], np.cumsum(is_first)])
+        return order[is_first], before[arrangement.offsets], None, len(order) - int(before[-1])
     return order, arrangement.offsets, arrangement.occurrence, 0
 
 

@@ -49,32 +49,34 @@ def compile_stages(
     by_name = {pattern.name: pattern for pattern in plan.patterns}
     groups: dict[tuple[str, ...], list[PatternPlan]] = {}
     for pattern in plan.patterns:
-        _refuse(pattern, [by_name[name] for name in pattern.feeds_on])
+        _reject_unsupported(pattern, [by_name[name] for name in pattern.feeds_on])
         groups.setdefault(tuple(sorted(pattern.feeds_on)), []).append(pattern)
     bytecode: dict[str, CompiledPattern] = {}
-    gives: dict[str, dict[str, pa.DataType]] = {}
+    returned_types: dict[str, dict[str, pa.DataType]] = {}
     schema, stages = pa.schema([]), []
     # Producers precede consumers in the plan, so the producers of a stage are compiled before it.
-    for takes, patterns in groups.items():
-        columns = _columns(takes, gives, types, arrow)
+    for consumed, patterns in groups.items():
+        columns = _columns(consumed, returned_types, types, arrow)
         known = {**types, **{name: arrow_type(kind) for name, kind in columns.items()}}
         exact = {**columns, **arrow}
         members = tuple(compile_pattern(plan, pattern, known, strictly_later) for pattern in patterns)
         for member in members:
             bytecode[member.pattern.name] = member
-            own = output_schema([member], known, exact)
-            gives[member.pattern.name] = {there: own.field(here).type for there, here in _shown(member.pattern.pattern)}
-            schema = join_schemas(schema, own)
-        routes = tuple(route for route in plan.routes if not takes or route.id == patterns[0].route)
-        wanted = None if plan.event_types is None else (*plan.event_types, *takes)
+            own_schema = output_schema([member], known, exact)
+            returned_types[member.pattern.name] = {
+                name: own_schema.field(shown).type for name, shown in _event_columns(member.pattern.pattern)
+            }
+            schema = join_schemas(schema, own_schema)
+        routes = tuple(route for route in plan.routes if not consumed or route.id == patterns[0].route)
+        wanted = None if plan.event_types is None else (*plan.event_types, *consumed)
         part = replace(plan, patterns=tuple(patterns), routes=routes, event_types=wanted)
-        hashes = (by_name[name].pattern.semantic_hash for name in takes)
-        stages.append(Stage(part, members, takes, columns, " ".join(hashes)))
-    _refuse_changed({name for takes in groups for name in takes}, gives, schema, by_name)
+        hashes = (by_name[name].pattern.semantic_hash for name in consumed)
+        stages.append(Stage(part, members, consumed, columns, " ".join(hashes)))
+    _reject_changed_types({name for consumed in groups for name in consumed}, returned_types, schema, by_name)
     return tuple(bytecode[pattern.name] for pattern in plan.patterns), schema, tuple(stages)
 
 
-def _shown(core: CorePattern) -> Iterable[tuple[str, str]]:
+def _event_columns(core: CorePattern) -> Iterable[tuple[str, str]]:
     """Yield the columns of a match as an event, each with its name in the table of matches."""
     keys = [".".join(path.parts) for path in core.partition]
     names = names_of(core)
@@ -87,22 +89,22 @@ def _shown(core: CorePattern) -> Iterable[tuple[str, str]]:
 
 
 def _columns(
-    takes: Sequence[str],
-    gives: Mapping[str, Mapping[str, pa.DataType]],
+    consumed: Sequence[str],
+    returned_types: Mapping[str, Mapping[str, pa.DataType]],
     types: Mapping[str, t.Type],
     arrow: Mapping[str, pa.DataType],
 ) -> dict[str, pa.DataType]:
     """Types of the columns of consumed matches; raises an error if a column of that name has another type."""
     columns: dict[str, pa.DataType] = {}
-    for producer in takes:
-        for name, given in gives[producer].items():
-            kind = pa.string() if name == MATCH_ID else given
-            there = columns.get(name)
+    for producer in consumed:
+        for name, returned_type in returned_types[producer].items():
+            kind = pa.string() if name == MATCH_ID else returned_type
+            existing = columns.get(name)
             if name in types:
-                there = arrow.get(name) or arrow_of(types[name])
-            if there is not None and there != kind:
+                existing = arrow.get(name) or arrow_of(types[name])
+            if existing is not None and existing != kind:
                 raise TypeMismatchError(
-                    f"Column {name!r} has type {kind} in matches of {producer}, but {there} in other events of a "
+                    f"Column {name!r} has type {kind} in matches of {producer}, but {existing} in other events of a "
                     "pattern that consumes them.",
                     hint=f"Use another name: return … as {name}_of_{producer}.",
                 )
@@ -110,7 +112,7 @@ def _columns(
     return columns
 
 
-def _refuse(pattern: PatternPlan, producers: Sequence[PatternPlan]) -> None:
+def _reject_unsupported(pattern: PatternPlan, producers: Sequence[PatternPlan]) -> None:
     for producer in producers:
         recipe = (
             f"Use two queries: match {producer.name}, and pass its DataFrame to the second as an input: "
@@ -118,10 +120,10 @@ def _refuse(pattern: PatternPlan, producers: Sequence[PatternPlan]) -> None:
         )
         keys = [".".join(path.parts) for path in producer.pattern.partition]
         if producer.route != pattern.route:
-            mine = ", ".join(".".join(path.parts) for path in pattern.pattern.partition)
+            own_keys = ", ".join(".".join(path.parts) for path in pattern.pattern.partition)
             raise UnsupportedError(
                 f"Pattern {pattern.name} consumes matches of {producer.name} across keys: {pattern.name} is "
-                f"partitioned by {mine or 'nothing'}, {producer.name} by {', '.join(keys) or 'nothing'}.",
+                f"partitioned by {own_keys or 'nothing'}, {producer.name} by {', '.join(keys) or 'nothing'}.",
                 hint=recipe,
             )
         if any("." in key for key in keys):
@@ -145,16 +147,16 @@ def _refuse(pattern: PatternPlan, producers: Sequence[PatternPlan]) -> None:
         )
 
 
-def _refuse_changed(
+def _reject_changed_types(
     producers: Iterable[str],
-    gives: Mapping[str, Mapping[str, pa.DataType]],
+    returned_types: Mapping[str, Mapping[str, pa.DataType]],
     schema: pa.Schema,
     by_name: Mapping[str, PatternPlan],
 ) -> None:
     """Raise an error if merging the schemas changed the type of a column that consumers read."""
     for producer in sorted(producers):
-        for name, shown in _shown(by_name[producer].pattern):
-            if gives[producer][name] != schema.field(shown).type:
+        for name, shown in _event_columns(by_name[producer].pattern):
+            if returned_types[producer][name] != schema.field(shown).type:
                 raise TypeMismatchError(
                     f"Patterns of one set return {shown!r} with different types, and another pattern consumes it from "
                     f"{producer}.",
@@ -173,62 +175,70 @@ def advance_stages(plan: SequencePlan, rows: EventBatch, state: bytes | None, wa
 
     before = split_state(state)
     newest = newest_before(plan, watermark)
-    told: dict[str, pa.Table] = {}
-    known: dict[str, int] = {}
+    emitted: dict[str, pa.Table] = {}
+    emitted_upto: dict[str, int] = {}
     tables: list[pa.Table] = []
-    wakes: list[int] = []
+    timers: list[int] = []
     after: dict[str, bytes | None] = {}
     counters: Counter[str] = Counter()
     late: IntArray | Sequence[int] = ()
-    why: Int8Array | Sequence[int] = ()
+    late_reasons: Int8Array | Sequence[int] = ()
     for stage in plan.stages:
-        here = replace(plan, plan=stage.plan, patterns=stage.patterns, stages=())
-        own, fed, mine = rows, None, watermark
-        if stage.takes:
-            own = _widened(rows, stage)
+        stage_plan = replace(plan, plan=stage.plan, patterns=stage.patterns, stages=())
+        stage_rows, fed, stage_watermark = rows, None, watermark
+        if stage.consumes:
+            stage_rows = _widen(rows, stage)
             fed = _events(
-                own, plan, [(index, told[name]) for index, name in _places(plan, stage.takes) if name in told]
+                stage_rows,
+                plan,
+                [(index, emitted[name]) for index, name in _places(plan, stage.consumes) if name in emitted],
             )
             # A producer that was not searched has decided nothing: the horizon does not advance.
-            upto = min(known.get(name, y.NONE) for name in stage.takes)
-            mine = watermark if watermark.ended else replace(watermark, current=None if upto == y.NONE else upto)
+            upto = min(emitted_upto.get(name, y.NONE) for name in stage.consumes)
+            stage_watermark = (
+                watermark if watermark.ended else replace(watermark, current=None if upto == y.NONE else upto)
+            )
         fresh = bool(before) and stage.label not in before
-        done = run(here, own, before.get(stage.label), clock=mine, fed=fed, newest=newest, fresh=fresh)
+        done = run(
+            stage_plan, stage_rows, before.get(stage.label), clock=stage_watermark, fed=fed, newest=newest, fresh=fresh
+        )
         tables += done.tables.values()
-        told.update(done.tables)
-        known.update(done.known)
+        emitted.update(done.tables)
+        emitted_upto.update(done.emitted_upto)
         after[stage.label] = done.step.state
-        wakes += [] if done.step.next_timer is None else [done.step.next_timer]
+        timers += [] if done.step.next_timer is None else [done.step.next_timer]
         counted = Counter(done.step.counters)
-        if stage.takes:
+        if stage.consumes:
             del counted["events"], counted["late"], counted["duplicates"]
             counted["live_keys"] = max(counted["live_keys"] - counters["live_keys"], 0)
         else:
-            late, why = done.step.late, done.step.late_reasons
+            late, late_reasons = done.step.late, done.step.late_reasons
             rows = take_events(rows, np.setdiff1d(np.arange(len(rows)), late)) if len(late) else rows
         counters.update(counted)
     written = join_states(after)
     counters["state_bytes"] = 0 if written is None else len(written)
     return StepResult(
-        joined(tables, plan.schema), written, next_timer(wakes, watermark.current), dict(counters), late, why
+        joined(tables, plan.schema), written, next_timer(timers, watermark.current), dict(counters), late, late_reasons
     )
 
 
-def _places(plan: SequencePlan, takes: Iterable[str]) -> list[tuple[int, str]]:
+def _places(plan: SequencePlan, consumed: Iterable[str]) -> list[tuple[int, str]]:
     """The consumed patterns with their index in the set, which orders matches that end together."""
-    return [(i, one.pattern.name) for i, one in enumerate(plan.patterns) if one.pattern.name in set(takes)]
+    return [
+        (i, bytecode.pattern.name) for i, bytecode in enumerate(plan.patterns) if bytecode.pattern.name in set(consumed)
+    ]
 
 
-def _widened(rows: EventBatch, stage: Stage) -> EventBatch:
+def _widen(rows: EventBatch, stage: Stage) -> EventBatch:
     """The rows of the stage's route, with null columns added for those that only matches have."""
     (route,) = (pattern.route for pattern in stage.plan.patterns[:1])
     if rows.route is not None:
         rows = take_events(rows, np.flatnonzero(rows.route == route))
     size = len(rows)
-    more = {name: pa.nulls(size, kind) for name, kind in stage.columns.items() if name not in rows.columns}
+    missing_columns = {name: pa.nulls(size, kind) for name, kind in stage.columns.items() if name not in rows.columns}
     return replace(
         rows,
-        columns={**rows.columns, **more},
+        columns={**rows.columns, **missing_columns},
         keys={route: rows.keys[route]},
         # Matches sort after rows of their time, and among each other by pattern, start and id.
         tie_breakers=[
@@ -242,10 +252,10 @@ def _widened(rows: EventBatch, stage: Stage) -> EventBatch:
     )
 
 
-def _events(shape: EventBatch, plan: SequencePlan, told: Iterable[tuple[int, pa.Table]]) -> EventBatch:
+def _events(shape: EventBatch, plan: SequencePlan, emitted: Iterable[tuple[int, pa.Table]]) -> EventBatch:
     """Convert matches to rows of ``shape``; timed-out ones are dropped."""
     found = take_events(shape, np.zeros(0, np.int64))
-    for index, table in told:
+    for index, table in emitted:
         matches = table.filter(pc.equal(table["kind"], "match")) if "kind" in table.column_names else table
         found = concat_batches(found, _as_rows(shape, plan.patterns[index].pattern, index, matches.combine_chunks()))
     return found
@@ -256,27 +266,27 @@ def _as_rows(shape: EventBatch, pattern: PatternPlan, index: int, table: pa.Tabl
 
     size = table.num_rows
     ids = _texts(table[MATCH_ID])
-    here = {there: table[shown].combine_chunks() for there, shown in _shown(pattern.pattern)}
-    if table.schema.field(MATCH_ID).type != pa.string() and MATCH_ID in here:
-        here[MATCH_ID] = ids
+    event_columns = {name: table[shown].combine_chunks() for name, shown in _event_columns(pattern.pattern)}
+    if table.schema.field(MATCH_ID).type != pa.string() and MATCH_ID in event_columns:
+        event_columns[MATCH_ID] = ids
     filled = {
-        name: here[name].cast(column.type) if name in here else pa.nulls(size, column.type)
+        name: event_columns[name].cast(column.type) if name in event_columns else pa.nulls(size, column.type)
         for name, column in shape.columns.items()
     }
     ((route, keys),) = shape.keys.items()
     start, end = (table[name].cast(pa.int64()) for name in ("start", "end"))
-    first, *given, _, _ = shape.tie_breakers
+    first, *ranks, _, _ = shape.tie_breakers
     return replace(
         shape,
         time=np.asarray(end.fill_null(v.LATEST + 1).combine_chunks()),
         type_codes=np.zeros(size, np.int32),
         type_names=[pattern.name],
         columns=filled,
-        keys={route: {name: here[name].cast(column.type) for name, column in keys.items()}},
+        keys={route: {name: event_columns[name].cast(column.type) for name, column in keys.items()}},
         identity=match_identities(ids),
         tie_breakers=[
             pa.array(np.full(size, index + 1, np.int32)).cast(first.type),
-            *(pa.nulls(size, rank.type) for rank in given),
+            *(pa.nulls(size, rank.type) for rank in ranks),
             start.combine_chunks(),
             ids,
         ],

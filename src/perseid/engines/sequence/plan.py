@@ -50,7 +50,7 @@ class Stage:
 
     plan: Plan
     patterns: tuple[CompiledPattern, ...]
-    takes: tuple[str, ...]
+    consumes: tuple[str, ...]
     columns: Mapping[str, pa.DataType]
     """Columns of the consumed matches as events, with their types."""
     label: str

@@ -17,18 +17,18 @@ def report(state: bytes) -> StateReport:
     parts = [_report(part) for part in split_state(state).values() if part is not None]
     if not parts:
         raise StateError("The state has only stages of patterns that consume matches, and all stages are empty.")
-    first, *more = parts
-    for one in more:
-        horizons = [h for h in (first.horizon, one.horizon) if h is not None]
-        oldest = [t for t in (first.oldest, one.oldest) if t is not None]
+    first, *others = parts
+    for part in others:
+        horizons = [h for h in (first.horizon, part.horizon) if h is not None]
+        oldest = [t for t in (first.oldest, part.oldest) if t is not None]
         first = replace(
             first,
             horizon=max(horizons, default=None),
-            events=first.events + one.events,
-            buffered=first.buffered + one.buffered,
+            events=first.events + part.events,
+            buffered=first.buffered + part.buffered,
             oldest=min(oldest, default=None),
-            open={**first.open, **one.open},
-            keys=Counter(first.keys) + Counter(one.keys),
+            open={**first.open, **part.open},
+            keys=Counter(first.keys) + Counter(part.keys),
         )
     return replace(first, bytes=len(state))
 
@@ -54,8 +54,8 @@ def _report(state: bytes) -> StateReport:
         buffered=int((~searched).sum()),
         oldest=int(time.min()) if len(time) else None,
         open={
-            about["name"]: int(table.column(f"open {pattern}").true_count) if f"open {pattern}" in names else 0
-            for pattern, about in facts["patterns"].items()
+            entry["name"]: int(table.column(f"open {pattern}").true_count) if f"open {pattern}" in names else 0
+            for pattern, entry in facts["patterns"].items()
         },
         keys=shown,
         bytes=len(state),

@@ -141,7 +141,7 @@ def _row(match: Match) -> Row:
     return row
 
 
-def together(found: Sequence[Matches]) -> Matches:
+def merge_results(found: Sequence[Matches]) -> Matches:
     """Merge the results of several runs, ordered by end and start."""
     if len(found) == 1:
         return found[0]

@@ -40,20 +40,20 @@ from perseid.semantics.evaluate import evaluate, truth
 from perseid.semantics.events import Event
 from perseid.semantics.scope import Bindings, MatchScope
 
-POSTED = 256
+POSTING_MIN_EVENTS = 256
 """Number of events in a partition from which on postings are built."""
-SHARE = 50_000
+EVENTS_PER_THREAD = 50_000
 """Number of events per additional thread."""
-MOST_AT_FIRST = 1 << 24
+MAX_INITIAL_OUTPUT_WORDS = 1 << 24
 """Maximum initial size of a search's output area, in words."""
-MOST_OUT = 64
+MAX_FAST_GROWTH_SCALE = 64
 """Scale up to which an area grows by 8 after a call with output; beyond, it doubles."""
 MERGE_AFTER_STEPS = 64
 """Steps of a start without a match after which the following starts share the points that they reach."""
 FIRST_SLICE_STEPS = 250_000
-"""Steps that a search takes on the main thread. A longer one goes on in another thread, so that Ctrl-C interrupts it."""
+"""Steps that a search takes on the main thread. A longer one continues in another thread, which Ctrl-C can stop."""
 PLAIN_SLICE_STEPS = 20_000
-"""Steps that a search takes as plain Python while its kernel is not compiled yet. A longer one goes on compiled."""
+"""Steps that a search takes as plain Python while its kernel is not compiled yet. A longer one continues compiled."""
 STOP_POLL_S = 0.01
 """Seconds between two checks of searches that are being stopped."""
 
@@ -101,8 +101,8 @@ def make_space(
     allocate(space, y.SPACE_HEAD, sizes)
     space[y.A_TABLE_SIZE] = 1024 * scale if keyed else 1
     space[y.C_OUT] = space[y.A_OUT]
-    space[y.C_HELD] = y.FOREVER
-    space[y.C_WAKE] = y.FOREVER
+    space[y.C_EARLIEST_OPEN] = y.FOREVER
+    space[y.C_NEXT_TIMER] = y.FOREVER
     space[y.C_MERGE_AFTER] = MERGE_AFTER_STEPS
     space[[y.C_STEPS_END, y.C_MATCHES_END, y.C_PAUSE]] = y.FOREVER
     space[[y.C_MAX_STEPS, y.C_MAX_MATCHES]] = UNLIMITED
@@ -133,12 +133,12 @@ def find(
     with np.errstate(all="ignore"):
         offsets = np.ascontiguousarray(offsets, np.int64)
         longest = int(np.diff(offsets).max()) if len(offsets) > 1 else 0
-        posted = bool(bytecode.postings) and longest >= POSTED
+        posted = bool(bytecode.postings) and longest >= POSTING_MIN_EVENTS
         arrays = kernel_arrays(bytecode, batch, *make_space(bytecode), posted=posted)
         bounds = _bounds(batch.time, offsets, horizon)
-        flags, earlier = (np.zeros(0, np.int64) if given is None else given for given in (opens, carried))
+        flags, earlier = (np.zeros(0, np.int64) if values is None else values for values in (opens, carried))
     fast = compiled and bytecode.compiled
-    parts = _shares(offsets, threads) if fast and COMPILED else [(0, len(offsets) - 1)]
+    parts = _partition_ranges(offsets, threads) if fast and COMPILED else [(0, len(offsets) - 1)]
 
     searches = [
         PartitionSearch(
@@ -156,8 +156,8 @@ def find(
         for first, last in parts
     ]
     # A compiled kernel runs no signal handlers: long searches run in another thread, for which the main thread waits.
-    waits = fast and COMPILED and threading.current_thread() is threading.main_thread()
-    first_steps = FIRST_SLICE_STEPS if waits else y.FOREVER
+    is_interruptible = fast and COMPILED and threading.current_thread() is threading.main_thread()
+    first_steps = FIRST_SLICE_STEPS if is_interruptible else y.FOREVER
     if fast and COMPILED and not runs_compiled():
         first_steps = PLAIN_SLICE_STEPS
     if progress is not None:
@@ -170,7 +170,7 @@ def find(
         progress.watch(lambda: 1.0)  # without the arenas of the searches
     raws = []
     for (first, _), search in zip(parts, searches, strict=True):
-        raws.append(gather(bytecode, search.written, search.frontiers, search.capped, search.wake, first))
+        raws.append(gather(bytecode, search.written, search.frontiers, search.capped, search.next_timer, first))
     return _joined(raws), arrays
 
 
@@ -199,15 +199,15 @@ def _bounds(time: IntArray, offsets: IntArray, horizon: int | IntArray | None) -
         return offsets[1:], np.zeros(0, np.int64)
     if not isinstance(horizon, int):
         return offsets[1:], np.ascontiguousarray(horizon, np.int64)
-    come = np.concatenate([[0], np.cumsum(time <= horizon)])
-    ends = offsets[:-1] + come[offsets[1:]] - come[offsets[:-1]]
+    arrived = np.concatenate([[0], np.cumsum(time <= horizon)])
+    ends = offsets[:-1] + arrived[offsets[1:]] - arrived[offsets[:-1]]
     return np.ascontiguousarray(ends, np.int64), np.full(len(ends), horizon, np.int64)
 
 
-def _shares(offsets: IntArray, threads: int) -> list[tuple[int, int]]:
+def _partition_ranges(offsets: IntArray, threads: int) -> list[tuple[int, int]]:
     """Ranges of partitions with about equal numbers of events, one per thread; small inputs are not split."""
     count = len(offsets) - 1
-    threads = min(threads, count, 1 + int(offsets[-1] if count >= 0 else 0) // SHARE)
+    threads = min(threads, count, 1 + int(offsets[-1] if count >= 0 else 0) // EVENTS_PER_THREAD)
     if threads <= 1:
         return [(0, count)]
     goals = offsets[0] + (offsets[-1] - offsets[0]) * np.arange(1, threads) // threads
@@ -226,7 +226,7 @@ class PartitionSearch:
     """The output of each call of the kernel."""
     frontiers: IntArray
     capped: int
-    wake: int
+    next_timer: int
 
     def __init__(
         self,
@@ -241,21 +241,21 @@ class PartitionSearch:
         fast: bool,
         budget: SearchBudget,
     ) -> None:
-        self._numbered, self._batch, self._fast, self._budget = bytecode, batch, fast, budget
+        self._bytecode, self._batch, self._fast, self._budget = bytecode, batch, fast, budget
         self._offsets, self._ends = offsets, ends
-        self._words = min(8 * int(offsets[-1] - offsets[0]), MOST_AT_FIRST) if len(offsets) else 0
+        self._output_words = min(8 * int(offsets[-1] - offsets[0]), MAX_INITIAL_OUTPUT_WORDS) if len(offsets) else 0
         self.frontiers = np.full(len(offsets), y.FOREVER, np.int64)
         self.written = []
-        self.capped, self.wake = 0, y.FOREVER
+        self.capped, self.next_timer = 0, y.FOREVER
         contextual = arrays.tables[y.S_CONTEXT] >= 0
         self._names: Mapping[str, Any] = vars(_contexts() if contextual else kernel)
         if not fast:
             self._names = plain(*([_contexts()] if contextual else []))
-        self._entry = "simulate" if contextual else "attempts"
-        self._given = offsets, ends, self.frontiers, horizons, *((opens, carried) if contextual else (opens,))
+        self._entry = "simulate" if contextual else "search_starts"
+        self._arguments = offsets, ends, self.frontiers, horizons, *((opens, carried) if contextual else (opens,))
         self._scales = [1, 1, 1]
         self._stopped = False
-        space, reals = make_space(bytecode, words=self._words)
+        space, reals = make_space(bytecode, words=self._output_words)
         space[y.C_START] = offsets[0] if len(offsets) else 0
         space[y.C_RESUME] = space[y.C_START]
         # A step that runs in Python takes as long as many compiled ones.
@@ -263,7 +263,7 @@ class PartitionSearch:
         space[y.C_MAX_STEPS] = min(budget.max_steps // cost, UNLIMITED)
         space[y.C_MAX_MATCHES] = min(budget.max_matches, UNLIMITED)
         space[y.C_EVENT_STEPS], space[y.C_EVENT_MATCHES] = STEPS_PER_EVENT // cost, MATCHES_PER_EVENT
-        space[y.C_ATTEMPT_STEPS] = ATTEMPT_STEPS_PER_EVENT // cost
+        space[y.C_START_STEPS] = ATTEMPT_STEPS_PER_EVENT // cost
         self._arrays = arrays._replace(space=space, reals=reals)
 
     @property
@@ -296,23 +296,23 @@ class PartitionSearch:
                 raise SearchStoppedError
             space = self._arrays.space
             if not self._fast:
-                self._names["outside_hook"][0] = evaluator(self._numbered, self._batch, self._arrays)
+                self._names["outside_hook"][0] = evaluator(self._bytecode, self._batch, self._arrays)
             with np.errstate(all="ignore"):  # plain Python warns where doubles overflow, compiled code does not
-                answer = self._names[self._entry](self._arrays, *self._given)
+                outcome = self._names[self._entry](self._arrays, *self._arguments)
             out = space[space[y.A_OUT] : space[y.C_OUT]]
             if len(out):
                 self.written.append(out)
-            if answer == y.GOES_ON:
-                self.capped, self.wake = int(space[y.C_CAPPED]), int(space[y.C_WAKE])
+            if outcome == y.CONTINUE:
+                self.capped, self.next_timer = int(space[y.C_CAPPED]), int(space[y.C_NEXT_TIMER])
                 return True
-            if answer == y.SPENT:
+            if outcome == y.SPENT:
                 raise self._exceeded()
-            if answer == y.FULL:
+            if outcome == y.FULL:
                 # Continue with a larger area: the output so far is valid, and the start that failed is searched again.
                 area = int(space[y.C_FULL_AREA])
-                self._scales[area] *= 2 if not len(out) or self._scales[area] >= MOST_OUT else 8
+                self._scales[area] *= 2 if not len(out) or self._scales[area] >= MAX_FAST_GROWTH_SCALE else 8
             self._renew()
-            if answer == y.PAUSED and not self._stopped:
+            if outcome == y.PAUSED and not self._stopped:
                 return False
 
     def _renew(self) -> None:
@@ -320,15 +320,15 @@ class PartitionSearch:
         before = self._arrays.space
         try:
             space, reals = make_space(
-                self._numbered,
+                self._bytecode,
                 self._scales[y.ANY_AREA],
-                self._words,
+                self._output_words,
                 output_scale=self._scales[y.OUTPUT_AREA],
                 taken_scale=self._scales[y.TAKEN_AREA],
                 max_bytes=MAX_WORKING_BYTES,
             )
         except MemoryError:
-            name = self._numbered.pattern.name
+            name = self._bytecode.pattern.name
             raise SearchBudgetError(name, "bytes", MAX_WORKING_BYTES, self._events()) from None
         for counter in CARRIED_COUNTERS:
             space[counter] = before[counter]
@@ -344,13 +344,14 @@ class PartitionSearch:
         if space[y.C_KEY_MATCHES] > space[y.C_MATCHES_END]:
             exceeded, limit = "matches", int(space[y.C_MATCHES_END])
         elif space[y.C_STEPS] <= space[y.C_KEY_END]:
-            limit = int(space[y.C_MAX_STEPS] + space[y.C_ATTEMPT_STEPS] * events)
-        return SearchBudgetError(self._numbered.pattern.name, exceeded, limit, events)
+            limit = int(space[y.C_MAX_STEPS] + space[y.C_START_STEPS] * events)
+        return SearchBudgetError(self._bytecode.pattern.name, exceeded, limit, events)
 
 
 CARRIED_COUNTERS = (
-    y.C_PARTITION, y.C_START, y.C_RESUME, y.C_CAPPED, y.C_STARTED, y.C_HELD, y.C_WAKE, y.C_STEPS, y.C_KEY_STEPS,
-    y.C_KEY_MATCHES, y.C_MAX_STEPS, y.C_EVENT_STEPS, y.C_MAX_MATCHES, y.C_EVENT_MATCHES, y.C_ATTEMPT_STEPS, y.C_PAUSE,
+    y.C_PARTITION, y.C_START, y.C_RESUME, y.C_CAPPED, y.C_STARTED, y.C_EARLIEST_OPEN, y.C_NEXT_TIMER,
+    y.C_STEPS, y.C_KEY_STEPS, y.C_KEY_MATCHES, y.C_MAX_STEPS, y.C_EVENT_STEPS, y.C_MAX_MATCHES, y.C_EVENT_MATCHES,
+    y.C_START_STEPS, y.C_PAUSE,
 )  # fmt: skip
 """Header words that are copied to the next arena."""
 
@@ -370,12 +371,17 @@ def _joined(raws: list[MatchBuffer]) -> MatchBuffer:
         unified=np.concatenate([raw.unified for raw in raws]),
         frontiers=np.concatenate([raw.frontiers for raw in raws]),
         capped=sum(raw.capped for raw in raws),
-        wake=min(raw.wake for raw in raws),
+        next_timer=min(raw.next_timer for raw in raws),
     )
 
 
 def gather(
-    bytecode: CompiledPattern, written: Sequence[IntArray], frontiers: IntArray, capped: int, wake: int, first: int
+    bytecode: CompiledPattern,
+    written: Sequence[IntArray],
+    frontiers: IntArray,
+    capped: int,
+    next_timer: int,
+    first: int,
 ) -> MatchBuffer:
     """Unpack the output of a kernel, the first partition of which has the number ``first``."""
     flat = written[0] if len(written) == 1 else np.concatenate([np.zeros(0, np.int64), *written])
@@ -399,7 +405,7 @@ def gather(
         unified=bound,
         frontiers=frontiers,
         capped=capped,
-        wake=wake,
+        next_timer=next_timer,
         partials=partials,
     )
 
@@ -427,14 +433,14 @@ def plain(*more: ModuleType) -> Mapping[str, Any]:
     """The functions of the kernel, and of ``more`` modules, as plain Python that calls the reference evaluator."""
     names: dict[str, Any] = {}
     sources: dict[str, ModuleType] = {}
-    waiting = [kernel, *more]
-    while waiting:
-        module = waiting.pop()
+    pending = [kernel, *more]
+    while pending:
+        module = pending.pop()
         sources[module.__name__] = module
         # Follow functions to the modules that define them: a compiled one has no wrapper that Python could call.
         functions = (getattr(value, "py_func", value) for value in vars(module).values())
         used = {function.__module__ for function in functions if isinstance(function, FunctionType)}
-        waiting += [sys.modules[name] for name in used - sources.keys() if name.startswith(f"{__package__}.")]
+        pending += [sys.modules[name] for name in used - sources.keys() if name.startswith(f"{__package__}.")]
         names.update({name: value for name, value in vars(module).items() if not name.startswith("__")})
     names["__builtins__"] = __builtins__
     for name, value in list(names.items()):
@@ -444,9 +450,9 @@ def plain(*more: ModuleType) -> Mapping[str, Any]:
     hook: list[Callable[[int, int, int], int] | None] = [None]
     names["outside_hook"] = hook
 
-    def outside(question: int, at: int, own: int) -> int:
+    def outside(condition: int, at: int, own: int) -> int:
         assert hook[0] is not None
-        return hook[0](question, at, own)
+        return hook[0](condition, at, own)
 
     names["outside"] = outside
     return names
@@ -458,14 +464,14 @@ def evaluator(bytecode: CompiledPattern, batch: OrderedEvents, arrays: y.Arrays)
     names = frozenset(s.name for s in pattern.steps if s.name is not None)
     shape, space = bytecode.tables, arrays.space
     taken = int(space[y.A_TAKEN])
-    seen: dict[int, Event] = {}
+    events: dict[int, Event] = {}
 
     def event(position: int) -> Event:
-        if position not in seen:
-            seen[position] = batch.event(position)
-        return seen[position]
+        if position not in events:
+            events[position] = batch.event(position)
+        return events[position]
 
-    def answer(question: int, at: int, own: int) -> int:
+    def evaluate_condition(condition: int, at: int, own: int) -> int:
         bound: dict[str, list[Event]] = {}
         for k in range(int(space[at + y.COUNT])):
             entry = taken + y.TAKEN_WIDTH * k
@@ -479,6 +485,6 @@ def evaluator(bytecode: CompiledPattern, batch: OrderedEvents, arrays: y.Arrays)
                 current[step.name] = event(position)
         unified = unified_values(pattern, bytecode.columns, batch, space[at + shape[y.S_UNIFIED] :])
         scope = MatchScope(names, Bindings(bound, current, unified), event(own) if own >= 0 else None, batch.relations)
-        return int(truth(evaluate(bytecode.questions[question], scope)))
+        return int(truth(evaluate(bytecode.python_conditions[condition], scope)))
 
-    return answer
+    return evaluate_condition

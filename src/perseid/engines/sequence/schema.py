@@ -169,7 +169,7 @@ def returned_type(expr: ex.Expr, core: CorePattern, types: Mapping[str, t.Type])
     return infer(expr, ColumnTypes({**types, **unified}, {s.name for s in core.steps if s.name is not None}))
 
 
-def conditions_checked(core: CorePattern, types: Mapping[str, t.Type]) -> None:
+def check_conditions(core: CorePattern, types: Mapping[str, t.Type]) -> None:
     """Raise the type error of a condition that cannot hold for any event."""
     for step in core.steps:
         for expr in (*(condition.expr for condition in step.choose), *step.must):

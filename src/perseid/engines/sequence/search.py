@@ -59,7 +59,7 @@ def resume(M: Arrays, record: int, result: int) -> int:
 
 @compiled
 def search(M: Arrays, record: int) -> int:
-    """Run the search of a record that was just pushed, and pop it; GOES_ON or DECIDED, or FULL.
+    """Run the search of a record that was just pushed, and pop it; CONTINUE or DECIDED, or FULL.
 
     FULL also if ``record`` is FULL or the budget is exhausted: the caller compares the counters.
     """
@@ -104,6 +104,6 @@ def violates_leading_negation(M: Arrays, thread: int, low: int, start: int, hori
         while t[S_STRICTLY] == 1 and end > first and e[E_TIME, end - 1] == e[E_TIME, start]:
             end -= 1
         result = search(M, push_negation(M, -1, thread, t[row], first, end, NONE, horizon))
-        if result != GOES_ON:
+        if result != CONTINUE:
             return result
     return 0

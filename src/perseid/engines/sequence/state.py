@@ -136,7 +136,7 @@ class SequenceState:
     opens: Mapping[str, BoolArray]
     """By pattern: rows that start a run which is still open."""
     horizon: int | None = None
-    memories: Mapping[str, PatternProgress] = field(default_factory=dict)
+    progress: Mapping[str, PatternProgress] = field(default_factory=dict)
     partials: Mapping[str, Partials] = field(default_factory=dict)
     """By pattern: partial matches that cannot be rebuilt, by the numbers of the rows they took."""
     replays: bool = False
@@ -154,14 +154,17 @@ class SequenceState:
             searched=self.searched[chosen],
             occurrence=self.occurrence[chosen],
             opens={name: flags[chosen] for name, flags in self.opens.items()},
-            partials={name: some.renumbered(places) for name, some in self.partials.items()},
+            partials={name: pattern_partials.renumbered(places) for name, pattern_partials in self.partials.items()},
             required=None if self.required is None else self.required[chosen],
         )
 
-    def without_runs(self, begun: BoolArray) -> SequenceState:
+    def without_runs(self, starts: BoolArray) -> SequenceState:
         """Remove the runs that these rows start; rows are given by a mask."""
-        opens = {name: flags & ~begun for name, flags in self.opens.items()}
-        partials = {name: some.chosen(~begun[some.starts]) for name, some in self.partials.items()}
+        opens = {name: flags & ~starts for name, flags in self.opens.items()}
+        partials = {
+            name: pattern_partials.select(~starts[pattern_partials.starts])
+            for name, pattern_partials in self.partials.items()
+        }
         return replace(self, opens=opens, partials=partials)
 
 
@@ -171,18 +174,18 @@ def empty_state(shape: EventBatch) -> SequenceState:
     return SequenceState(none, np.zeros(0, bool), np.zeros(0, np.int64), {})
 
 
-def write_state(plan: Plan, kept: SequenceState, shards: int, order: str) -> bytes:
+def write_state(plan: Plan, state: SequenceState, shards: int, order: str) -> bytes:
     """Encode the state of a shard."""
-    rows = kept.rows
+    rows = state.rows
     columns: dict[str, pa.Array] = {
         "time": pa.array(rows.time),
         "identity": pa.array(rows.identity),
-        "searched": pa.array(kept.searched),
+        "searched": pa.array(state.searched),
     }
     if len(rows.type_names) > 1 or (rows.type_codes < 0).any():
         columns["kind"] = pa.array(rows.type_codes)
-    if kept.occurrence.any():
-        columns["occurrence"] = pa.array(kept.occurrence)
+    if state.occurrence.any():
+        columns["occurrence"] = pa.array(state.occurrence)
     if rows.route is not None:
         columns["route"] = pa.array(np.asarray(rows.route, np.int32))
     for i, rank in enumerate(rows.tie_breakers):
@@ -193,25 +196,29 @@ def write_state(plan: Plan, kept: SequenceState, shards: int, order: str) -> byt
     columns.update({f"made {text}": flatten_column(column) for text, column in rows.computed_columns.items()})
     for n, truth in rows.predicate_masks.items():
         columns[f"is {plan.predicates[n].identity}"] = pa.array(truth)
-    columns.update({f"open {pattern}": pa.array(opens) for pattern, opens in kept.opens.items()})
+    columns.update({f"open {pattern}": pa.array(opens) for pattern, opens in state.opens.items()})
     facts = {
         "shards": shards,
         "order": order,
-        "horizon": kept.horizon,
+        "horizon": state.horizon,
         "kinds": list(rows.type_names),
         "routes": {str(route.id): list(route.columns) for route in plan.routes},
         "patterns": {
             pattern.pattern.semantic_hash: {"name": pattern.name, "since": progress.since}
             for pattern in plan.patterns
-            for progress in [kept.memories.get(pattern.pattern.semantic_hash, PatternProgress())]
+            for progress in [state.progress.get(pattern.pattern.semantic_hash, PatternProgress())]
         },
-        "partials": [name for name, some in kept.partials.items() if len(some)],
+        "partials": [name for name, pattern_partials in state.partials.items() if len(pattern_partials)],
     }
-    groups = [(name, *group, end) for name, memory in kept.memories.items() for group, end in memory.groups.items()]
+    groups = [
+        (name, *group, end) for name, progress in state.progress.items() for group, end in progress.groups.items()
+    ]
     tables = {
         "events": pa.record_batch(list(columns.values()), names=list(columns)),
         "groups": GROUPS.batch(zip(*groups, strict=True)) if groups else None,
-        "partials": partials_table([some for some in kept.partials.values() if len(some)]),
+        "partials": partials_table(
+            [pattern_partials for pattern_partials in state.partials.values() if len(pattern_partials)]
+        ),
     }
     return encode(LAYOUT, facts, tables)
 
@@ -269,30 +276,30 @@ def read_state(
     reader = _EventReader(content, plan, shape)
     rows = reader.rows()
     horizon = facts["horizon"]
-    memories, opens, partials = {}, {}, {}
+    progress, opens, partials = {}, {}, {}
     groups = _read_groups(content.tables.get("groups"))
     carried = read_partials(content.tables.get("partials"), facts["partials"])
     last = int(rows.time.max()) if len(rows) else horizon
     for pattern in plan.patterns:
         name = pattern.pattern.semantic_hash
-        about = facts["patterns"].get(name)
+        entry = facts["patterns"].get(name)
         flags = reader.mask(f"open {name}")
-        lost = reader.lost(pattern)
-        if about is not None and not lost:
-            memories[name] = PatternProgress(about["since"], groups.get(name, {}))
+        lacks_columns = reader.lacks_columns(pattern)
+        if entry is not None and not lacks_columns:
+            progress[name] = PatternProgress(entry["since"], groups.get(name, {}))
             opens[name] = np.zeros(len(rows), bool) if flags is None else flags  # nothing was searched yet
             partials[name] = carried.get(name, no_partials())
         else:
             # Searched events cannot start runs again; waiting ones can, if no column is missing. Others may have been
             # dropped because no step needed them then: none of those is after ``newest``.
-            starts = [time for time in (last if lost else horizon, newest) if time is not None]
-            memories[name] = PatternProgress(max(starts, default=None))
+            starts = [time for time in (last if lacks_columns else horizon, newest) if time is not None]
+            progress[name] = PatternProgress(max(starts, default=None))
             opens[name] = np.zeros(len(rows), bool)
     searched, occurrence = reader.mask("searched"), reader.integers("occurrence", np.int64)
     assert searched is not None
     replays = content.version == 1 and any(pattern.pattern.context is not None for pattern in plan.patterns)
-    kept = SequenceState(rows, searched, occurrence, opens, horizon, memories, partials, replays)
-    return kept if reader.mine is None else kept.take(reader.mine)
+    restored = SequenceState(rows, searched, occurrence, opens, horizon, progress, partials, replays)
+    return restored if reader.retained_rows is None else restored.take(reader.retained_rows)
 
 
 def _read_groups(table: pa.RecordBatch | None) -> dict[str, dict[Group, int]]:
@@ -322,10 +329,10 @@ class _EventReader:
         self.columns: dict[str, pa.Array] = dict(zip(table.schema.names, table.columns, strict=True))
         self.missing: set[tuple[str, int | str]] = set()
         """Columns that the plan needs and the state lacks: (family of columns, name or number)."""
-        self.mine: IntArray | None = None
+        self.retained_rows: IntArray | None = None
         """Rows of the routes that the plan still has; None for all."""
 
-    def lost(self, pattern: PatternPlan) -> bool:
+    def lacks_columns(self, pattern: PatternPlan) -> bool:
         """True if the state lacks a column that this pattern needs."""
         if not self.missing:
             return False
@@ -334,16 +341,16 @@ class _EventReader:
         for what, which in self.missing:
             match what:
                 case "route":
-                    lost = which == pattern.route
+                    is_lacking = which == pattern.route
                 case "is":
-                    lost = which in needed
+                    is_lacking = which in needed
                 case "column":
-                    lost = pattern.facts.all_columns or which in columns
+                    is_lacking = pattern.facts.all_columns or which in columns
                 case "made":
-                    lost = which in _texts(pattern)
+                    is_lacking = which in _texts(pattern)
                 case _:
-                    lost = True
-            if lost:
+                    is_lacking = True
+            if is_lacking:
                 return True
         return False
 
@@ -390,7 +397,7 @@ class _EventReader:
         for n, columns in before.items():
             found[codes == n] = now.get(columns, -1)
         if (found < 0).any():
-            self.mine = np.flatnonzero(found >= 0)
+            self.retained_rows = np.flatnonzero(found >= 0)
         return found if self.shape.route is not None else None
 
     def integers(self, name: str, kind: type[T]) -> NDArray[T]:

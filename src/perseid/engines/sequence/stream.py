@@ -98,20 +98,20 @@ class Events(StreamDeclaration[Matches, Data_co]):
     def inputs(self) -> list[tuple[str | None, Events]]:
         """Every input as a stream with its own columns; several inputs have the type of their events."""
         several = isinstance(self.data, Mapping)
-        there = list(self.data) if several else []
+        event_types = list(self.data) if several else []
         if several and isinstance(self.time, str) and _is_moment(self.data.get(self.time)):
             raise EventDataError(
                 f"Expected inputs by event type, got one event: its {self.time!r} is a time.",
                 hint="Use a list for one event: [{…}]. A dict has inputs by event type.",
             )
-        if several and not there:
+        if several and not event_types:
             raise EventDataError("The dict of inputs is empty.", hint="Add inputs by event type: {'Login': logins, …}.")
         for role in _BY_TYPE:
             named = getattr(self, role)
             for name in named if isinstance(named, Mapping) else ():
-                if name not in there:
-                    raise _no_such_input(role, name, there)
-        return [(name, self._input(name)) for name in there] if several else [(None, self)]
+                if name not in event_types:
+                    raise _no_such_input(role, name, event_types)
+        return [(name, self._input(name)) for name in event_types] if several else [(None, self)]
 
     def tables(self) -> list[DeclaredTable]:
         """Every input as a table."""
@@ -158,12 +158,12 @@ def _is_moment(value: object) -> bool:
     return isinstance(v.plain(value), (str, int, float, Decimal, dt.date))
 
 
-def _no_such_input(role: str, name: object, there: Sequence[str]) -> EventDataError:
+def _no_such_input(role: str, name: object, available: Sequence[str]) -> EventDataError:
     return EventDataError(
         f"Unknown event type {name!r} in {role}=: it is not an input.",
-        nearest=nearest(str(name), there),
-        hint=f"Available: {', '.join(there)}."
-        if there
+        nearest=nearest(str(name), available),
+        hint=f"Available: {', '.join(available)}."
+        if available
         else "Use a dict for several inputs: ps.events({'Login': logins, …}, …).",
     )
 
@@ -178,11 +178,15 @@ def _events(stream: Events, event_type: str | None, key_names: Sequence[str]) ->
     # A dict may omit nulls; as in Spark the table has every column, and every row's identity covers all of them.
     names = sorted({str(name) for row in rows for name in row}) if not stream.id else []
     events = [_event(stream, event_type, row, names, number) for number, row in enumerate(rows, 1)]
-    renamed = [(there, here) for there, here in zip(key_names, stream.columns("key"), strict=True) if there != here]
+    renamed = [
+        (key_name, column)
+        for key_name, column in zip(key_names, stream.columns("key"), strict=True)
+        if key_name != column
+    ]
     if not renamed:
         return events
     return [
-        replace(e, attributes={**e.attributes, **{there: e.attributes.get(here) for there, here in renamed}})
+        replace(e, attributes={**e.attributes, **{key_name: e.attributes.get(column) for key_name, column in renamed}})
         for e in events
     ]
 

@@ -15,16 +15,16 @@ from perseid.tables.columns import Column, Table, column_names
 def key_paths(stream: Events) -> tuple[tuple[str, ...], ...]:
     """The path of each key: a name with dots is the column of that name if there is one, else a path into a struct."""
     names, inputs = stream.key_names(), stream.inputs()
-    if not any("." in name for _, one in inputs for name in one.columns("key")):
+    if not any("." in name for _, source in inputs for name in source.columns("key")):
         return tuple((name,) for name in names)
-    there = {event_type: column_names(one.data) for event_type, one in inputs}
-    known = {name for columns in there.values() for name in columns}
+    columns_by_type = {event_type: column_names(source.data) for event_type, source in inputs}
+    known = {name for columns in columns_by_type.values() for name in columns}
     paths = tuple((name,) if name in known else tuple(name.split(".")) for name in names)
-    for event_type, one in inputs:
-        for name, here, path in zip(names, one.columns("key"), paths, strict=True):
-            if name != here and (len(path) > 1 or ("." in here and here not in there[event_type])):
+    for event_type, source in inputs:
+        for name, column, path in zip(names, source.columns("key"), paths, strict=True):
+            if name != column and (len(path) > 1 or ("." in column and column not in columns_by_type[event_type])):
                 raise EventDataError(
-                    f"The key {here!r} of {event_type} cannot be renamed to {name!r}, because one of them is a field "
+                    f"The key {column!r} of {event_type} cannot be renamed to {name!r}, because one of them is a field "
                     "inside a struct.",
                     hint="Add a top-level key column to each input: df.withColumn('user', df['device.user']).",
                 )

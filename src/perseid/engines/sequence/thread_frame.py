@@ -47,7 +47,7 @@ def all_hold(M: Arrays, first: int, count: int, at: int, own: int) -> bool:
 
 
 @compiled
-def is_mine(M: Arrays, at: int, position: int) -> bool:
+def is_taken(M: Arrays, at: int, position: int) -> bool:
     """True if the thread or an enclosing one has taken this event."""
     w = M.space
     high = w[at + COUNT]
@@ -157,12 +157,12 @@ def fits(M: Arrays, at: int, step: int, position: int) -> bool:
     first = t[row + ST_CHOOSE]
     for k in range(first, first + 3 * t[row + ST_CHOOSE_COUNT], 3):
         needs = t[k + 1]
-        asked = True
+        is_bound = True
         for n in range(needs, needs + t[k + 2]):
             if w[at + t[S_CURRENT] + t[n]] < 0:
-                asked = False
+                is_bound = False
                 break
-        if asked and evaluate(M, t[k], bound, position) != 1:
+        if is_bound and evaluate(M, t[k], bound, position) != 1:
             return False
     return True
 
@@ -203,14 +203,14 @@ def take(M: Arrays, source: int, step: int, position: int, at: int) -> int:
     w[at + BARRIER] = NONE
     w[at + SPARE] = 0
     w[at + UNTILS] = 0
-    kept = 0
+    retained = 0
     watches = at + t[S_WATCHES]
     for k in range(w[at + WATCHES]):
         if w[watches + k * WATCH_WIDTH + W_CONJUNCTION] >= 0:
-            if kept != k:
-                copy_words(M, watches + k * WATCH_WIDTH, watches + kept * WATCH_WIDTH, WATCH_WIDTH)
-            kept += 1
-    w[at + WATCHES] = kept
+            if retained != k:
+                copy_words(M, watches + k * WATCH_WIDTH, watches + retained * WATCH_WIDTH, WATCH_WIDTH)
+            retained += 1
+    w[at + WATCHES] = retained
     zones = at + t[S_ZONES]
     for k in range(w[at + ZONES]):
         if w[zones + k * ZONE_WIDTH + Z_FIRST] < 0:
@@ -311,7 +311,7 @@ def single_absence(M: Arrays, at: int, since: int, step: int, low: int, high: in
         position = next_for(M, at, step, position + 1, high, FOREVER)
         if position >= high or (
             e[E_TIME, position] > since
-            and not is_mine(M, at, position)
+            and not is_taken(M, at, position)
             and fits(M, at, step, position)
             and lone_must(M, at, step, position)
         ):

@@ -107,7 +107,7 @@ class TimedRows(StreamSettings):
         if self.order != "watermark":
             return None
         return (
-            create_strategy(self.disorder).tells
+            create_strategy(self.disorder).output_policy
             or "matches as soon as they are complete if they can be assembled, otherwise final matches"
         )
 
