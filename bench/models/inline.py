@@ -35,7 +35,7 @@ def measure(sizes: Sequence[int], report: Report) -> None:
     each = 0.0
     for size in sizes:
         progress(f"railway, size {size}, as a state")
-        model = LiveModel(plan.queries, plan.told)
+        model = LiveModel(plan.queries, plan.reported_queries)
         model.transact(0, railway.of_size(size))
         kept = ModelsState({(): model}, [], 0, [None])
         state, writing = _timed(lambda kept=kept: write_state(plan, kept))  # type: ignore[misc]

@@ -64,11 +64,11 @@ def _check(
 ) -> int:
     """Queries computed anew, and their events searched by the oracle of patterns."""
     expected = []
-    gathered = [EventRows(plan.queries, one.watched, plan.key) for one in plan.asked]
+    gathered = [EventRows(plan.queries, one.watched, plan.key) for one in plan.groups]
     for key, time, told in _recomputed(plan.queries, stream.transactions()):
         for one in gathered:
             one.add(key, time, told)
-    for asked, rows in zip(plan.asked, gathered, strict=True):
+    for asked, rows in zip(plan.groups, gathered, strict=True):
         events = read_events(event_stream(rows.table(element, list(keys)), stream, asked.watched))
         patterns = [one.pattern for one in asked.sequence.plan.patterns]
         expected += [(m.pattern, m.match_id) for m in detect(patterns, events, oracle_matcher()).matches]

@@ -21,7 +21,7 @@ class InterpretedAutomaton(Machine):
     def deadlines(self) -> Iterator[int]:
         """Times whose passing, without a further event, may decide something."""
         if self.simulation is not None:
-            yield from self.simulation.wakes()
+            yield from self.simulation.timers()
             return
         for item in (item for attempt in self.attempts for item in attempt.items):
             if isinstance(item, Pending):

@@ -148,7 +148,7 @@ def from_scratch(frames: ps.graph.Frames, watched: EventStreamFilter) -> list[di
     """The events by the oracle, and that the engine which goes frame by frame says the same."""
     rows = EventRows(frames.queries, watched, frames.key)
     models: dict[Any, Recomputed] = {}
-    for (key, time, changes), (_, _, told) in zip(frames.transactions(), frames.told(), strict=True):
+    for (key, time, changes), (_, _, told) in zip(frames.transactions(), frames.effects(), strict=True):
         model = models.setdefault(key, Recomputed(frames.queries))
         expected = model.transact(time, changes)
         assert told.changes == expected.changes

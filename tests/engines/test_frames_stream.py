@@ -128,7 +128,7 @@ def test_any_cut_and_any_restart(seed: int) -> None:
 
 def test_the_cases_find_something_at_once_and_frame_by_frame() -> None:
     plan = plan_of()
-    ready = zip(plan.asked, frame_shard._compiled_groups(plan), strict=True)
+    ready = zip(plan.groups, frame_shard._compiled_groups(plan), strict=True)
     slow = {p.name for group, one in ready if one is None for p in group.sequence.plan.patterns}
     assert slow == set(SLOW)
     whole = [step(plan, rows_of(random_frames(seed)), None, Watermark(ended=True)).rows for seed in range(10)]

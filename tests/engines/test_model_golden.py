@@ -62,7 +62,7 @@ def test_a_state_of_some_version_goes_on(name: str) -> None:
         path.write_bytes(own)
     found = []
     for state in (own, path.read_bytes()):
-        shard._KEPT.clear()
+        shard._DECODED.clear()
         found.append(case.told(step(case.plan, case.after, state, Watermark(NOW, None, ended=True)).rows))
     assert found[0] == found[1]
     assert found[0]

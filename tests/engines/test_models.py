@@ -70,11 +70,11 @@ def constructs(case: ModelCase) -> set[str]:
     for query in case.queries:
         if query.top is not None:
             found |= {"top", *(["top per"] if query.top.per else [])}
-        if isinstance(query.ways, m.Components):
-            found.add("components" if query.ways.nodes is None else "components over")
+        if isinstance(query.alternatives, m.Components):
+            found.add("components" if query.alternatives.nodes is None else "components over")
             continue
-        found |= {"several ways"} if len(query.ways) > 1 else set()
-        for way in query.ways:
+        found |= {"several ways"} if len(query.alternatives) > 1 else set()
+        for way in query.alternatives:
             found |= {"let" if isinstance(d, m.Let) else d.function for d in way.definitions}
             found |= _asked(way.constraints)
     text = print_models(m.ModelFile(case.metamodel, case.queries))

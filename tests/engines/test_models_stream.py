@@ -120,7 +120,7 @@ def cut(plan: ModelsPlan, rows: list[Row], rng: random.Random, *, forget: bool) 
             end += 1
         now = None if at == 0 else rows[at - 1][0]
         if forget:
-            shard._KEPT.clear()
+            shard._DECODED.clear()
         done = step(plan, rows_of(rows[at:end]), state, Watermark(before, now))
         assert not len(done.late)
         found.append(done.rows)
@@ -189,7 +189,7 @@ def test_states_of_other_models_and_damaged_ones_are_refused() -> None:
     plan = plan_of()
     state = step_up_to(step, plan, rows_of(random_rows(1)), None, 3_000_000).state
     assert state is not None
-    shard._KEPT.clear()
+    shard._DECODED.clear()
     for wrong in (state[:-3], state[:40], b"PRSD", state[:30] + b"x" + state[31:]):
         with pytest.raises(StateError):
             step(plan, rows_of([]), wrong, Watermark(3_000_000, 4_000_000))
@@ -218,7 +218,7 @@ def test_attributes_of_one_name_and_different_types() -> None:
     rows += [(0, {"site": "s", "change": "set", "element": "b", "attribute": "n", "value": "two"})]
     first = step(plan, rows_of(rows), None, Watermark())
     second = step(plan, rows_of([]), first.state, Watermark(None, 5))
-    shard._KEPT.clear()
+    shard._DECODED.clear()
     gone: list[Row] = [(9, {"site": "s", "change": "delete", "element": "b"})]
     third = step(plan, rows_of(gone), second.state, Watermark(5, None, ended=True))
     assert third.rows.num_rows == 1
@@ -239,7 +239,7 @@ def test_greatest_of_several_values_for_one_attribute_counts(values: list[str | 
         for name in "ab"
     ]
     first = step(plan, rows_of(rows + sets[:cut]), None, Watermark())
-    shard._KEPT.clear()
+    shard._DECODED.clear()
     second = step(plan, rows_of(sets[cut:]), first.state, Watermark(None, None, ended=True))
     assert sorted(second.rows["pattern"].to_pylist()) == ["p", "r"]
 
@@ -300,7 +300,7 @@ def beside_case(rng: random.Random) -> tuple[ModelsPlan, BesideRows, list[str]]:
     parts = group_patterns(ps.patterns(site).sources, declared)
     groups = [(group.watched, over.compile(Events([], key=("site",)))) for over, group in parts]
     columns = {"host": "event host", "site": "site", "user": "event user"}
-    return make_plan(groups, site.queries, BESIDE_TYPES, key=("site",), beside=columns), rows, expected
+    return make_plan(groups, site.queries, BESIDE_TYPES, key=("site",), event_columns=columns), rows, expected
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -311,7 +311,7 @@ def test_events_beside_a_model_in_any_cut(seed: int) -> None:
     state, before, found = None, None, []
     for at in range(0, len(rows), 7):
         now = None if at == 0 else rows[at - 1][0] - 1_000_000
-        shard._KEPT.clear()
+        shard._DECODED.clear()
         done = step(
             plan, beside_rows(rng.sample(rows[at : at + 7], len(rows[at : at + 7]))), state, Watermark(before, now)
         )

@@ -36,7 +36,7 @@ def search(one: PatternAutomaton | InterpretedAutomaton, events: list[Event]) ->
 
     def collect() -> None:
         # Positions count all events of the partition, evicted ones too.
-        found.append([(raw.kind, raw.end, raw.taken, dict(raw.unified)) for raw in one.collect()])
+        found.append([(raw.kind, raw.end, raw.bound_events, dict(raw.unified)) for raw in one.collect()])
 
     for position, event in enumerate(events):
         one.feed(event)
@@ -74,7 +74,7 @@ def compare(seed: int, longest: int) -> int:
 
 
 def key_of(raw: RawMatch) -> tuple[object, ...]:
-    return raw.kind, raw.end, raw.taken
+    return raw.kind, raw.end, raw.bound_events
 
 
 @pytest.mark.parametrize("block", blocks(6, 60))
@@ -128,10 +128,10 @@ def test_partial_match_that_another_grew_from_does_not_time_out() -> None:
         for i, kind in enumerate("ABC"):
             automaton.feed(Event(kind, i * SECOND, {}, f"{kind}{i}"))
             if cut_after == i:
-                found += [(raw.kind, len(raw.taken)) for raw in automaton.collect()]
+                found += [(raw.kind, len(raw.bound_events)) for raw in automaton.collect()]
                 automaton = encoded_and_decoded(automaton, i * SECOND, plan)
         automaton.finish()
-        assert [*found, *((raw.kind, len(raw.taken)) for raw in automaton.collect())] == [("match", 3)]
+        assert [*found, *((raw.kind, len(raw.bound_events)) for raw in automaton.collect())] == [("match", 3)]
 
 
 def test_every_combination_of_a_match_stays_one() -> None:
@@ -155,7 +155,7 @@ def test_oldest_partial_matches_are_dropped_and_counted(selection: str) -> None:
         automaton.feed(Event("A", i, {}, f"a{i}"))
     automaton.feed(Event("B", 10, {}, "b"))
     assert automaton.capped == 7
-    assert [raw.taken[0][1] for raw in automaton.collect()] == ([7] if selection else [7, 8, 9])
+    assert [raw.bound_events[0][1] for raw in automaton.collect()] == ([7] if selection else [7, 8, 9])
 
 
 def test_column_may_have_the_name_of_its_step() -> None:
@@ -167,13 +167,18 @@ def test_column_may_have_the_name_of_its_step() -> None:
     for event in events:
         automaton.feed(event)
     partition = oracle_matcher()(core, events, horizon=None, strictly_later=False, relations={})
-    found = [raw.taken for raw in automaton.collect()]
-    assert found == [raw.taken for raw in partition.found] == [((0, 1), (1, 2))]
+    found = [raw.bound_events for raw in automaton.collect()]
+    assert found == [raw.bound_events for raw in partition.found] == [((0, 1), (1, 2))]
 
 
 def collected(automaton: PatternAutomaton) -> list[tuple[Any, ...]]:
     return [
-        (raw.kind, raw.end, dict(raw.unified), [(step, automaton.events[position].id) for step, position in raw.taken])
+        (
+            raw.kind,
+            raw.end,
+            dict(raw.unified),
+            [(step, automaton.events[position].id) for step, position in raw.bound_events],
+        )
         for raw in automaton.collect()
     ]
 

@@ -67,7 +67,7 @@ def test_each_call_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
         state, emitted = None, 0
         for first in range(0, 30, 3):
             if restarts:
-                shard._KEPT.clear()
+                shard._DECODED.clear()
             step = step_up_to(rules_step, plan, rows_of(created(3, first)), state, (first + 3) * SECOND - 1)
             state = step.state
             emitted += step.rows["what"].to_pylist().count("emitted")

@@ -20,7 +20,7 @@ from perseid.engines.models.action_log import text_of
 from perseid.engines.models.engine import RULES, rules_step
 from perseid.engines.models.pattern_trigger import PatternTrigger
 from perseid.engines.models.plan import ROLES
-from perseid.engines.models.reactions import Reaction, react_here
+from perseid.engines.models.reactions import Reaction, react_local
 from perseid.engines.models.rule_engine import ReactingPlan, Running, emitted_types, make_rules_plan
 from perseid.engines.models.stream import Models
 from perseid.engines.models.trigger_state import decode_triggers
@@ -113,7 +113,7 @@ def models_of(rows: list[Row], rules: Rules) -> Models:
 
 
 def here(rows: list[Row], rules: Rules, until: int | None = None, rounds: int = ROUNDS) -> Reaction:
-    return react_here(models_of(rows, rules), rules, until=until, rounds=rounds, changes=CHANGES)
+    return react_local(models_of(rows, rules), rules, until=until, rounds=rounds, changes=CHANGES)
 
 
 # what is told, as what a reaction has
@@ -195,14 +195,14 @@ def cut(
             if before is not None and now is not None:
                 now = max(before, now)
             if forgetful:
-                shard._KEPT.clear()
+                shard._DECODED.clear()
             step = rules_step(plan, rows_of(part[at:end], types), state, Watermark(before, now))
             assert not len(step.late)
             yield step.rows
             state, wake, at = step.state, step.next_timer, end
             assert wake is None or now is None or wake > now
         if forgetful:
-            shard._KEPT.clear()
+            shard._DECODED.clear()
         yield rules_step(plan, rows_of([], types), state, Watermark(now, None, ended=True)).rows
 
 
@@ -255,7 +255,7 @@ def test_a_shard_asks_to_be_called_when_an_absence_is_over() -> None:
     wake = first.next_timer
     while wake is not None and wake < 4 * SECOND:
         wakes.append(wake)
-        shard._KEPT.clear()
+        shard._DECODED.clear()
         step = rules_step(whole_plan(), rows_of([]), state, Watermark(None, wake))
         nudged += [row["rule"] for row in step.rows.to_pylist() if row["what"] == "fired"]
         state, wake = step.state, step.next_timer
@@ -292,7 +292,7 @@ def test_what_is_decided_together_has_an_order_of_its_own() -> None:
     rows += [load(1, "h2", 5), load(2, "h2", 0), load(9, "h1", 5), load(9, "h2", 5)]
     expected_ = whole(plan, rows).rows.to_pylist()
     first = step_up_to(rules_step, plan, rows_of(rows[:-2]), None, 8 * SECOND)
-    shard._KEPT.clear()
+    shard._DECODED.clear()
     second = rules_step(plan, rows_of(rows[-2:]), first.state, Watermark(None, None, ended=True))
     assert [*first.rows.to_pylist(), *second.rows.to_pylist()] == expected_
     assert [dict(row["values"])["who"] for row in expected_ if row["what"] == "emitted"] == ["h1", "h2"]
@@ -301,11 +301,11 @@ def test_what_is_decided_together_has_an_order_of_its_own() -> None:
 def test_events_are_read_as_they_were_written() -> None:
     plan, again_at_once = whole_plan(), 0
     for seed in range(12):
-        shard._KEPT.clear()
+        shard._DECODED.clear()
         same = {"site": "north", "change": "set", "element": "h1", "attribute": "load", "value": "1"}
         given = rows_of([*random_rows(seed), *[(4 * SECOND, same)] * 3])
         step_up_to(rules_step, plan, given, None, 4 * SECOND)
-        (kept,) = shard._KEPT.values()
+        (kept,) = shard._DECODED.values()
         assert isinstance(kept, Running)
         known = plan.queries, plan.patterns, plan.types, plan.key
         read = decode_triggers(*known, list(kept.models), kept.sequences)
@@ -376,7 +376,7 @@ def some_state() -> bytes:
 def test_damaged_states_are_refused() -> None:
     state = some_state()
     for wrong in (state[:-3], state[:40], b"PRSD", state[:30] + b"x" + state[31:]):
-        shard._KEPT.clear()
+        shard._DECODED.clear()
         with pytest.raises(StateError):
             rules_step(whole_plan(), rows_of([]), wrong, Watermark(None, 4 * SECOND))
     with pytest.raises(StateError, match="shards"):
@@ -406,7 +406,7 @@ def test_states_with_anything_else_in_them_are_refused_or_read() -> None:
         )
         states = [*groups[:number], encode_state(inner.facts, (events, broken)), *groups[number + 1 :]]
         table = pa.RecordBatch.from_pydict({"state": pa.array(states, pa.large_binary())})
-        shard._KEPT.clear()
+        shard._DECODED.clear()
         try:
             made = encode_state(sealed.facts, (*sealed.tables[:4], table, *sealed.tables[5:]))
             rules_step(whole_plan(), rows_of([]), made, Watermark(None, 9 * SECOND))

@@ -62,7 +62,7 @@ def product_events(stream: Sequence[Event]) -> list[ProductEvent]:
 def by_matcher(core: CorePattern, matcher: Matcher, streams: list[list[ProductEvent]]) -> list[list[Taken]]:
     return [
         sorted(
-            named(core, raw.taken)
+            named(core, raw.bound_events)
             for raw in matcher(core, events, horizon=None, strictly_later=False, relations={}).found
         )
         for events in streams

@@ -9,7 +9,7 @@ import pytest
 from perseid.engines.uncertain.plan import PlannedQuery, plan_query
 from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.lang.parser import parse_pattern
-from perseid.semantics.classes import Classified, Keys, QueryClass, classify, local_form, shown
+from perseid.semantics.classes import Classified, Keys, QueryClass, classify, format_plan, local_form
 from perseid.semantics.core import CorePattern
 from perseid.semantics.resolve import resolve
 
@@ -211,7 +211,7 @@ def test_plans_in_the_paper_s_notation() -> None:
     figure = pattern("R(k as x) -> S(k as x) -> T(l as y) [k = 'a']")
     plan = classify(figure, STREAMS).plan
     assert plan is not None
-    assert shown(plan, figure) == "seq(π-x(reg(R; S)), T)"
+    assert format_plan(plan, figure) == "seq(π-x(reg(R; S)), T)"
 
 
 def test_only_a_safe_query_has_a_plan() -> None:

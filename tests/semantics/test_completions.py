@@ -28,7 +28,7 @@ def ways(text: str, events: str) -> list[str]:
     happened = stream(events)
     found = []
     for way in completions(pattern, happened):
-        taken = [happened[position] for _, position in way.path.taken]
+        taken = [happened[position] for _, position in way.path.bound_events]
         assert way.end == taken[-1].time
         found.append(" ".join(f"{event.id}@{event.time // SECOND}" for event in taken))
     return found

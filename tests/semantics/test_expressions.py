@@ -20,7 +20,7 @@ from perseid.lang.expressions import Binary, Call, InRelation, Literal, Param, R
 from perseid.lang.parser import parse_expression
 from perseid.semantics import types as t
 from perseid.semantics import values as v
-from perseid.semantics.evaluate import cast, evaluate, like, truth
+from perseid.semantics.evaluate import cast, evaluate, is_true, like
 from perseid.semantics.functions import FUNCTIONS
 from perseid.semantics.typing import check_condition, infer, member_type
 from tests.generators.expression_strategies import expressions
@@ -529,7 +529,7 @@ SCOPES = st.builds(
 def test_evaluation_never_raises(expr, scope):
     found = evaluate(expr, scope)
     assert v.scalar(found) is found or v.scalar(found) == found
-    assert truth(found) is (found is True)
+    assert is_true(found) is (found is True)
 
 
 @given(st.sampled_from(sorted(FUNCTIONS)), st.lists(VALUES, max_size=4))

@@ -97,8 +97,8 @@ def test_known(text: str, known: tuple[str, ...]) -> None:
 
 
 def test_columns() -> None:
-    assert facts("match A a return amount").steps[0].kept == ("amount",)
-    assert facts("match A(user as u) a -> A(user as u) b within 1 minute").steps[0].kept == ("user",)
+    assert facts("match A a return amount").steps[0].retained == ("amount",)
+    assert facts("match A(user as u) a -> A(user as u) b within 1 minute").steps[0].retained == ("user",)
     assert facts("match A a return evidence").all_columns
 
 

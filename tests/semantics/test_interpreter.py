@@ -95,7 +95,9 @@ def test_any_cut(pattern: CorePattern, events: list[Event], cuts: list[bool]) ->
     cut.finish()
     out += cut.collect()
     key = sorted
-    assert key((m.kind, m.taken, m.end) for m in out) == key((m.kind, m.taken, m.end) for m in whole.collect())
+    assert key((m.kind, m.bound_events, m.end) for m in out) == key(
+        (m.kind, m.bound_events, m.end) for m in whole.collect()
+    )
 
 
 @given(core_patterns(), event_streams())

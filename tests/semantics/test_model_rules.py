@@ -82,7 +82,7 @@ def random_rows(chance: random.Random) -> list[dict[str, Any]]:
 
 def outcome(one: RuleIteration) -> tuple[Any, ...]:
     matches = [m.match_id for m in one.matches]
-    return one.number, one.asked, one.told.done, one.told.changes, one.lives, one.emitted, matches
+    return one.number, one.requests, one.effects.done, one.effects.changes, one.lifecycle, one.emitted, matches
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -118,7 +118,7 @@ def test_patterns_find_what_a_whole_run_finds() -> None:
             rows = EventRows(cps.queries, group.watched, ())
             for key, time, iterations in done._moments:
                 for one in iterations:
-                    rows.add(key, time, one.told)
+                    rows.add(key, time, one.effects)
             events = event_stream(rows.table(pa.string(), []), stream, group.watched)
             for pattern in group.patterns:
                 for match in ps.pattern(pattern).match(events):

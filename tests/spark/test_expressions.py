@@ -25,7 +25,7 @@ from perseid.lang.parser import parse_expression
 from perseid.lang.printer import print_expr
 from perseid.semantics import types as t
 from perseid.semantics import values as v
-from perseid.semantics.evaluate import evaluate, truth
+from perseid.semantics.evaluate import evaluate, is_true
 from perseid.semantics.functions import FUNCTIONS, UNITS
 from perseid.semantics.typing import infer, member_type
 from perseid.spark.expressions import predicate_text, sql_text
@@ -562,7 +562,7 @@ def test_a_predicate_is_never_null(frame: DataFrame, scopes: tuple[Scope, ...]) 
     said = [(e, text) for e in exprs if (text := predicate_text(e, columns, time="time", type="type")) is not None]
     for (expr, _), (type_, values) in zip(said, _answers(frame, [text for _, text in said]), strict=True):
         assert type_ == t.Boolean()
-        assert values == [truth(x) for x in _reference(expr, scopes)], print_expr(expr)
+        assert values == [is_true(x) for x in _reference(expr, scopes)], print_expr(expr)
 
 
 def test_names_that_cannot_be_said() -> None:

@@ -21,9 +21,9 @@ from perseid.engines.models.frame_stream import Frames
 from perseid.engines.models.metamodel import Metamodel, require_metamodel
 from perseid.engines.models.plan import ROLES
 from perseid.engines.models.quick_fixes import QuickFixes, search_quick_fixes
-from perseid.engines.models.reactions import Reaction, check_columns, react_here, require_rules_on_spark
+from perseid.engines.models.reactions import Reaction, check_columns, react_local, require_rules_on_spark
 from perseid.engines.models.repair import STRATEGIES
-from perseid.engines.models.stream import Models, bind_rules, events_here, joined_types, require_equal_keys
+from perseid.engines.models.stream import Models, bind_rules, joined_types, local_events, require_equal_keys
 from perseid.engines.sequence.stream import Events
 from perseid.errors import EventDataError, PatternError
 from perseid.runtime.search_budget import SearchBudget
@@ -102,14 +102,14 @@ def _additional_events(given: object, key: str | Iterable[str]) -> Events | None
 
 def additional_events_of(stream: Models) -> JoinedEvents | None:
     """The ordinary events that patterns over a model may name."""
-    if stream.beside is None:
+    if stream.additional_events is None:
         return None
     stream.require_same_place()
     if not is_spark(stream.data):
-        return stream.shape_of_beside()
+        return stream.additional_event_types()
     from perseid.spark.inputs import column_types
 
-    return joined_types(stream.beside, column_types(stream.beside.tables()))
+    return joined_types(stream.additional_events, column_types(stream.additional_events.tables()))
 
 
 @check_keywords
@@ -215,7 +215,7 @@ def react(
                 "checkpoint= and observation= require a Spark DataFrame, and these changes are local.",
                 hint="Remove them.",
             )
-        return react_here(models, rules, until=end, rounds=max_iterations, changes=max_changes)
+        return react_local(models, rules, until=end, rounds=max_iterations, changes=max_changes)
     except PatternError as error:
         if rules.source is not None:
             error.locate(rules.source)
@@ -290,7 +290,7 @@ def _names(given: str | Iterable[str]) -> tuple[str, ...]:
 def events_of(groups: Sequence[EventStreamGroup], stream: Models) -> tuple[list[Events], list[str]]:
     """The events of a model for each group of patterns, and the reason for each rejected change."""
     require_here("match", stream.data)
-    return events_here(stream, [group.watched for group in groups])
+    return local_events(stream, [group.watched for group in groups])
 
 
 def explain_model(groups: Sequence[EventStreamGroup], stream: Models) -> str:

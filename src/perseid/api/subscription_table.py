@@ -19,7 +19,7 @@ from perseid.deprecated import deprecated_method
 from perseid.engines.joins.table import append, checked_folder, files_in, listed, read_file, standing
 from perseid.engines.trees.stream import Documents
 from perseid.errors import PerseidError, UnknownNameError, nearest
-from perseid.viz.words import many
+from perseid.viz.words import pluralize
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,7 +84,7 @@ class SubscriptionTable(SubscriptionQueries):
 
     def explain(self) -> str:
         """The number of current subscriptions, the parts that they share, and the searched tree patterns."""
-        files = many(len(files_in(self._folder)), "file")
+        files = pluralize(len(files_in(self._folder)), "file")
         current = self.current()
         header = f"{self._folder}: {files}, applied by a stream in the order of their numbers\n"
         return header + (subscriptions(current).explain() if current else "no current subscription\n")

@@ -22,7 +22,7 @@ from perseid.lang.xscl_parts import read_subscription
 from perseid.runtime.document_columns import DOCUMENT
 from perseid.semantics.subscriptions import normal_forms
 from perseid.semantics.values import has_lone_surrogate
-from perseid.viz.words import many
+from perseid.viz.words import pluralize
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,7 +114,7 @@ class SubscriptionSet(SubscriptionQueries):
         return len(self._texts)
 
     def __repr__(self) -> str:
-        return f"<{many(len(self), 'subscription')}>"
+        return f"<{pluralize(len(self), 'subscription')}>"
 
     def _match_local(self, documents: Documents, expand: bool, results: bool | None) -> pa.Table:
         from perseid.engines.joins.local import match_here  # its kernels are loaded when they are first needed
@@ -145,10 +145,10 @@ class SubscriptionSet(SubscriptionQueries):
         widest = max(index.widest() for index in levels)
         retained = "without limit" if widest >= ENDLESS else f"for at most {print_duration(widest)}"
         lines = [
-            f"{many(len(self), 'subscription')}, {many(entries, 'direction')}: a JOIN has two, since either document may come first",
-            f"  templates: {len(joins)} with equalities only, {len(templates)} with constants; {many(prefixes, 'prefix', 'prefixes')}",
+            f"{pluralize(len(self), 'subscription')}, {pluralize(entries, 'direction')}: a JOIN has two, since either document may come first",
+            f"  templates: {len(joins)} with equalities only, {len(templates)} with constants; {pluralize(prefixes, 'prefix', 'prefixes')}",
             f"  state: values of documents are retained {retained}; on Spark in each query partition",
-            f"  {many(len(chains), 'chain is', 'chains are')} matched in documents, once for all subscriptions:",
+            f"  {pluralize(len(chains), 'chain is', 'chains are')} matched in documents, once for all subscriptions:",
         ]
         shown = [f"    {chain.stream}{chain.tree}" for chain in chains]
         lines += [*shown[:20], *([f"    and {len(shown) - 20} more"] if len(shown) > 20 else [])]

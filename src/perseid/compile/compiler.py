@@ -125,7 +125,7 @@ def _columns(plans: tuple[PatternPlan, ...]) -> tuple[PlanColumn, ...]:
                 types, kept = wanted.get(name, (set(), False))
                 if types is not None:
                     types = {*types, kind.name} if isinstance(kind, ast.EventType) else None
-                wanted[name] = (types, kept or name in facts.kept)
+                wanted[name] = (types, kept or name in facts.retained)
         for path in plan.pattern.partition:
             wanted[path.parts[0]] = (None, True)
     return tuple(

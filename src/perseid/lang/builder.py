@@ -184,11 +184,11 @@ class Part:
             )
         return self._on_repeat("until", lambda repeat: replace(repeat, until=last))
 
-    def _on_repeat(self, what: str, edit: Callable[[ast.Repeat], ast.Repeat]) -> Part:
+    def _on_repeat(self, method: str, edit: Callable[[ast.Repeat], ast.Repeat]) -> Part:
         if not isinstance(self.element, ast.Repeat) or self.closed:
             raise PatternError(
-                f"'{what}' requires a repetition, got {_shown(self.element)}.",
-                hint=f"Repeat it first: step('Transfer').plus().{what}(…).",
+                f"'{method}' requires a repetition, got {_shown(self.element)}.",
+                hint=f"Repeat it first: step('Transfer').plus().{method}(…).",
             )
         return Part(edit(self.element))
 
@@ -222,7 +222,7 @@ class Part:
             raise PatternError(f"'stays' applies to one step, got {_shown(self.element)}.")
         return Part(ast.Stays(self.element, length))
 
-    def _on_step(self, what: str, edit: Callable[[ast.Step], ast.Step]) -> Part:
+    def _on_step(self, method: str, edit: Callable[[ast.Step], ast.Step]) -> Part:
         element = self.element
         match element:
             case ast.Step():
@@ -232,8 +232,8 @@ class Part:
             case ast.Stays() if not self.closed:
                 return Part(replace(element, step=edit(element.step)))
         raise PatternError(
-            f"'{what}' applies to one step, got {_shown(element)}.",
-            hint=f"Apply it to the step: step('Login').{what}(…).",
+            f"'{method}' applies to one step, got {_shown(element)}.",
+            hint=f"Apply it to the step: step('Login').{method}(…).",
         )
 
     # operators that Python would interpret otherwise
@@ -340,19 +340,19 @@ class PatternBuilder:
     """Immutable pattern builder; every method returns a new one, and :meth:`build` returns the pattern."""
 
     draft: ast.PatternDefinition
-    given: frozenset[str] = frozenset()
+    defined_clauses: frozenset[str] = frozenset()
 
     def _with(self, clause: str, draft: ast.PatternDefinition) -> PatternBuilder:
-        if clause in self.given:
+        if clause in self.defined_clauses:
             raise PatternError(f"Duplicate clause '{clause}' in pattern {self.draft.name}.", hint="Remove one of them.")
-        return PatternBuilder(draft, self.given | {clause})
+        return PatternBuilder(draft, self.defined_clauses | {clause})
 
     def parameter(self, name: str, type_: str, default: Constant | object = _UNSET) -> PatternBuilder:
         """Add a typed parameter, used as ``:name``; a default of None is null."""
         _text(type_, "A type")
         literal = None if default is _UNSET else _constant(default)
-        made = ast.Parameter(_name(name), parse_type(type_), literal)
-        return replace(self, draft=replace(self.draft, parameters=(*self.draft.parameters, made)))
+        parameter = ast.Parameter(_name(name), parse_type(type_), literal)
+        return replace(self, draft=replace(self.draft, parameters=(*self.draft.parameters, parameter)))
 
     def severity(self, severity: str) -> PatternBuilder:
         """Set the severity of a match."""
@@ -456,12 +456,12 @@ class PatternBuilder:
     def suppress(self, duration: DurationLike, *, by: str | tuple[str, ...] | list[str] = ()) -> PatternBuilder:
         """For this long after a match, count further ones with equal values of ``by`` without emitting them."""
         columns = (by,) if isinstance(by, str) else tuple(by)
-        made = ast.Suppress(_duration(duration, "suppress"), tuple(map(_name, columns)))
-        return self._with("suppress", replace(self.draft, suppress=made))
+        suppress = ast.Suppress(_duration(duration, "suppress"), tuple(map(_name, columns)))
+        return self._with("suppress", replace(self.draft, suppress=suppress))
 
     def build(self) -> ast.PatternDefinition:
         """Return the pattern, parsed from its printed text so that error spans refer to that text."""
-        if "match" not in self.given:
+        if "match" not in self.defined_clauses:
             raise PatternError(
                 f"Pattern {self.draft.name} has no 'match'.",
                 hint="Add one: .match(step('Login', 'a') >> step('Transfer', 't')).",
@@ -469,31 +469,31 @@ class PatternBuilder:
         return parse_pattern(print_pattern(self.draft))
 
 
-def _part(given: object) -> Part:
-    if isinstance(given, Part):
-        return given
-    if isinstance(given, str):
-        return Part(parse_element(given), closed=True)
+def _part(value: object) -> Part:
+    if isinstance(value, Part):
+        return value
+    if isinstance(value, str):
+        return Part(parse_element(value), closed=True)
     hint = "Use step('Login'), or its text: 'Login a [ip is not null]'."
-    if isinstance(given, PatternBuilder):
+    if isinstance(value, PatternBuilder):
         hint = "Name the other pattern: step('takeover', 't')."
-    elif _are_events(given):
+    elif _are_events(value):
         hint = "Run it with ps.pattern(build(…)).match(events)."
-    elif isinstance(given, list | tuple | set):
+    elif isinstance(value, list | tuple | set):
         hint = "Pass the parts one by one: any_of(a, b), or any_of(*parts)."
-    raise PatternError(f"Expected a part of a pattern, got {type(given).__name__}.", hint=hint)
+    raise PatternError(f"Expected a part of a pattern, got {type(value).__name__}.", hint=hint)
 
 
-def _are_events(given: object) -> bool:
+def _are_events(value: object) -> bool:
     """Return True for data, such as a list of dicts or a DataFrame, mistaken for an element of a pattern."""
-    rows = isinstance(given, list | tuple) and bool(given) and isinstance(given[0], Mapping)
-    return rows or hasattr(given, "columns")
+    rows = isinstance(value, list | tuple) and bool(value) and isinstance(value[0], Mapping)
+    return rows or hasattr(value, "columns")
 
 
-def _several(parts: tuple[PartLike, ...], what: str) -> tuple[ast.Element, ...]:
+def _several(parts: tuple[PartLike, ...], function: str) -> tuple[ast.Element, ...]:
     elements = tuple(_part(part).element for part in parts)
     if len(elements) < 2:
-        raise PatternError(f"'{what}' needs at least two parts.")
+        raise PatternError(f"'{function}' needs at least two parts.")
     return elements
 
 
@@ -507,93 +507,93 @@ def _step(kind: ast.StepKind, name: str | None) -> Part:
     return Part(ast.Step(kind, None if name is None else _name(name)))
 
 
-def _text(given: object, what: str) -> str:
-    if not isinstance(given, str):
-        raise PatternError(f"{what} must be a string, got {type(given).__name__}.")
+def _text(value: object, role: str) -> str:
+    if not isinstance(value, str):
+        raise PatternError(f"{role} must be a string, got {type(value).__name__}.")
     try:
-        given.encode()
+        value.encode()
     except UnicodeEncodeError:
-        raise PatternError(f"{what} contains an unpaired surrogate: {given!r}.") from None
-    return given
+        raise PatternError(f"{role} contains an unpaired surrogate: {value!r}.") from None
+    return value
 
 
-def _name(given: object) -> str:
-    name = _text(given, "A name")
+def _name(value: object) -> str:
+    name = _text(value, "A name")
     if not 0 < len(name) <= limits.MAX_NAME:
         raise PatternError(f"A name must have 1 to {limits.MAX_NAME} characters.")
     return name
 
 
-def _path(given: object) -> ex.Ref:
-    return parse_path(_text(given, "A column"))
+def _path(value: object) -> ex.Ref:
+    return parse_path(_text(value, "A column"))
 
 
-def _as_pair(given: object) -> tuple[ex.Ref, str]:
-    pair = parse_output(_text(given, "A binding"))
+def _as_pair(value: object) -> tuple[ex.Ref, str]:
+    pair = parse_output(_text(value, "A binding"))
     if not isinstance(pair, ast.Output) or not isinstance(pair.expr, ex.Ref) or pair.name is None:
-        raise PatternError(f"Expected 'attribute as name', got {given!r}.", hint='Write .bind("device.os as o").')
+        raise PatternError(f"Expected 'attribute as name', got {value!r}.", hint='Write .bind("device.os as o").')
     return pair.expr, pair.name
 
 
-def _expression(given: object, what: str) -> ex.Expr:
-    return parse_expression(_text(given, what))
+def _expression(value: object, role: str) -> ex.Expr:
+    return parse_expression(_text(value, role))
 
 
 def _both(first: ex.Expr | None, second: ex.Expr) -> ex.Expr:
     return second if first is None else ex.Binary("and", first, second)
 
 
-def _duration(given: object, what: str) -> ast.Duration:
-    if isinstance(given, str):
-        return parse_duration(_text(given, f"'{what}'"))
-    if isinstance(given, dt.timedelta):
-        if given < dt.timedelta(0):
-            raise PatternError(f"'{what}' must not be negative.")
-        return given // _MICRO
+def _duration(value: object, role: str) -> ast.Duration:
+    if isinstance(value, str):
+        return parse_duration(_text(value, f"'{role}'"))
+    if isinstance(value, dt.timedelta):
+        if value < dt.timedelta(0):
+            raise PatternError(f"'{role}' must not be negative.")
+        return value // _MICRO
     raise PatternError(
-        f"'{what}' must be a duration, got {given!r}.",
+        f"'{role}' must be a duration, got {value!r}.",
         hint='Use "10 minutes" or a timedelta: a number alone has no unit.',
     )
 
 
-def _maybe_duration(given: object, what: str) -> ast.Duration | None:
-    return None if given is None else _duration(given, what)
+def _maybe_duration(value: object, role: str) -> ast.Duration | None:
+    return None if value is None else _duration(value, role)
 
 
-def _window(given: object) -> ast.Window:
-    if isinstance(given, str):
-        return parse_window(_text(given, "'within'"))
-    return ast.TimeWindow(_duration(given, "within"))
+def _window(value: object) -> ast.Window:
+    if isinstance(value, str):
+        return parse_window(_text(value, "'within'"))
+    return ast.TimeWindow(_duration(value, "within"))
 
 
-def _constant(given: object) -> ex.Literal:
+def _constant(value: object) -> ex.Literal:
     """Convert a Python value to a literal."""
     text: str | None = None
-    match given:
+    match value:
         case None:
             text = "null"
         case bool():
-            text = str(given).lower()
+            text = str(value).lower()
         case int():
-            text = str(given)
-        case float() if given - given == 0:
-            text = repr(given) if "e" in repr(given) else f"{given!r}e0"
-        case Decimal() if given.is_finite():
-            text = format(given, "f")
+            text = str(value)
+        case float() if value - value == 0:
+            text = repr(value) if "e" in repr(value) else f"{value!r}e0"
+        case Decimal() if value.is_finite():
+            text = format(value, "f")
             text = text if "." in text else f"{text}.0"
         case str():
-            text = print_literal(ex.Literal("string", _text(given, "A default")))
+            text = print_literal(ex.Literal("string", _text(value, "A default")))
         case dt.datetime():
-            aware = given if given.tzinfo is not None else given.replace(tzinfo=dt.UTC)
+            aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
             text = f"timestamp '{aware.isoformat(sep=' ')}'"
         case dt.date():
-            text = f"date '{given.isoformat()}'"
+            text = f"date '{value.isoformat()}'"
         case dt.timedelta():
-            sign = "-" if given < dt.timedelta(0) else ""
-            text = sign + print_literal(ex.Literal("duration", abs(given) // _MICRO))
+            sign = "-" if value < dt.timedelta(0) else ""
+            text = sign + print_literal(ex.Literal("duration", abs(value) // _MICRO))
     if text is None:
         raise PatternError(
-            f"Unsupported default {given!r}.",
+            f"Unsupported default {value!r}.",
             hint="Use a number, a string, a boolean, a time or a duration.",
         )
     return parse_constant(text)

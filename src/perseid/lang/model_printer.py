@@ -53,23 +53,25 @@ def _edge(edge: m.EdgeType) -> str:
 
 def _query(query: m.QueryDefinition) -> str:
     lines = [f"query {print_name(query.name)}({_names(query.parameters)})"]
-    if isinstance(query.ways, m.Components):
-        over = "" if query.ways.nodes is None else f" over {print_name(query.ways.nodes)}"
-        lines.append(f"components of {print_name(query.ways.edges)}{over}")
+    if isinstance(query.alternatives, m.Components):
+        over = "" if query.alternatives.nodes is None else f" over {print_name(query.alternatives.nodes)}"
+        lines.append(f"components of {print_name(query.alternatives.edges)}{over}")
     else:
-        for word, way in zip(("find", *["or find"] * len(query.ways)), query.ways, strict=False):
-            lines += _way(word, way)
+        for word, alternative in zip(
+            ("find", *["or find"] * len(query.alternatives)), query.alternatives, strict=False
+        ):
+            lines += _alternative(word, alternative)
     if query.top is not None:
         lines.append(_top(query.top))
     return "".join(f"{line}\n" for line in lines)
 
 
-def _way(word: str, way: m.Find) -> list[str]:
-    lines = [f"{word} {_constraints(way.constraints)}"]
-    if way.definitions:
-        lines.append("let " + ", ".join(map(_definition, way.definitions)))
-    if way.where is not None:
-        lines.append(f"where {print_expr(way.where)}")
+def _alternative(word: str, alternative: m.Find) -> list[str]:
+    lines = [f"{word} {_constraints(alternative.constraints)}"]
+    if alternative.definitions:
+        lines.append("let " + ", ".join(map(_definition, alternative.definitions)))
+    if alternative.where is not None:
+        lines.append(f"where {print_expr(alternative.where)}")
     return lines
 
 

@@ -168,8 +168,8 @@ class ModelReader(RuleReader):
     def no(self, meta: Meta, constraints: tuple[m.Constraint, ...]) -> m.No:
         return m.No(constraints, span=place(meta))
 
-    def no_group(self, meta: Meta, constraints: tuple[m.Constraint, ...], *where: _Where) -> m.No:
-        return m.No(constraints, where[0].condition if where else None, span=place(meta))
+    def no_group(self, meta: Meta, constraints: tuple[m.Constraint, ...], *condition: _Where) -> m.No:
+        return m.No(constraints, condition[0].condition if condition else None, span=place(meta))
 
     # values
 
@@ -190,9 +190,9 @@ class ModelReader(RuleReader):
     def find(
         self, meta: Meta, constraints: tuple[m.Constraint, ...], *rest: tuple[m.Definition, ...] | _Where
     ) -> m.Find:
-        where = next((part.condition for part in rest if isinstance(part, _Where)), None)
+        condition = next((part.condition for part in rest if isinstance(part, _Where)), None)
         definitions = next((part for part in rest if not isinstance(part, _Where)), ())
-        return m.Find(constraints, definitions, where, span=place(meta))
+        return m.Find(constraints, definitions, condition, span=place(meta))
 
     def way(self, meta: Meta, find: m.Find) -> m.Find:
         return find
@@ -236,16 +236,16 @@ class ModelReader(RuleReader):
         patterns = tuple(part for part in parts if isinstance(part, ast.PatternDefinition))
         rules = tuple(part for part in parts if isinstance(part, r.Rule))
         repairs = tuple(part for part in parts if isinstance(part, r.Repair))
-        for what, named in (("query", queries), ("pattern", patterns), ("rule", rules), ("repair", repairs)):
-            _require_distinct(what, named)
+        for noun, named in (("query", queries), ("pattern", patterns), ("rule", rules), ("repair", repairs)):
+            _require_distinct(noun, named)
         return m.ModelFile(metamodels[0] if metamodels else None, queries, patterns, rules, repairs)
 
 
-def _require_distinct(what: str, named: tuple[_Named, ...]) -> None:
+def _require_distinct(noun: str, named: tuple[_Named, ...]) -> None:
     seen: set[str] = set()
     for part in named:
         if part.name in seen:
-            raise ScopeError(f"Duplicate {what} {part.name!r}.", span=part.span, hint="Use another name.")
+            raise ScopeError(f"Duplicate {noun} {part.name!r}.", span=part.span, hint="Use another name.")
         seen.add(part.name)
 
 

@@ -182,8 +182,8 @@ def _negation(spot: Spot, absent: re.Match[str]) -> str:
     if found is None:
         return _NEGATION
     clause = re.findall(r"\b(?:find|where)\b", spot.text[: absent.start()].lower())
-    moved = "Move it to 'find'" if clause[-1:] == ["where"] else "Write"
-    return f"{moved}: not {found[1]}."
+    advice = "Move it to 'find'" if clause[-1:] == ["where"] else "Write"
+    return f"{advice}: not {found[1]}."
 
 
 def _from_cypher(found: re.Match[str] | None) -> str:
@@ -211,8 +211,8 @@ def _walks(spot: Spot) -> Slip | None:
     """An edge without its dashes, its name or its direction."""
     if spot.expected & {"ARROW"} and spot.behind(r"-\s*[\w`]+\s*[+*]?"):
         return Slip("Add a direction. " + _WALK)
-    begun = "COLON" in spot.expected or {"MINUS", "LPAR"} <= spot.expected
-    if not begun or spot.token.type != "NAME" or spot.word in _IN_QUERIES:
+    is_edge_position = "COLON" in spot.expected or {"MINUS", "LPAR"} <= spot.expected
+    if not is_edge_position or spot.token.type != "NAME" or spot.word in _IN_QUERIES:
         return None
     left, right = spot.behind(r"\b([A-Za-z_]\w{0,40})"), spot.ahead(r"([A-Za-z_]\w{0,40})[ \t]+([A-Za-z_]\w{0,40})")
     if left is None or right is None:
@@ -288,10 +288,10 @@ def _clauses(spot: Spot) -> Slip | None:
         if spot.token.type == "NAME" and "_LET" in spot.expected:
             return Slip(f"{_COMMAS} {_ORDER}")
     if spot.at_end and (word := spot.behind(r"\b(where|let)")):
-        what, example = (
+        noun, example = (
             ("condition", "where a.$attribute > 3") if word[1].lower() == "where" else ("value", "let n = 3")
         )
-        return Slip(f"Add a {what}: {example}.", f"Missing {what} after '{word[1]}'.", word.start(1), len(word[1]))
+        return Slip(f"Add a {noun}: {example}.", f"Missing {noun} after '{word[1]}'.", word.start(1), len(word[1]))
     return None
 
 

@@ -119,14 +119,14 @@ class Aggregate:
     """``let n = count of fans(post, _)``, ``let total = sum(n * n) of sizes(post, n)``: over all matches of a call.
 
     Arguments that are bound elsewhere select the matches; the others are free, and ``value`` may use them.
-    ``nothing`` is the result over no matches; the checker sets it, as it depends on the type.
+    ``empty_value`` is the result over no matches; the checker sets it, as it depends on the type.
     """
 
     name: str
     function: str
     value: Expr | None
     call: QueryCall
-    nothing: object = field(default=None, compare=False, repr=False)
+    empty_value: object = field(default=None, compare=False, repr=False)
     span: Span | None = span_field()
 
 
@@ -183,7 +183,7 @@ class QueryDefinition:
 
     name: str
     parameters: tuple[str, ...]
-    ways: tuple[Find, ...] | Components
+    alternatives: tuple[Find, ...] | Components
     top: Top | None = None
     span: Span | None = span_field()
 
@@ -212,18 +212,18 @@ def variables_of(constraint: IsNode | Walk | QueryCall) -> tuple[str, ...]:
 
 def calls(query: QueryDefinition) -> Iterator[QueryCall]:
     """Yield every call of another query in this one."""
-    if isinstance(query.ways, Components):
+    if isinstance(query.alternatives, Components):
         return
-    for way in query.ways:
-        yield from _calls(way.constraints)
-        yield from (d.call for d in way.definitions if isinstance(d, Aggregate))
+    for alternative in query.alternatives:
+        yield from _calls(alternative.constraints)
+        yield from (d.call for d in alternative.definitions if isinstance(d, Aggregate))
 
 
 def called(query: QueryDefinition) -> tuple[str, ...]:
     """Return the names of all queries that this one depends on, in source order."""
-    if isinstance(query.ways, Components):
-        nodes = () if query.ways.nodes is None else (query.ways.nodes,)
-        return (query.ways.edges, *nodes)
+    if isinstance(query.alternatives, Components):
+        nodes = () if query.alternatives.nodes is None else (query.alternatives.nodes,)
+        return (query.alternatives.edges, *nodes)
     return tuple(dict.fromkeys(call.query for call in calls(query)))
 
 

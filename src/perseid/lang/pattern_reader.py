@@ -131,10 +131,10 @@ class PatternReader(ExpressionReader):
                 )
         return element
 
-    def step(self, meta: Meta, kind: ast.StepKind, *given: OptionalPart) -> ast.Element:
-        slots = {slot.role: slot.value for slot in given}
-        own = {role: slots[role] for role in ("unify", "name", "condition", "must") if role in slots}
-        step = ast.Step(kind, **own, span=place(meta))
+    def step(self, meta: Meta, kind: ast.StepKind, *parts: OptionalPart) -> ast.Element:
+        slots = {slot.role: slot.value for slot in parts}
+        step_parts = {role: slots[role] for role in ("unify", "name", "condition", "must") if role in slots}
+        step = ast.Step(kind, **step_parts, span=place(meta))
         if "stays" in slots:
             if "quantifier" in slots:
                 raise PatternSyntaxError(
@@ -151,8 +151,8 @@ class PatternReader(ExpressionReader):
     def group_holds(self, meta: Meta, duration: ast.Duration) -> OptionalPart:
         return OptionalPart("holds_for", duration)
 
-    def group(self, meta: Meta, element: ast.Element, *given: OptionalPart) -> ast.Element:
-        slots = {slot.role: slot.value for slot in given}
+    def group(self, meta: Meta, element: ast.Element, *parts: OptionalPart) -> ast.Element:
+        slots = {slot.role: slot.value for slot in parts}
         if "within" in slots or "holds_for" in slots:
             element = ast.Group(element, slots.get("within"), slots.get("holds_for"), span=place(meta))
         return self._repeated(element, slots, place(meta))
@@ -255,44 +255,44 @@ class PatternReader(ExpressionReader):
     def pattern(self, meta: Meta, name: Token, *rest: _Clause | tuple[ast.Parameter, ...]) -> ast.PatternDefinition:
         span = token_place(name)
         parameters = rest[0] if not isinstance(rest[0], _Clause) else ()
-        given: dict[str, Any] = {}
+        clauses: dict[str, Any] = {}
         for clause in rest:
             if not isinstance(clause, _Clause):
                 continue
-            if clause.name in given:
+            if clause.name in clauses:
                 raise PatternSyntaxError(
                     f"Duplicate clause '{clause.name}' in pattern {name}.",
                     span=clause.span,
                     hint="Remove one of them." if clause.name != "where" else "Join the conditions with 'and'.",
                 )
-            given[clause.name] = clause.value
-        if "match" not in given:
+            clauses[clause.name] = clause.value
+        if "match" not in clauses:
             raise PatternSyntaxError(
                 f"Pattern {name} has no 'match' clause.",
                 span=span,
                 hint="Add one: match Login a -> Transfer t.",
             )
-        outputs = given.get("return", ())
+        outputs = clauses.get("return", ())
         evidence = [o for o in outputs if isinstance(o, ast.Evidence)]
         if len(evidence) > 1:
             raise ScopeError("Duplicate column 'evidence' in 'return'.", span=span, hint="Remove one of them.")
         return ast.PatternDefinition(
             name=str(name),
-            match=given["match"],
+            match=clauses["match"],
             parameters=parameters,
             metadata=ast.Metadata(
-                given.get("severity"), given.get("owner"), given.get("tags", ()), given.get("description")
+                clauses.get("severity"), clauses.get("owner"), clauses.get("tags", ()), clauses.get("description")
             ),
-            where=given.get("where"),
-            within=given.get("within"),
-            holds_for=given.get("holds for"),
-            partition_by=given.get("partition by", ()),
-            selection=given.get("selection"),
-            skip=given.get("after match skip"),
-            report_timeouts=given.get("report timeouts", False),
+            where=clauses.get("where"),
+            within=clauses.get("within"),
+            holds_for=clauses.get("holds for"),
+            partition_by=clauses.get("partition by", ()),
+            selection=clauses.get("selection"),
+            skip=clauses.get("after match skip"),
+            report_timeouts=clauses.get("report timeouts", False),
             returns=tuple(o for o in outputs if isinstance(o, ast.Output)),
             evidence=evidence[0] if evidence else None,
-            suppress=given.get("suppress"),
+            suppress=clauses.get("suppress"),
             span=span,
         )
 

@@ -143,12 +143,12 @@ def print_expr(expr: ex.Expr) -> str:
             inner = _at(expr.operand, _LEVEL["sign"])
             return f"-({inner})" if inner.startswith("-") else f"-{inner}"
         case ex.Binary(op=("or" | "and") as op):
-            own = _LEVEL[op]
-            return f"{_at(expr.left, own)} {op} {_at(expr.right, own + 1)}"
+            level = _LEVEL[op]
+            return f"{_at(expr.left, level)} {op} {_at(expr.right, level + 1)}"
         case ex.Binary():
-            own = _level(expr)
-            left = own if own > _LEVEL["compare"] else own + 1
-            return f"{_at(expr.left, left)} {expr.op} {_at(expr.right, own + 1)}"
+            level = _level(expr)
+            left = level if level > _LEVEL["compare"] else level + 1
+            return f"{_at(expr.left, left)} {expr.op} {_at(expr.right, level + 1)}"
         case ex.Between():
             low, high = _at(expr.low, sum_level), _at(expr.high, sum_level)
             return f"{_at(expr.value, sum_level)} {no}between {low} and {high}"

@@ -50,8 +50,8 @@ def subscription_of(pattern: ast.PatternDefinition) -> Subscription:
     # Under 'any', the second event of a sequence may share the timestamp of the first; members of & may under both.
     every = {ast.Selection.FOLLOWED_BY} | ({ast.Selection.ANY} if relation is TemporalRelation.JOIN else set())
     if pattern.selection not in every:
-        _refuse("its selection does not match every pair", pattern.span, _SELECTION)
-    _refuse_clauses(pattern)
+        _reject("its selection does not match every pair", pattern.span, _SELECTION)
+    _reject_clauses(pattern)
     reader = _ConditionConverter(steps)
     parts: list[Predicate] = [reader.key(one) for one in pattern.partition_by]
     for number, step in enumerate(steps):
@@ -59,13 +59,13 @@ def subscription_of(pattern: ast.PatternDefinition) -> Subscription:
     parts += [reader.predicate(one, None) for one in ex.conjuncts(pattern.where)]
     flat = [one for part in parts for one in (part.parts if isinstance(part, AllOf) else (part,))]
     if not any(one.op == "=" and isinstance(one.right, Operand) for part in flat for one in comparisons(part)):
-        _refuse("no condition compares nodes of the two documents with =", pattern.span, "Add where a.x = b.y.")
+        _reject("no condition compares nodes of the two documents with =", pattern.span, "Add where a.x = b.y.")
     predicate = flat[0] if len(flat) == 1 else AllOf(tuple(flat))
     return Subscription(Pairing(relation, *reader.blocks, predicate, _window(pattern)), span=pattern.span)
 
 
-def _refuse(why: str, span: ex.Span | None, hint: str | None = None) -> NoReturn:
-    raise SemanticError(f"The pattern is not a valid subscription: {why}.", span=span, hint=hint)
+def _reject(problem: str, span: ex.Span | None, hint: str | None = None) -> NoReturn:
+    raise SemanticError(f"The pattern is not a valid subscription: {problem}.", span=span, hint=hint)
 
 
 def _steps(match: ast.Element) -> tuple[TemporalRelation, tuple[ast.Step, ast.Step]]:
@@ -76,7 +76,7 @@ def _steps(match: ast.Element) -> tuple[TemporalRelation, tuple[ast.Step, ast.St
     elif not isinstance(match, ast.Sequence):
         parts = ()
     if len(parts) != 2 or not all(isinstance(one, ast.Step) and isinstance(one.kind, ast.TreeMatch) for one in parts):
-        _refuse(
+        _reject(
             "expected two steps, each a tree pattern",
             match.span,
             "Write Feed << //item->i[/author->x] >> a -> Feed << //item->j[/author->y] >> b.",
@@ -84,18 +84,18 @@ def _steps(match: ast.Element) -> tuple[TemporalRelation, tuple[ast.Step, ast.St
     if isinstance(match, ast.Sequence):
         (link,) = match.links
         if link.contiguity is not ast.Contiguity.SKIP or link.after is not None or link.within is not None:
-            _refuse("the arrow between its steps is not a plain ->", link.span or match.span, _SELECTION)
+            _reject("the arrow between its steps is not a plain ->", link.span or match.span, _SELECTION)
     one, other = parts
     assert isinstance(one, ast.Step)
     assert isinstance(other, ast.Step)
     for step in (one, other):
         if step.must is not None or step.unify:
-            _refuse("a step must be a tree pattern, with at most a condition in [ ]", step.span, "Compare in where.")
+            _reject("a step must be a tree pattern, with at most a condition in [ ]", step.span, "Compare in where.")
     return relation, (one, other)
 
 
-def _refuse_clauses(pattern: ast.PatternDefinition) -> None:
-    given = {
+def _reject_clauses(pattern: ast.PatternDefinition) -> None:
+    clauses = {
         "parameters": pattern.parameters,
         "holds for": pattern.holds_for is not None,
         "after match skip": pattern.skip is not None,
@@ -103,9 +103,9 @@ def _refuse_clauses(pattern: ast.PatternDefinition) -> None:
         "return": pattern.returns or pattern.evidence is not None,
         "suppress": pattern.suppress is not None,
     }
-    for clause, there in given.items():
-        if there:
-            _refuse(f"{clause!r} is unsupported", pattern.span, "Remove it: an output row has both documents.")
+    for clause, is_present in clauses.items():
+        if is_present:
+            _reject(f"{clause!r} is unsupported", pattern.span, "Remove it: an output row has both documents.")
 
 
 def _window(pattern: ast.PatternDefinition) -> int | None:
@@ -114,7 +114,7 @@ def _window(pattern: ast.PatternDefinition) -> int | None:
             return micros
         case ast.Forever():
             return None
-    _refuse("its window must be a duration or forever", pattern.span, "Use within 1 day, or within forever.")
+    _reject("its window must be a duration or forever", pattern.span, "Use within 1 day, or within forever.")
 
 
 class _ConditionConverter:
@@ -122,17 +122,17 @@ class _ConditionConverter:
 
     def __init__(self, steps: tuple[ast.Step, ast.Step]) -> None:
         self.names = [step.name for step in steps]
-        blocks, taken = [], set[str]()
+        blocks, used = [], set[str]()
         self.variables: list[dict[str, str]] = []
         for step in steps:
             assert isinstance(step.kind, ast.TreeMatch)
-            own = return_names(step.kind.tree)
-            renamed = {name: _free(name, taken | set(own)) if name in taken else name for name in own}
-            taken |= set(renamed.values())
+            names_of_step = return_names(step.kind.tree)
+            renamed = {name: _free(name, used | set(names_of_step)) if name in used else name for name in names_of_step}
+            used |= set(renamed.values())
             self.variables.append(renamed)
             root = step.kind.tree.root
             if not isinstance(root, TreeNode):
-                _refuse("a block must be one path, got a sibling expression", step.span, "Put it below a step.")
+                _reject("a block must be one path, got a sibling expression", step.span, "Put it below a step.")
             blocks.append(Block(step.kind.stream, TreePattern(_renamed(root, renamed)), span=step.span))
         self.blocks = (blocks[0], blocks[1])
 
@@ -140,39 +140,39 @@ class _ConditionConverter:
         """``partition by x``: the nodes named x of both trees have equal text."""
         name = ref.parts[0] if len(ref.parts) == 1 else ""
         if not all(name in some for some in self.variables):
-            _refuse(f"its key {print_expr(ref)} is not a node of both steps", ref.span, "Compare in where: a.x = b.y.")
+            _reject(f"its key {print_expr(ref)} is not a node of both steps", ref.span, "Compare in where: a.x = b.y.")
         left, right = (Operand(some[name], span=ref.span) for some in self.variables)
         return Compared(left, "=", right, span=ref.span)
 
-    def predicate(self, expr: ex.Expr, own: int | None) -> Predicate:
+    def predicate(self, expr: ex.Expr, step: int | None) -> Predicate:
         match expr:
             case ex.Binary("and" | "or" as op):
                 kind = AllOf if op == "and" else AnyOf
-                both = [self.predicate(one, own) for one in (expr.left, expr.right)]
+                both = [self.predicate(one, step) for one in (expr.left, expr.right)]
                 return kind(tuple(q for p in both for q in (p.parts if isinstance(p, kind) else (p,))))
             case ex.Binary(op) if op in _OPERATORS:
-                return self._compared(expr, own)
+                return self._compared(expr, step)
             case ex.Call("contains", (value, ex.Literal("string", str() as text))):
-                node, number = self._side(value, own)
+                node, number = self._side(value, step)
                 if isinstance(node, Operand) and not number:
                     return Compared(node, "contains", text, span=expr.span)
-        _refuse(
+        _reject(
             f"{print_expr(expr)} is not a comparison of nodes",
             getattr(expr, "span", None),
             "Use = <> < <= > >=, contains(a.x, 'text'), and, or.",
         )
 
-    def _compared(self, expr: ex.Binary, own: int | None) -> Compared:
+    def _compared(self, expr: ex.Binary, step: int | None) -> Compared:
         op = _OPERATORS[expr.op]
-        (left, one), (right, other) = (self._side(each, own) for each in (expr.left, expr.right))
+        (left, one), (right, other) = (self._side(each, step) for each in (expr.left, expr.right))
         if not isinstance(left, Operand):
             left, right, one, other, op = right, left, other, one, MIRRORED[op]
         if not isinstance(left, Operand):
-            _refuse(f"{print_expr(expr)} contains no node", expr.span)
+            _reject(f"{print_expr(expr)} contains no node", expr.span)
         numbers = one and (other or not isinstance(right, Operand | str))
         texts = not one and (isinstance(right, str) or (isinstance(right, Operand) and not other and op == "="))
         if not (texts or (numbers and op != "!=" and not (isinstance(right, Operand) and op == "="))):
-            _refuse(
+            _reject(
                 f"unsupported comparison {print_expr(expr)}",
                 expr.span,
                 "Compare nodes of two documents as strings, a.x = b.y, or as numbers, cast(a.p as double) < "
@@ -180,28 +180,28 @@ class _ConditionConverter:
             )
         return Compared(left, op, right, span=expr.span)
 
-    def _side(self, expr: ex.Expr, own: int | None) -> tuple[Operand | Constant, bool]:
+    def _side(self, expr: ex.Expr, step: int | None) -> tuple[Operand | Constant, bool]:
         """Return a node or a constant, and True for a node cast to a number."""
         match expr:
             case ex.Cast(ex.Ref() as ref, "double"):
-                return self._node(ref, own), True
+                return self._node(ref, step), True
             case ex.Ref():
-                return self._node(expr, own), False
+                return self._node(expr, step), False
             case ex.Literal("string", str() as value):
                 return value, False
             case ex.Literal("integer" | "decimal", int() | Decimal() as number):
                 return number, False
             case ex.Unary("-", ex.Literal("integer" | "decimal", int() | Decimal() as number)):
                 return -number, False
-        _refuse(f"{print_expr(expr)} is neither a node nor a constant", getattr(expr, "span", None))
+        _reject(f"{print_expr(expr)} is neither a node nor a constant", getattr(expr, "span", None))
 
-    def _node(self, ref: ex.Ref, own: int | None) -> Operand:
-        number, name = own, ref.parts[0]
-        if len(ref.parts) > 1 or own is None:
+    def _node(self, ref: ex.Ref, step: int | None) -> Operand:
+        number, name = step, ref.parts[0]
+        if len(ref.parts) > 1 or step is None:
             number = self.names.index(ref.parts[0]) if ref.parts[0] in self.names else None
             name = ref.parts[-1]
-        if number is None or len(ref.parts) > 2 or (own is None and len(ref.parts) == 1):
-            _refuse(f"{print_expr(ref)} is not a node of a step", ref.span, "Name the steps, and write a.x.")
+        if number is None or len(ref.parts) > 2 or (step is None and len(ref.parts) == 1):
+            _reject(f"{print_expr(ref)} is not a node of a step", ref.span, "Name the steps, and write a.x.")
         known = self.variables[number]
         if name not in known:
             raise UnknownNameError(
@@ -213,9 +213,9 @@ class _ConditionConverter:
         return Operand(known[name], span=ref.span)
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _free(name: str, used: set[str]) -> str:
     number = 2
-    while f"{name}_{number}" in taken:
+    while f"{name}_{number}" in used:
         number += 1
     return f"{name}_{number}"
 

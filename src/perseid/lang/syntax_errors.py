@@ -161,16 +161,16 @@ def _foreign_sign(text: str, at: int) -> Slip | None:
 
 def _odd_name(text: str, at: int) -> Slip | None:
     """Hint at backticks if the character at this offset is at the start or in the middle of a word."""
-    begun = _WORD_BEFORE.search(text[max(0, at - _LONG_NAME) : at])
-    ended = _WORD_AFTER.match(text, at, at + _LONG_NAME)
-    if ended is None:
+    start = _WORD_BEFORE.search(text[max(0, at - _LONG_NAME) : at])
+    rest = _WORD_AFTER.match(text, at, at + _LONG_NAME)
+    if rest is None:
         return None
-    name = (begun[0] if begun else "") + ended[0]
+    name = (start[0] if start else "") + rest[0]
     hint = f"Write a name with special characters in backticks: `{name}`."
     if name[0].isdigit():
         hint = f"Write a name that begins with a digit in backticks: `{name}`."
     message = f"Invalid name '{name}'."
-    return Slip(hint, message, at + len(ended[0]) - len(name), len(name))
+    return Slip(hint, message, at + len(rest[0]) - len(name), len(name))
 
 
 _LONG_NAME = 60
@@ -318,8 +318,8 @@ def _spilt(spot: Spot) -> Slip | None:
     """An unfinished operator or quote on an earlier line that consumed the text up to here."""
     joint = spot.behind(_OPEN_LINE)
     if joint is not None:
-        what = "step" if joint[1] in ("->", "->>", "|", "&") else "item" if joint[1] == "," else "condition"
-        return _missing_after(what, joint)
+        noun = "step" if joint[1] in ("->", "->>", "|", "&") else "item" if joint[1] == "," else "condition"
+        return _missing_after(noun, joint)
     if spot.before.endswith("'"):
         # The quote may be in a comment or a quoted name; then no string ends here.
         quoted = [m for m in LEXEME.finditer(spot.before) if m.group().startswith("'")]
@@ -353,10 +353,10 @@ _OPERATOR = r"(->>?|\|\||<=>|<>|<=|>=|[|&,<>=+*/%-]|\b(?:and|or|not|like|between
 """An arrow, operator or keyword that needs something after it."""
 
 
-def _missing_after(what: str, joint: re.Match[str]) -> Slip:
+def _missing_after(noun: str, joint: re.Match[str]) -> Slip:
     sign = joint[1]
-    hint = "Add the next item, or remove the comma." if sign == "," else f"Add the {what}, or remove '{sign}'."
-    return Slip(hint, f"Missing {what} after '{sign}'.", joint.start(1), len(sign))
+    hint = "Add the next item, or remove the comma." if sign == "," else f"Add the {noun}, or remove '{sign}'."
+    return Slip(hint, f"Missing {noun} after '{sign}'.", joint.start(1), len(sign))
 
 
 def _misread(spot: Spot) -> Slip | None:
@@ -374,16 +374,16 @@ def _misread(spot: Spot) -> Slip | None:
 
 
 def _sign(spot: Spot) -> Slip | None:
-    whole = spot.at_end or spot.token.type in ("STRING", "QUOTED", "TREE")
-    return None if whole else _foreign_sign(spot.text, spot.at)
+    is_token = spot.at_end or spot.token.type in ("STRING", "QUOTED", "TREE")
+    return None if is_token else _foreign_sign(spot.text, spot.at)
 
 
 def _about_time(spot: Spot) -> Slip | None:
-    given_later = spot.behind(r"\b(within|for|after|suppress|stays)\s+:(\w+)")
-    if given_later is not None and (spot.word in _SHORT_UNITS or nearest(spot.word, _UNITS)):
-        name = given_later[2][:_LONG_NAME]
+    parameter = spot.behind(r"\b(within|for|after|suppress|stays)\s+:(\w+)")
+    if parameter is not None and (spot.word in _SHORT_UNITS or nearest(spot.word, _UNITS)):
+        name = parameter[2][:_LONG_NAME]
         declared = f"Declare the parameter with its unit, {name} duration = 10 minutes"
-        return Slip(f"{declared}, and write {given_later[1]} :{name}.")
+        return Slip(f"{declared}, and write {parameter[1]} :{name}.")
     if "FOREVER" in spot.expected:
         return _no_window(spot)
     number = spot.behind(r"[\d.]+")
@@ -396,11 +396,11 @@ def _about_time(spot: Spot) -> Slip | None:
         window = f", {number[0]} events" if "_EVENTS" in spot.expected else ""
         hint = f"Add a unit: {number[0]} minutes, {number[0]} hours{window}."
         return Slip(hint, f"Missing unit after {number[0]}.", number.start(), len(number[0]))
-    given = word[0].lower()
+    written = word[0].lower()
     for unit, length in _UNEQUAL_UNITS.items():
-        if given in (unit, f"{unit}s"):
+        if written in (unit, f"{unit}s"):
             return Slip(f"Use a fixed duration such as {length}: the length of a {unit} varies.")
-    found = _SHORT_UNITS.get(given) or nearest(given, _UNITS)
+    found = _SHORT_UNITS.get(written) or nearest(written, _UNITS)
     if found is None and "_AND" in spot.expected:
         return None
     return Slip(f"Available: {', '.join(_UNITS)}.", f"Unknown unit {_shown(spot.token)}.", nearest=found)
@@ -531,10 +531,10 @@ def _about_clauses(spot: Spot) -> Slip | None:
 
 
 def _known_selection(spot: Spot) -> Slip | None:
-    said = spot.ahead(r"-?[A-Za-z_][A-Za-z_ \t-]*")
-    if said is None:
+    written = spot.ahead(r"-?[A-Za-z_][A-Za-z_ \t-]*")
+    if written is None:
         return None
-    plain = re.sub(r"[^a-z]", "", said[0].lower())
+    plain = re.sub(r"[^a-z]", "", written[0].lower())
     for name, selection in _NAMED_SELECTIONS.items():
         if plain.startswith(name):
             return Slip(f"Use selection {selection}.")
@@ -578,10 +578,10 @@ def _runs(spot: Spot) -> Slip | None:
 
 def _by(spot: Spot) -> Slip | None:
     read = spot.behind(r"\bby") if "ARROW" in spot.expected else None
-    said = spot.ahead(r"by\b\s*([\w.]*)") if spot.word == "by" else spot.ahead(r"([\w.]*)") if read else None
-    if said is None or spot.behind(r"\b(?:order|(?:sequence|seq|sample)(?:\s+by)?)"):
+    column = spot.ahead(r"by\b\s*([\w.]*)") if spot.word == "by" else spot.ahead(r"([\w.]*)") if read else None
+    if column is None or spot.behind(r"\b(?:order|(?:sequence|seq|sample)(?:\s+by)?)"):
         return None
-    hint = f"Partition events by a column with: partition by {said[1][:_LONG_NAME] or 'user'}."
+    hint = f"Partition events by a column with: partition by {column[1][:_LONG_NAME] or 'user'}."
     return Slip(hint) if read is None else Slip(hint, "Unexpected 'by'.", read.start(), 2)
 
 
@@ -591,8 +591,8 @@ def _skip(spot: Spot) -> Slip | None:
     read = spot.behind(r"\bskip") if "ARROW" in spot.expected else None
     if spot.word != "skip" and read is None:
         return None
-    how = spot.ahead(r"(?:skip\s+)?(none|to\s+next|past\s+last|to\s+(?:first|last)\s+\w{1,60})\b")
-    hint = f"Write the skip strategy as: after match skip {how[1] if how else 'past last'}."
+    strategy = spot.ahead(r"(?:skip\s+)?(none|to\s+next|past\s+last|to\s+(?:first|last)\s+\w{1,60})\b")
+    hint = f"Write the skip strategy as: after match skip {strategy[1] if strategy else 'past last'}."
     return Slip(hint) if read is None else Slip(hint, "Unexpected 'skip'.", read.start(), 4)
 
 
@@ -610,8 +610,8 @@ def _about_labels(spot: Spot) -> Slip | None:
     if not spot.expected <= {"NAME", "QUOTED", "STRING"}:
         return None
     clause = spot.behind(r"\b(severity|owner|tags)(?:\s[^\n]*,)?")
-    said = spot.ahead(r"\d[\w.:/-]*")
-    return None if clause is None or said is None else _quote_it(clause[1], said[0])
+    value = spot.ahead(r"\d[\w.:/-]*")
+    return None if clause is None or value is None else _quote_it(clause[1], value[0])
 
 
 def _quote_it(clause: str, word: str) -> Slip:

@@ -122,8 +122,8 @@ def _marked(text: str, begin: str, fill: str) -> str:
 
 def _unused(text: str) -> tuple[str, str]:
     """Return two private-use characters that occur neither in the text nor in its character references."""
-    there = set(text) | set(html.unescape(text))
-    free = (chr(code) for code in range(0xE000, 0xF900) if chr(code) not in there)
+    used = set(text) | set(html.unescape(text))
+    free = (chr(code) for code in range(0xE000, 0xF900) if chr(code) not in used)
     first, second = next(free, None), next(free, None)
     if first is None or second is None:
         raise _WrongError("SELECT has too many private-use characters.", 0, len(text), too_large=True)
@@ -151,10 +151,10 @@ class _TemplateBuilder:
         try:
             parser.Parse(self._data, True)
         except expat.ExpatError as error:
-            said = expat.ErrorString(error.code)
+            problem = expat.ErrorString(error.code)
             at = min(self._at(parser.ErrorByteIndex), max(len(self._text) - 1, 0))
             raise _WrongError(
-                f"SELECT is not well-formed XML: {said}.", at, at + 1, "Write one element: <alert>{a}{b}</alert>."
+                f"SELECT is not well-formed XML: {problem}.", at, at + 1, "Write one element: <alert>{a}{b}</alert>."
             ) from None
         return self._over[-1]
 
@@ -175,19 +175,19 @@ class _TemplateBuilder:
         if len(self._open) >= limits.MAX_NESTING:
             at = self._at(self._parser.CurrentByteIndex)
             raise _WrongError(f"Elements are nested more than {limits.MAX_NESTING} deep.", at, at + 1, too_large=True)
-        given = zip(attributes[::2], attributes[1::2], strict=True)
-        self._open.append((_name(name), tuple((_name(one), (*self._pieces(text),)) for one, text in given), []))
+        pairs = zip(attributes[::2], attributes[1::2], strict=True)
+        self._open.append((_name(name), tuple((_name(one), (*self._pieces(text),)) for one, text in pairs), []))
 
     def _characters(self, text: str) -> None:
         self._open[-1][2].extend(self._pieces(text))
 
     def _end(self, _: str) -> None:
         name, attributes, content = self._open.pop()
-        made = TemplateElement(name, attributes, tuple(content))
+        element = TemplateElement(name, attributes, tuple(content))
         if self._open:
-            self._open[-1][2].append(made)
+            self._open[-1][2].append(element)
         else:
-            self._over.append(made)
+            self._over.append(element)
 
     def _namespace(self, prefix: str | None, uri: str | None) -> None:
         if self._begin in (uri or ""):

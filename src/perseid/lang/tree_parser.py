@@ -151,9 +151,9 @@ def _measure(source: _Source) -> None:
 def _close(source: _Source, opened: list[re.Match[str]], found: re.Match[str]) -> None:
     if not opened:
         source.fail(f"unmatched '{found.group()}'", *found.span(), "remove it, or open it before")
-    wanted = _BRACKETS[opened.pop().group()]
-    if found.group() != wanted:
-        source.fail(f"expected '{wanted}', got '{found.group()}'", *found.span(), f"close with {wanted} first")
+    expected = _BRACKETS[opened.pop().group()]
+    if found.group() != expected:
+        source.fail(f"expected '{expected}', got '{found.group()}'", *found.span(), f"close with {expected} first")
 
 
 def _refuse_functions(source: _Source) -> None:
@@ -243,10 +243,10 @@ class _TreeBuilder(Transformer_NonRecursive[Token, object]):
                 )
             seen.add(name)
 
-    def _build(self, meta: Meta, make: Callable[[Span], T]) -> T:
+    def _build(self, meta: Meta, create: Callable[[Span], T]) -> T:
         """Build a node; errors of its constructor are raised with its span."""
         try:
-            return make(self._source.span(meta.start_pos, meta.end_pos))
+            return create(self._source.span(meta.start_pos, meta.end_pos))
         except SemanticError as error:
             self._source.fail(error.message, meta.start_pos, meta.end_pos, error.hint)
         except LimitError as error:
@@ -277,17 +277,17 @@ class _TreeBuilder(Transformer_NonRecursive[Token, object]):
         return 0, 1
 
     def exactly(self, meta: Meta, found: list[Token]) -> _Bounds:
-        bound = self._whole(found[0], "a repetition")
+        bound = self._integer(found[0], "a repetition")
         return bound, bound
 
     def at_least(self, meta: Meta, found: list[Token]) -> _Bounds:
-        return self._whole(found[0], "a repetition"), None
+        return self._integer(found[0], "a repetition"), None
 
     def at_most(self, meta: Meta, found: list[Token]) -> _Bounds:
-        return 0, self._whole(found[1], "a repetition")
+        return 0, self._integer(found[1], "a repetition")
 
     def between(self, meta: Meta, found: list[Token]) -> _Bounds:
-        return self._whole(found[0], "a repetition"), self._whole(found[2], "a repetition")
+        return self._integer(found[0], "a repetition"), self._integer(found[2], "a repetition")
 
     def path(self, meta: Meta, found: list[TreeNode]) -> TreeNode:
         if len(found) > MAX_DEPTH:
@@ -403,7 +403,7 @@ class _TreeBuilder(Transformer_NonRecursive[Token, object]):
         return self._build(meta, lambda span: Comparison(path, op, value, span=span))
 
     def position(self, meta: Meta, found: list[Token]) -> Position:
-        index = self._whole(found[0], "a position")
+        index = self._integer(found[0], "a position")
         return self._build(meta, lambda span: Position(index, span=span))
 
     def last_position(self, meta: Meta, found: list[Token]) -> LastPosition:
@@ -424,7 +424,7 @@ class _TreeBuilder(Transformer_NonRecursive[Token, object]):
             self._source.exceed("the number is too long", start, start + len(token))
         return Decimal(token) if {".", "e", "E"} & set(token) else int(token)
 
-    def _whole(self, token: Token, what: str) -> int:
+    def _integer(self, token: Token, what: str) -> int:
         value = self._number(token)
         if not isinstance(value, int):
             start = token.start_pos or 0

@@ -252,11 +252,11 @@ def children(part: TreePart) -> tuple[TreePart, ...]:
 
 def walk(pattern: TreePattern) -> Iterator[tuple[TreePart, int]]:
     """Yield every part with its depth (1 at the root) in preorder and printed order, without recursion."""
-    waiting: list[tuple[TreePart, int]] = [(pattern.root, 1)]
-    while waiting:
-        part, depth = waiting.pop()
+    stack: list[tuple[TreePart, int]] = [(pattern.root, 1)]
+    while stack:
+        part, depth = stack.pop()
         yield part, depth
-        waiting.extend((child, depth + 1) for child in reversed(children(part)))
+        stack.extend((child, depth + 1) for child in reversed(children(part)))
 
 
 def return_names(pattern: TreePattern) -> tuple[str, ...]:

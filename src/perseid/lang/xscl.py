@@ -268,14 +268,14 @@ class _XsclReader:
 
     def _check_names(self, source: Pairing) -> None:
         known = (*source.left.variables, *source.right.variables)
-        asked = [
+        references = [
             (o.variable, o.span)
             for c in comparisons(source.predicate)
             for o in (c.left, c.right)
             if isinstance(o, Operand)
         ]
-        asked += [(name, self.span(*place)) for name, *place in self._slots if name not in known]
-        for name, span in asked:
+        references += [(name, self.span(*place)) for name, *place in self._slots if name not in known]
+        for name, span in references:
             if name not in known:
                 raise UnknownNameError(
                     f"Unknown node {name!r}.",

@@ -94,16 +94,16 @@ class Machine:
         self._resolve()
         self._cap(self.attempts)
 
-    def _cap(self, kept: list[SearchRun] | list[Thread]) -> None:
+    def _cap(self, runs: list[SearchRun] | list[Thread]) -> None:
         cap = self.plan.retention.cap
-        if cap is not None and len(kept) > cap:
-            self.capped += len(kept) - cap
-            del kept[: len(kept) - cap]
+        if cap is not None and len(runs) > cap:
+            self.capped += len(runs) - cap
+            del runs[: len(runs) - cap]
 
     def advance(self, watermark: int) -> None:
         """Advance the time: all events up to the watermark have been fed."""
         if self.simulation is not None:
-            self.simulation.settle(len(self.events), watermark + 1)
+            self.simulation.emit_decided(len(self.events), watermark + 1)
             return
         for attempt in self.attempts:
             attempt.items = self._on_time(attempt.items, watermark + 1)
@@ -112,7 +112,7 @@ class Machine:
     def finish(self) -> None:
         """End the input: there is no further event."""
         if self.simulation is not None:
-            self.simulation.settle(len(self.events), END_OF_TIME)
+            self.simulation.emit_decided(len(self.events), END_OF_TIME)
             return
         for attempt in self.attempts:
             attempt.items = [
@@ -125,14 +125,14 @@ class Machine:
         if self.simulation is not None:
             found = self.simulation.found
             self.simulation.found = []
-            return [RawMatch(f.path.taken, f.end, f.kind, f.path.unified) for f in found]
+            return [RawMatch(f.path.bound_events, f.end, f.kind, f.path.unified) for f in found]
         out, self.out = self.out, []
         return out
 
-    def held(self) -> list[int]:
+    def undecided_ends(self) -> list[int]:
         """Return the end times of matches that are found or still possible, but not decided."""
         if self.simulation is not None:
-            return self.simulation.held()
+            return self.simulation.acceptance_times()
         ends = [
             item.end
             for attempt in self.attempts
@@ -168,8 +168,8 @@ class Machine:
         """Return the end time of a match accepted here; None if its bounds or guards fail."""
         closing = self.window_end(start)
         end = max([path.clock, *(closing if w.until is None else w.until for w in path.watches)])
-        held = self.pattern.holds_for is None or end - self.events[start].time >= self.pattern.holds_for
-        allowed = end <= closing and held and all(self.check(guard, path) for guard in self.plan.guards)
+        is_long_enough = self.pattern.holds_for is None or end - self.events[start].time >= self.pattern.holds_for
+        allowed = end <= closing and is_long_enough and all(self.check(guard, path) for guard in self.plan.guards)
         return end if allowed else None
 
     def broken(self, path: Thread, start: int, seen: int) -> bool:
@@ -198,7 +198,7 @@ class Machine:
 
     def state(self, path: Thread) -> object:
         """Return the state of a thread: its last step, iterations done, members of conjunctions done."""
-        return path.taken[-1][0], tuple(register[0] for register in path.registers)
+        return path.bound_events[-1][0], tuple(register[0] for register in path.registers)
 
     def tested(self, step: int, path: Thread, position: int) -> bool:
         """Return True if the event passes the step's ``must``."""
@@ -230,7 +230,7 @@ class Machine:
             wait = item.wait
             took = id(item) in fitting
             if took:
-                thread = self.take(wait, position)
+                thread = self.extend(wait, position)
                 if thread is not None and self._is_new(thread, reached):
                     out.extend(self._expand(thread, start, inner))
             over = wait.next or (not wait.any and (took or id(item.thread) in committed))
@@ -321,8 +321,8 @@ class Machine:
                 combination = item.thread.combination
                 if combination not in blocked and combination not in attempt.emitted:
                     attempt.emitted.add(combination)
-                    if item.thread.taken not in attempt.taken:
-                        attempt.taken.add(item.thread.taken)
+                    if item.thread.bound_events not in attempt.matched:
+                        attempt.matched.add(item.thread.bound_events)
                         self._emit(item.thread, item.end, "match")
                     if self.one:
                         return True
@@ -337,16 +337,16 @@ class Machine:
         return True
 
     def _emit(self, thread: Thread, end: int, kind: str) -> None:
-        self.out.append(RawMatch(thread.taken, end, kind, thread.unified))
+        self.out.append(RawMatch(thread.bound_events, end, kind, thread.unified))
 
     def _resume(self, found: RawMatch, start: int) -> int:
         skip = self.pattern.skip
         if skip.mode == "past last":
-            return found.taken[-1][1] + 1
+            return found.bound_events[-1][1] + 1
         assert skip.step is not None
         target = self.pattern.step_named(skip.step)
         assert target is not None
-        positions = [position for step, position in found.taken if step == target.id]
+        positions = [position for step, position in found.bound_events if step == target.id]
         if not positions:
             return start + 1
         return max(start + 1, positions[0] if skip.mode == "to first" else positions[-1])
@@ -358,11 +358,11 @@ class Machine:
         seed = Thread(0, 0, (CLEAR,) * self.plan.programs[0].registers)
         for option in self.options(seed):
             if isinstance(option, Wait) and self.fits(option, position):
-                thread = self.take(option, position)
-                if thread is not None and not self._led(thread, position):
+                thread = self.extend(option, position)
+                if thread is not None and not self._violates_leading_absence(thread, position):
                     yield thread
 
-    def _led(self, thread: Thread, position: int) -> bool:
+    def _violates_leading_absence(self, thread: Thread, position: int) -> bool:
         moment = self.events[position].time
         for program, duration in self.plan.leads:
             low = position
@@ -403,7 +403,7 @@ class Machine:
             case p.Jump():
                 yield from self._follow(thread._replace(pc=instruction.target), seen)
             case p.LoopEnter():
-                registers = thread.set(instruction.register, (0, len(thread.taken), len(thread.taken)))
+                registers = thread.set(instruction.register, (0, len(thread.bound_events), len(thread.bound_events)))
                 yield from self._follow(after._replace(registers=registers), seen)
             case p.LoopTurn():
                 yield from self._turn(thread, instruction, seen)
@@ -411,7 +411,7 @@ class Machine:
                 rounds, mark, entered = thread.registers[instruction.register]
                 turn = self.plan.programs[thread.program].instructions[instruction.target]
                 assert isinstance(turn, p.LoopTurn)
-                if len(thread.taken) == mark and rounds >= turn.low:
+                if len(thread.bound_events) == mark and rounds >= turn.low:
                     return  # An empty iteration counts as all missing ones; none is missing here.
                 # Without an upper bound, the count is capped at the lower one.
                 rounds = rounds + 1 if turn.high is not None else min(rounds + 1, max(turn.low, 1))
@@ -422,7 +422,7 @@ class Machine:
                     WatchedProgram(b, thread.last, self._since(thread), None, len(thread.zones), instruction.register)
                     for b in instruction.barred
                 )
-                registers = thread.set(instruction.register, (0, 0, len(thread.taken)))
+                registers = thread.set(instruction.register, (0, 0, len(thread.bound_events)))
                 yield from self._follow(after._replace(registers=registers, watches=thread.watches + watches), seen)
             case p.AllTurn():
                 yield from self._any_order(thread, instruction, seen)
@@ -442,31 +442,31 @@ class Machine:
 
     def _turn(self, thread: Thread, turn: p.LoopTurn, seen: set[object]) -> Iterator[Wait | AcceptedThread]:
         rounds, mark, entered = thread.registers[turn.register]
-        idle = rounds > 0 and len(thread.taken) == mark
+        idle = rounds > 0 and len(thread.bound_events) == mark
         leave = (idle or rounds >= turn.low) and all(self.check(guard, thread) for guard in turn.guards)
-        again = not idle and (turn.high is None or rounds < turn.high)
-        if again and turn.until is not None and len(thread.taken) > entered:
-            begun = thread.taken[entered][1]
-            again = not any(self.stops(turn.until, thread, at) for at in range(begun + 1, thread.last + 1))
-        ways: list[Thread] = []
-        if again:
+        repeat = not idle and (turn.high is None or rounds < turn.high)
+        if repeat and turn.until is not None and len(thread.bound_events) > entered:
+            first = thread.bound_events[entered][1]
+            repeat = not any(self.stops(turn.until, thread, at) for at in range(first + 1, thread.last + 1))
+        branches: list[Thread] = []
+        if repeat:
             current = {s: at for s, at in thread.current.items() if s not in turn.inside}
-            registers = thread.set(turn.register, (rounds, len(thread.taken), entered))
-            spare = (turn.reluctant and leave) or (thread.spare and len(thread.taken) == entered)
-            way = thread._replace(pc=turn.body, current=current, registers=registers, spare=spare)
+            registers = thread.set(turn.register, (rounds, len(thread.bound_events), entered))
+            spare = (turn.reluctant and leave) or (thread.spare and len(thread.bound_events) == entered)
+            branch = thread._replace(pc=turn.body, current=current, registers=registers, spare=spare)
             if rounds > 0:
                 untils = () if turn.until is None else (*thread.untils, turn.until)
-                way = way._replace(hop=turn.hop, together=False, untils=untils)
-            ways.append(way)
+                branch = branch._replace(hop=turn.hop, together=False, untils=untils)
+            branches.append(branch)
         if leave:
-            way = thread._replace(pc=turn.exit, registers=thread.set(turn.register, CLEAR))
-            ways.append(way._replace(untils=(), spare=False) if idle else way)
-        for way in reversed(ways) if turn.reluctant else ways:
-            yield from self._follow(way, seen)
+            branch = thread._replace(pc=turn.exit, registers=thread.set(turn.register, CLEAR))
+            branches.append(branch._replace(untils=(), spare=False) if idle else branch)
+        for branch in reversed(branches) if turn.reluctant else branches:
+            yield from self._follow(branch, seen)
 
     def _any_order(self, thread: Thread, turn: p.AllTurn, seen: set[object]) -> Iterator[Wait | AcceptedThread]:
         done, _, entered = thread.registers[turn.register]
-        first = len(thread.taken) == entered
+        first = len(thread.bound_events) == entered
         if done == (1 << len(turn.members)) - 1:
             if all(self.check(guard, thread) for guard in turn.guards):
                 watches = tuple(w for w in thread.watches if w.conjunction != turn.register)
@@ -476,8 +476,8 @@ class Machine:
         for i, target in enumerate(turn.members):
             if done >> i & 1:
                 continue
-            way = thread._replace(pc=target)
-            yield from self._follow(way if first else way._replace(hop=turn.hop, together=True), seen)
+            branch = thread._replace(pc=target)
+            yield from self._follow(branch if first else branch._replace(hop=turn.hop, together=True), seen)
 
     def _watch(self, thread: Thread, watch: p.WatchFor) -> Thread:
         until = None if watch.duration is None else thread.clock + watch.duration
@@ -498,12 +498,13 @@ class Machine:
             closing = begin + _fixed(zone.within)
             if thread.clock > closing:
                 return None
-            ends_here = [
+            is_pending = [
                 w.depth > len(thread.zones) and w.until is None and w.conjunction is None for w in thread.watches
             ]
-            if any(ends_here):
+            if any(is_pending):
                 watches = tuple(
-                    replace(w, until=closing) if here else w for w, here in zip(thread.watches, ends_here, strict=True)
+                    replace(w, until=closing) if pending else w
+                    for w, pending in zip(thread.watches, is_pending, strict=True)
                 )
                 thread = thread._replace(watches=watches, clock=closing, barrier=closing)
         if zone.holds_for is not None and thread.clock - begin < zone.holds_for:
@@ -529,7 +530,7 @@ class Machine:
             for predicate, needs in self.plan.steps[option.step].choose
         )
 
-    def take(self, option: Wait, position: int) -> Thread | None:
+    def extend(self, option: Wait, position: int) -> Thread | None:
         """Return the thread extended with the event; None if ``must`` fails."""
         self._spend(STEP_WORK)
         thread, event = option.path, self.events[position]
@@ -553,22 +554,22 @@ class Machine:
     @staticmethod
     def _bound(thread: Thread, step: int, position: int, unified: Mapping[str, object]) -> Thread:
         return thread._replace(
-            taken=(*thread.taken, (step, position)),
+            bound_events=(*thread.bound_events, (step, position)),
             current={**thread.current, step: position},
             unified=unified,
         )
 
     def live(self, option: Wait, path: Thread, position: int, start: int, inner: bool) -> bool:
         """Return True if the option may take any event at this position. Windows of items are checked elsewhere."""
-        way, moment = option.path, self.events[position].time
-        assert way.hop is not None
+        extended, moment = option.path, self.events[position].time
+        assert extended.hop is not None
         if option.next and position != path.last + 1:
             return False
-        if self.strictly_later and (moment < way.clock or (moment == way.clock and not way.together)):
+        if self.strictly_later and (moment < extended.clock or (moment == extended.clock and not extended.together)):
             return False
-        if way.barrier is not None and moment <= way.barrier:
+        if extended.barrier is not None and moment <= extended.barrier:
             return False
-        if way.hop.after is not None and moment < way.clock + way.hop.after:
+        if extended.hop.after is not None and moment < extended.clock + extended.hop.after:
             return False
         if self._stopped(option, position):
             return False
@@ -579,13 +580,13 @@ class Machine:
 
     def closing(self, option: Wait, start: int, inner: bool) -> int | None:
         """Return the last time at which the option could take an event."""
-        way = option.path
+        path = option.path
         ends = [] if inner or not isinstance(self.pattern.within, ast.TimeWindow) else [self.window_end(start)]
-        for zone in way.zones:
+        for zone in path.zones:
             if zone.first is not None and isinstance(zone.within, ast.TimeWindow):
                 ends.append(self.events[zone.first].time + _fixed(zone.within))
-        if way.hop is not None and way.hop.within is not None:
-            ends.append(way.clock + way.hop.within)
+        if path.hop is not None and path.hop.within is not None:
+            ends.append(path.clock + path.hop.within)
         return min(ends, default=None)
 
     def _limits(self, option: Wait, start: int, inner: bool) -> Iterator[tuple[int, int]]:
@@ -628,25 +629,27 @@ class Machine:
     def occurs(self, program: int, outer: Thread, low: int, high: int, since: int | None = None) -> bool:
         """Return True if the program matches some events from ``low`` to before ``high``."""
         registers = (CLEAR,) * self.plan.programs[program].registers
-        seed = Thread(program, 0, registers, hop=c.Hop(Contiguity.SKIP), taken=outer.taken, current=outer.current,
-                      unified=outer.unified)  # fmt: skip
-        mine = {position for _, position in outer.taken}
+        seed = Thread(
+            program, 0, registers, hop=c.Hop(Contiguity.SKIP), bound_events=outer.bound_events, current=outer.current,
+            unified=outer.unified,
+        )  # fmt: skip
+        bound_positions = {position for _, position in outer.bound_events}
         for start in range(low, high):
-            if start in mine or (since is not None and self.events[start].time <= since):
+            if start in bound_positions or (since is not None and self.events[start].time <= since):
                 continue
             for option in self.options(seed):
                 if isinstance(option, AcceptedThread) or not self.fits(option, start):
                     continue
-                thread = self.take(option, start)
+                thread = self.extend(option, start)
                 if thread is not None and self._completes(thread, start, high):
                     return True
         return False
 
     def _completes(self, thread: Thread, start: int, high: int) -> bool:
         items = self._expand(thread, start, True)
-        mine = {position for _, position in thread.taken}
+        bound_positions = {position for _, position in thread.bound_events}
         for position in range(start + 1, high):
-            if position in mine:
+            if position in bound_positions:
                 continue
             if any(isinstance(item, Complete) for item in items):
                 return True
@@ -655,20 +658,20 @@ class Machine:
 
     # expressions
 
-    def check(self, predicate: int, thread: Thread, own: Event | None = None) -> bool:
+    def check(self, predicate: int, thread: Thread, event: Event | None = None) -> bool:
         if self.local[predicate]:
             # A local predicate refers to no step: every name in it is a column, even one that equals a step name.
-            return holds(self.predicates[predicate], MatchScope(frozenset(), Bindings(), own, self.relations))
-        return self.holds(self.predicates[predicate], thread, own)
+            return holds(self.predicates[predicate], MatchScope(frozenset(), Bindings(), event, self.relations))
+        return self.holds(self.predicates[predicate], thread, event)
 
-    def holds(self, expr: Expr, thread: Thread, own: Event | None = None) -> bool:
-        return holds(expr, self.scope(thread, own))
+    def holds(self, expr: Expr, thread: Thread, event: Event | None = None) -> bool:
+        return holds(expr, self.scope(thread, event))
 
-    def scope(self, thread: Thread, own: Event | None) -> MatchScope:
+    def scope(self, thread: Thread, event: Event | None) -> MatchScope:
         """Return the expression scope of a thread and the current event."""
         events: dict[str, list[Event]] = {}
         current: dict[str, Event] = {}
-        for step, position in thread.taken:
+        for step, position in thread.bound_events:
             name = self.pattern.steps[step].name
             if name is not None:
                 events.setdefault(name, []).append(self.events[position])
@@ -676,7 +679,7 @@ class Machine:
             name = self.pattern.steps[step].name
             if name is not None:
                 current[name] = self.events[position]
-        return MatchScope(self.names, Bindings(events, current, thread.unified), own, self.relations)
+        return MatchScope(self.names, Bindings(events, current, thread.unified), event, self.relations)
 
 
 def _fixed(window: ast.TimeWindow) -> int:

@@ -31,8 +31,8 @@ def fixes_by_hand(queries: Queries, repairs: Iterable[r.Repair], graph: Graph, a
             hard, soft = world.judge(after)
             if hard == 0:
                 fix = Fix((*steps, step), soft)
-                there = best.setdefault(facts(after, after.nodes), fix)
-                if fix.way() < there.way():
+                known = best.setdefault(facts(after, after.nodes), fix)
+                if fix.sort_key() < known.sort_key():
                     best[facts(after, after.nodes)] = fix
             else:
                 walk(after, (*steps, step), cost + step.cost)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
-from perseid.semantics.evaluate import evaluate, truth
+from perseid.semantics.evaluate import evaluate, is_true
 from perseid.semantics.graphs import AppliedChange, Change, Element, Graph, Happening, canonical, same
 from perseid.semantics.model_changes import QueryChange, TransactionEffects, applied, split_input, touched
 from perseid.semantics.model_queries import Match, Moving, Queries
@@ -47,35 +47,35 @@ class Recomputed:
 
     def transact(self, time: int, changes: Iterable[Change | Happening]) -> TransactionEffects:
         """Apply all changes of one point in time, in order."""
-        asked, happened = split_input(changes)
-        if happened and not asked:
+        model_changes, happened = split_input(changes)
+        if happened and not model_changes:
             return TransactionEffects([], [], [], happened)
-        done, refused = applied(self.graph, asked)
+        done, refused = applied(self.graph, model_changes)
         self._remember(time, done)
         before = self.matches
-        self.matches = evaluate_all(self.queries, self.graph, self._moving(time))
+        self.matches = evaluate_all(self.queries, self.graph, self._window_values(time))
         return TransactionEffects(done, list(self._changes(before, touched(done))), refused, happened)
 
     def _remember(self, time: int, done: Sequence[AppliedChange]) -> None:
         for one in done:
             if one.action == "set":
-                past = self.history.setdefault((one.element, str(one.attribute)), [])
-                if past and past[-1][0] == time:
-                    past.pop()
-                past.append((time, one.new))
+                history = self.history.setdefault((one.element, str(one.attribute)), [])
+                if history and history[-1][0] == time:
+                    history.pop()
+                history.append((time, one.new))
             elif one.action == "delete":
                 for place in [p for p in self.history if p[0] == one.element]:
                     del self.history[place]
 
-    def _moving(self, time: int) -> Callable[[Element, Moving], Value]:
+    def _window_values(self, time: int) -> Callable[[Element, Moving], Value]:
         def value(element: Element, window: Moving) -> Value:
-            past = self.history.get((element, window.attribute), [])
+            history = self.history.get((element, window.attribute), [])
             if window.values is not None:
-                seen = past[-window.values :]
+                values = history[-window.values :]
             else:
                 assert window.microseconds is not None
-                seen = [p for p in past if p[0] > time - window.microseconds]
-            return moving_value(window, [value for _, value in seen])
+                values = [p for p in history if p[0] > time - window.microseconds]
+            return moving_value(window, [value for _, value in values])
 
         return value
 
@@ -94,10 +94,12 @@ class Recomputed:
 # a set of queries on a graph
 
 
-def evaluate_all(queries: Queries, graph: Graph, moving: Callable[[Element, Moving], Value]) -> dict[str, set[Match]]:
+def evaluate_all(
+    queries: Queries, graph: Graph, window_value: Callable[[Element, Moving], Value]
+) -> dict[str, set[Match]]:
     """Return the matches of every query."""
     found: dict[str, set[Match]] = {}
-    reader = _ModelReader(queries, graph, moving, found)
+    reader = _ModelReader(queries, graph, window_value, found)
     for name, query in queries.queries.items():
         found[name] = reader.matches(query)
     return found
@@ -107,43 +109,43 @@ def evaluate_all(queries: Queries, graph: Graph, moving: Callable[[Element, Movi
 class _ModelReader:
     queries: Queries
     graph: Graph
-    moving: Callable[[Element, Moving], Value]
+    window_value: Callable[[Element, Moving], Value]
     found: dict[str, set[Match]]
 
     def matches(self, query: m.QueryDefinition) -> set[Match]:
-        if isinstance(query.ways, m.Components):
-            return self._components(query.ways)
+        if isinstance(query.alternatives, m.Components):
+            return self._components(query.alternatives)
         rows: dict[Match, Row] = {}
         widened = self.queries.widened(query.name)
-        for way in query.ways:
-            for row in self._way(way):
+        for alternative in query.alternatives:
+            for row in self._alternative(alternative):
                 match: Match = tuple(row[name] for name in query.parameters)
                 match = match if widened is None else widened(match)
                 rows[match] = dict(zip(query.parameters, match, strict=True))
         return set(rows) if query.top is None else self._top(query.top, rows)
 
-    def _way(self, way: m.Find) -> Iterator[Row]:
-        for joined in self._joined(way.constraints, [{}]):
+    def _alternative(self, alternative: m.Find) -> Iterator[Row]:
+        for joined in self._joined(alternative.constraints, [{}]):
             row = joined
-            for definition in way.definitions:
+            for definition in alternative.definitions:
                 row = row | {definition.name: self._defined(definition, row)}
-            if way.where is None or truth(self._value(way.where, row)):
+            if alternative.where is None or is_true(self._value(alternative.where, row)):
                 yield row
 
     def _joined(self, constraints: Iterable[m.Constraint], rows: list[Row]) -> list[Row]:
         """Join the rows with the matches of all constraints; negations come last, when all variables are bound."""
-        wanted = [c for c in constraints if not isinstance(c, m.No)]
-        for constraint in wanted:
+        positive = [c for c in constraints if not isinstance(c, m.No)]
+        for constraint in positive:
             variables, tuples = self._relation(constraint)
             rows = [row | new for row in rows for new in _agreeing(row, variables, tuples)]
         for no in constraints:
             if isinstance(no, m.No):
-                rows = [row for row in rows if not self._there_is(no, row)]
+                rows = [row for row in rows if not self._has_match(no, row)]
         return rows
 
-    def _there_is(self, no: m.No, row: Row) -> bool:
+    def _has_match(self, no: m.No, row: Row) -> bool:
         inside = self._joined(no.constraints, [row])
-        return any(no.where is None or truth(self._value(no.where, one)) for one in inside)
+        return any(no.where is None or is_true(self._value(no.where, one)) for one in inside)
 
     def _relation(self, constraint: m.IsNode | m.Walk | m.QueryCall) -> tuple[tuple[str, ...], set[Match]]:
         match constraint:
@@ -177,18 +179,18 @@ class _ModelReader:
                 seen.add(frozenset(at))
         return found
 
-    def _components(self, asked: m.Components) -> set[Match]:
-        near: dict[Match, set[Match]] = {}
-        for *group, a, b in self.found[asked.edges]:
-            near.setdefault((*group, a), set()).add((*group, b))
-            near.setdefault((*group, b), set()).add((*group, a))
-        for node in self.found[asked.nodes] if asked.nodes is not None else ():
-            near.setdefault(node, set())
+    def _components(self, components: m.Components) -> set[Match]:
+        neighbors: dict[Match, set[Match]] = {}
+        for *group, a, b in self.found[components.edges]:
+            neighbors.setdefault((*group, a), set()).add((*group, b))
+            neighbors.setdefault((*group, b), set()).add((*group, a))
+        for node in self.found[components.nodes] if components.nodes is not None else ():
+            neighbors.setdefault(node, set())
         found: set[Match] = set()
-        for start in near:
+        for start in neighbors:
             reached, todo = {start}, [start]
             while todo:
-                new = near[todo.pop()] - reached
+                new = neighbors[todo.pop()] - reached
                 reached |= new
                 todo.extend(new)
             found.add((*start, ordered(reached)[0][-1]))
@@ -204,7 +206,7 @@ class _ModelReader:
         if definition.value is None:
             return len(inside)
         values = [self._value(definition.value, one) for one in _by_match(inside)]
-        return canonical(aggregate(definition.function, values, definition.nothing))
+        return canonical(aggregate(definition.function, values, definition.empty_value))
 
     def _value(self, expr: ex.Expr, row: Row) -> Value:
         def named(parts: tuple[str, ...]) -> Value:
@@ -215,7 +217,7 @@ class _ModelReader:
 
     def _attribute(self, element: Element, name: str) -> Value:
         window = self.queries.moving.get(name)
-        return self.graph.value(element, name) if window is None else self.moving(element, window)
+        return self.graph.value(element, name) if window is None else self.window_value(element, window)
 
     def _top(self, top: m.Top, rows: dict[Match, Row]) -> set[Match]:
         groups: dict[Match, list[tuple[Match, list[Value]]]] = {}

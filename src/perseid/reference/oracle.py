@@ -78,11 +78,11 @@ def judge(
     if pattern.context is not None:
         simulation = contextual_matches(bench, horizon)
         found = [Found(f.path, f.end, f.kind) for f in simulation.found]
-        bench.held = simulation.held()
+        bench.undecided_ends = simulation.acceptance_times()
     else:
         found = list(_attempts(bench))
-    found.sort(key=lambda f: (f.end, f.path.last, f.path.taken[0][1]))
-    frontier = horizon if horizon is None else min([horizon, *(end - 1 for end in bench.held)])
+    found.sort(key=lambda f: (f.end, f.path.last, f.path.bound_events[0][1]))
+    frontier = horizon if horizon is None else min([horizon, *(end - 1 for end in bench.undecided_ends)])
     return Judged(found, frontier)
 
 
@@ -96,9 +96,9 @@ def completions(
     events of one time are alternatives: a step takes each matching event at the first time that has one (Ré et al.
     2008, Figure 2).
     """
-    bench = Judge(pattern, events, None, True, relations or {}, every_way=True)
+    bench = Judge(pattern, events, None, True, relations or {}, every_continuation=True)
     outcomes = (o for start in range(len(events)) for o in bench.attempt(start) if isinstance(o, Found))
-    return sorted({o.path.taken: o for o in outcomes}.values(), key=lambda f: (f.end, f.path.taken))
+    return sorted({o.path.bound_events: o for o in outcomes}.values(), key=lambda f: (f.end, f.path.bound_events))
 
 
 def _attempts(judge: Judge) -> Iterator[Found]:
@@ -112,7 +112,9 @@ def _attempts(judge: Judge) -> Iterator[Found]:
         undecided = any(isinstance(o, Open) for o in outcomes)
         if undecided and (skip.mode == "none" or not decided):
             known = {f.path.combination for f in decided}
-            judge.held.extend(o.end for o in outcomes if isinstance(o, Found) and o.path.combination not in known)
+            judge.undecided_ends.extend(
+                o.end for o in outcomes if isinstance(o, Found) and o.path.combination not in known
+            )
         if decided:
             yield from decided
         elif judge.pattern.report_timeouts and not undecided:
@@ -124,7 +126,7 @@ def _attempts(judge: Judge) -> Iterator[Found]:
         if decided:
             resume = _resume(judge, decided[0], start)
         elif undecided:
-            judge.held.append(judge.events[start].time)
+            judge.undecided_ends.append(judge.events[start].time)
             return  # Its match, if any, decides which later starts count.
 
 
@@ -142,7 +144,7 @@ def _decide(outcomes: list[Outcome], *, one: bool) -> list[Found]:
         if one and found:
             break
     # Two combinations may reach the same events on different paths: that is one match.
-    return list({f.path.taken: f for f in reversed(found.values()) if f is not None}.values())[::-1]
+    return list({f.path.bound_events: f for f in reversed(found.values()) if f is not None}.values())[::-1]
 
 
 def _resume(judge: Judge, found: Found, start: int) -> int:
@@ -153,7 +155,7 @@ def _resume(judge: Judge, found: Found, start: int) -> int:
     assert skip.step is not None
     target = judge.pattern.step_named(skip.step)
     assert target is not None
-    positions = [p for step, p in found.path.taken if step == target.id]
+    positions = [p for step, p in found.path.bound_events if step == target.id]
     if not positions:
         return start + 1
     return max(start + 1, positions[0] if skip.mode == "to first" else positions[-1])
@@ -169,16 +171,16 @@ class Judge:
         horizon: int | None,
         strictly_later: bool,
         relations: Mapping[str, Relation],
-        every_way: bool = False,
+        every_continuation: bool = False,
     ) -> None:
         self.pattern = pattern
         self.events = events
         self.horizon = horizon
         self.strictly_later = strictly_later
         self.relations = relations
-        self.every_way = every_way
+        self.every_continuation = every_continuation
         """True if continuations are independent and take every matching event of the first time that has one."""
-        self.held: list[int] = []
+        self.undecided_ends: list[int] = []
         """End times of matches that are found or still possible, but not decided at the horizon."""
         self.names = frozenset(s.name for s in pattern.steps if s.name is not None)
 
@@ -193,7 +195,7 @@ class Judge:
         """Yield the paths in which this event is the first of a match."""
         for option in self.options(Path((self.pattern.body, None))):
             if isinstance(option, Option) and self.fits(option, start):
-                path = self.take(option, start)
+                path = self.extend(option, start)
                 if path is not None and not self._broken_lead(path, start):
                     yield path
 
@@ -209,45 +211,47 @@ class Judge:
     def explore(self, path: Path, start: int, end: int, *, inner: bool = False) -> Iterator[Outcome]:
         """Extend a path with the events before ``end``; ``inner`` is the search for something negated."""
         options = list(self.options(path))
-        waiting = [o for o in options if isinstance(o, Option)]
-        found: dict[int, list[int]] = {id(o): [] for o in waiting}
-        held = False
-        behind = path.last + 1
-        mine = {p for _, p in path.taken} if inner else set()
+        pending = [o for o in options if isinstance(o, Option)]
+        found: dict[int, list[int]] = {id(o): [] for o in pending}
+        is_taken = False
+        checked = path.last + 1
+        bound_positions = {p for _, p in path.bound_events} if inner else set()
         for position in range(path.last + 1, end):
-            if position in mine:
+            if position in bound_positions:
                 continue  # Events of the match itself are not part of a negated match.
-            while behind < position and not self._simultaneous(behind, position):
-                waiting = [o for o in waiting if not self.violated(o, behind, start, inner)]
-                behind += 1
-            fitting = [o for o in waiting if self.live(o, path, position, start, inner) and self.fits(o, position)]
+            while checked < position and not self._simultaneous(checked, position):
+                pending = [o for o in pending if not self.violated(o, checked, start, inner)]
+                checked += 1
+            fitting = [o for o in pending if self.live(o, path, position, start, inner) and self.fits(o, position)]
             for option in fitting:
-                if option.any or not (held or self._has_found(found[id(option)], position)):
+                if option.any or not (is_taken or self._has_found(found[id(option)], position)):
                     found[id(option)].append(position)
-            held = held or not (self.every_way or all(o.any or o.path.spare for o in fitting))
-        for position in range(behind, end):
-            waiting = [o for o in waiting if not self.violated(o, position, start, inner)]
-        for way in options:
-            if isinstance(way, Accept):
-                yield from self._accept(way.path, start, inner)
+            is_taken = is_taken or not (self.every_continuation or all(o.any or o.path.spare for o in fitting))
+        for position in range(checked, end):
+            pending = [o for o in pending if not self.violated(o, position, start, inner)]
+        for continuation in options:
+            if isinstance(continuation, Accept):
+                yield from self._accept(continuation.path, start, inner)
                 continue
-            for position in found[id(way)]:
-                after = self.take(way, position)
+            for position in found[id(continuation)]:
+                after = self.extend(continuation, position)
                 if after is not None:
                     yield from self.explore(after, start, end, inner=inner)
-            settled = not way.any and (held or bool(found[id(way)]))
-            if way not in waiting or inner or settled:
+            is_settled = not continuation.any and (is_taken or bool(found[id(continuation)]))
+            if continuation not in pending or inner or is_settled:
                 continue
-            if self._may_come(way, path, start):
-                yield Open(None if way.any else path.combination)
+            if self._may_match_later(continuation, path, start):
+                yield Open(None if continuation.any else path.combination)
             else:
-                given_up = self._given_up(way, path, start)
-                if given_up is not None:
-                    yield Stuck(path, given_up)
+                timeout = self._timeout_of(continuation, path, start)
+                if timeout is not None:
+                    yield Stuck(path, timeout)
 
     def _has_found(self, before: Sequence[int], position: int) -> bool:
-        """Return True if an option has found its event; with ``every_way``, it takes all those of one time."""
-        return bool(before) and not (self.every_way and self.events[before[0]].time == self.events[position].time)
+        """Return True if an option has found its event; with ``every_continuation``, it takes all those of one time."""
+        return bool(before) and not (
+            self.every_continuation and self.events[before[0]].time == self.events[position].time
+        )
 
     def _simultaneous(self, earlier: int, later: int) -> bool:
         """Return True if two events of one time do not order each other, as later steps must be strictly later."""
@@ -299,7 +303,7 @@ class Judge:
                 counts.append((task.loop.id, enough))
             elif isinstance(task, Rest):
                 counts.append((task.all.id, *task.members))
-        return path.taken[-1][0], tuple(counts)
+        return path.bound_events[-1][0], tuple(counts)
 
     # options
 
@@ -329,13 +333,15 @@ class Judge:
                 )
                 members = tuple(range(len(task.members)))
                 yield from self.options(
-                    path._replace(todo=(Rest(task, members, len(path.taken)), rest), watches=path.watches + watches)
+                    path._replace(
+                        todo=(Rest(task, members, len(path.bound_events)), rest), watches=path.watches + watches
+                    )
                 )
             case Rest():
                 yield from self._conjunction(path, task, rest)
             case c.Loop():
                 yield from self.options(
-                    path._replace(todo=(RepetitionState(task, 0, len(path.taken), len(path.taken)), rest))
+                    path._replace(todo=(RepetitionState(task, 0, len(path.bound_events), len(path.bound_events)), rest))
                 )
             case RepetitionState():
                 yield from self._repetition(path, task, rest)
@@ -350,25 +356,25 @@ class Judge:
                     yield from self.options(closed)
 
     def _conjunction(self, path: Path, task: Rest, rest: Todo) -> Iterator[Option | Accept]:
-        whole = task.all
+        conjunction = task.all
         if not task.members:
-            if all(self.holds(guard, path) for guard in whole.guards):
-                watches = tuple(w for w in path.watches if w.conjunction != whole.id)
+            if all(self.holds(guard, path) for guard in conjunction.guards):
+                watches = tuple(w for w in path.watches if w.conjunction != conjunction.id)
                 yield from self.options(path._replace(todo=rest, watches=watches))
             return
-        first = len(path.taken) == task.entered
+        first = len(path.bound_events) == task.entered
         for member in task.members:
-            others = Rest(whole, tuple(m for m in task.members if m != member), task.entered)
-            todo = (whole.members[member], (others, rest))
+            others = Rest(conjunction, tuple(m for m in task.members if m != member), task.entered)
+            todo = (conjunction.members[member], (others, rest))
             if first:
                 yield from self.options(path._replace(todo=todo))
             else:
-                yield from self.options(path._replace(todo=todo, hop=whole.hop, together=True))
+                yield from self.options(path._replace(todo=todo, hop=conjunction.hop, together=True))
 
     def _repetition(self, path: Path, task: RepetitionState, rest: Todo) -> Iterator[Option | Accept]:
         loop, count = task.loop, task.count
-        idle = count > 0 and len(path.taken) == task.mark
-        again = not idle and (loop.high is None or count < loop.high) and not self._over(path, task)
+        idle = count > 0 and len(path.bound_events) == task.mark
+        repeat = not idle and (loop.high is None or count < loop.high) and not self._over(path, task)
         # An empty iteration counts as all missing iterations; if none is missing, it adds nothing.
         enough = count - 1 < loop.low if idle else count >= loop.low
         leave = enough and all(self.holds(guard, path) for guard in loop.guards)
@@ -376,22 +382,22 @@ class Judge:
             if way == "leave" and leave:
                 left = path._replace(todo=rest, untils=(), spare=False) if idle else path._replace(todo=rest)
                 yield from self.options(left)
-            elif way == "again" and again:
-                todo = (loop.body, (RepetitionState(loop, count + 1, len(path.taken), task.entered), rest))
+            elif way == "again" and repeat:
+                todo = (loop.body, (RepetitionState(loop, count + 1, len(path.bound_events), task.entered), rest))
                 fresh = {s: p for s, p in path.current.items() if s not in loop.inside}
-                spare = (loop.reluctant and leave) or (path.spare and len(path.taken) == task.entered)
-                path_again = path._replace(todo=todo, current=fresh, spare=spare)
+                spare = (loop.reluctant and leave) or (path.spare and len(path.bound_events) == task.entered)
+                repeated = path._replace(todo=todo, current=fresh, spare=spare)
                 if count > 0:
                     untils = () if loop.until is None else (*path.untils, loop.until)
-                    path_again = path_again._replace(hop=loop.hop, together=False, untils=untils)
-                yield from self.options(path_again)
+                    repeated = repeated._replace(hop=loop.hop, together=False, untils=untils)
+                yield from self.options(repeated)
 
     def _over(self, path: Path, task: RepetitionState) -> bool:
         """Return True if the stop event has occurred since the repetition's first event."""
-        if task.loop.until is None or len(path.taken) == task.entered:
+        if task.loop.until is None or len(path.bound_events) == task.entered:
             return False
-        begun = path.taken[task.entered][1]
-        return any(self.stops(task.loop.until, path, p) for p in range(begun + 1, path.last + 1))
+        first = path.bound_events[task.entered][1]
+        return any(self.stops(task.loop.until, path, p) for p in range(first + 1, path.last + 1))
 
     def _watch(self, path: Path, absent: c.Absent) -> Path:
         until = None if absent.duration is None else path.clock + absent.duration
@@ -414,9 +420,11 @@ class Judge:
             closing = begin + _fixed(zone.within.duration)
             if path.clock > closing:
                 return None  # A timed absence at its end lasts longer than the zone.
-            mine = [w for w in path.watches if w.depth > len(path.zones) and w.until is None and w.conjunction is None]
-            if mine:
-                watches = tuple(replace(w, until=closing) if w in mine else w for w in path.watches)
+            lasting = [
+                w for w in path.watches if w.depth > len(path.zones) and w.until is None and w.conjunction is None
+            ]
+            if lasting:
+                watches = tuple(replace(w, until=closing) if w in lasting else w for w in path.watches)
                 path = path._replace(watches=watches, clock=closing, barrier=closing)
         if zone.holds_for is not None and path.clock - begin < zone.holds_for:
             return None
@@ -437,7 +445,7 @@ class Judge:
         if not step.choose:
             return True
         bound = path._replace(
-            taken=(*path.taken, (option.step, position)),
+            bound_events=(*path.bound_events, (option.step, position)),
             unified=unified,
             current={**path.current, option.step: position},
         )
@@ -446,7 +454,7 @@ class Judge:
             for condition in step.choose
         )
 
-    def take(self, option: Option, position: int) -> Path | None:
+    def extend(self, option: Option, position: int) -> Path | None:
         """Return the path extended with the event; None if the step's ``must`` fails."""
         step = self.pattern.steps[option.step]
         event = self.events[position]
@@ -459,7 +467,7 @@ class Judge:
         path = Path(
             todo=path.todo,
             hop=None,
-            taken=(*path.taken, (option.step, position)),
+            bound_events=(*path.bound_events, (option.step, position)),
             current={**path.current, option.step: position},
             unified=unified,
             clock=event.time,
@@ -472,33 +480,37 @@ class Judge:
     def tested(self, step: int, path: Path, position: int) -> bool:
         """Return True if the event passes the step's ``must``."""
         event = self.events[position]
-        bound = path._replace(taken=(*path.taken, (step, position)), current={**path.current, step: position})
+        bound = path._replace(
+            bound_events=(*path.bound_events, (step, position)), current={**path.current, step: position}
+        )
         return all(self.holds(test, bound, event) for test in self.pattern.steps[step].must)
 
     def live(self, option: Option, path: Path, position: int, start: int, inner: bool) -> bool:
         """Return True if the option may take any event at this position."""
-        way = option.path
-        hop = way.hop
+        extended = option.path
+        hop = extended.hop
         assert hop is not None
         moment = self.events[position].time
         if option.next and not self._is_next(path.last, position):
             return False
-        if self.strictly_later and not (moment >= way.clock if way.together else moment > way.clock):
+        if self.strictly_later and not (moment >= extended.clock if extended.together else moment > extended.clock):
             return False
-        if way.barrier is not None and moment <= way.barrier:
+        if extended.barrier is not None and moment <= extended.barrier:
             return False
-        if hop.after is not None and moment - way.clock < hop.after:
+        if hop.after is not None and moment - extended.clock < hop.after:
             return False
         closing = self.closing(option, start, inner)
         if closing is not None and moment > closing:
             return False
-        if any(position - first >= n for n, first in self._count_limits(way, start, inner)):
+        if any(position - first >= n for n, first in self._count_limits(extended, start, inner)):
             return False
-        return not any(self.stops(until, way, p) for until in way.untils for p in range(path.last + 1, position + 1))
+        return not any(
+            self.stops(until, extended, p) for until in extended.untils for p in range(path.last + 1, position + 1)
+        )
 
     def _is_next(self, last: int, position: int) -> bool:
-        """Return True for the very next event; with ``every_way``, for all events of the next time."""
-        if not self.every_way:
+        """Return True for the very next event; with ``every_continuation``, for all events of the next time."""
+        if not self.every_continuation:
             return position == last + 1
         between = range(last + 1, position)
         return not any(self.events[last].time < self.events[p].time < self.events[position].time for p in between)
@@ -508,21 +520,21 @@ class Judge:
 
     def closing(self, option: Option, start: int, inner: bool) -> int | None:
         """Return the last time at which the option could take an event; None if unbounded."""
-        way = option.path
+        path = option.path
         ends = []
         if not inner and isinstance(self.pattern.within, ast.TimeWindow):
             ends.append(self.window_end(start))
-        for zone, first in way.zones:
+        for zone, first in path.zones:
             if first is not None and isinstance(zone.within, ast.TimeWindow):
                 ends.append(self.events[first].time + _fixed(zone.within.duration))
-        if way.hop is not None and way.hop.within is not None:
-            ends.append(way.clock + way.hop.within)
+        if path.hop is not None and path.hop.within is not None:
+            ends.append(path.clock + path.hop.within)
         return min(ends) if ends else None
 
-    def _count_limits(self, way: Path, start: int, inner: bool) -> Iterator[tuple[int, int]]:
+    def _count_limits(self, path: Path, start: int, inner: bool) -> Iterator[tuple[int, int]]:
         if not inner and isinstance(self.pattern.within, ast.CountWindow):
             yield self.pattern.within.events, start
-        for zone, first in way.zones:
+        for zone, first in path.zones:
             if first is not None and isinstance(zone.within, ast.CountWindow):
                 yield zone.within.events, first
 
@@ -532,7 +544,7 @@ class Judge:
             return self.events[start].time + _fixed(within.duration)
         return END_OF_TIME
 
-    def _may_come(self, option: Option, path: Path, start: int) -> bool:
+    def _may_match_later(self, option: Option, path: Path, start: int) -> bool:
         """Return True if this option could take an event after the horizon."""
         if self.horizon is None:
             return False
@@ -548,7 +560,7 @@ class Judge:
             self.stops(until, option.path, p) for until in option.path.untils for p in range(path.last + 1, count)
         )
 
-    def _given_up(self, option: Option, path: Path, start: int) -> int | None:
+    def _timeout_of(self, option: Option, path: Path, start: int) -> int | None:
         """Return the time at which the option's window closed without a match; None if it ended in another way."""
         closing = self.closing(option, start, False)
         limits = list(self._count_limits(option.path, start, False))
@@ -584,27 +596,27 @@ class Judge:
 
     def occurs(self, body: c.Core, outer: Path, low: int, high: int, since: int | None = None) -> bool:
         """Return True if the body matches some events from ``low`` to before ``high``."""
-        mine = {p for _, p in outer.taken}
+        bound_positions = {p for _, p in outer.bound_events}
         for start in range(low, high):
-            if start in mine or (since is not None and self.events[start].time <= since):
+            if start in bound_positions or (since is not None and self.events[start].time <= since):
                 continue
-            seed = Path((body, None), current=outer.current, unified=outer.unified, taken=outer.taken)
+            seed = Path((body, None), current=outer.current, unified=outer.unified, bound_events=outer.bound_events)
             for option in self.options(seed._replace(hop=c.Hop(Contiguity.SKIP))):
                 if isinstance(option, Accept) or not self.fits(option, start):
                     continue
-                path = self.take(option, start)
+                path = self.extend(option, start)
                 if path is not None and any(isinstance(o, Found) for o in self.explore(path, start, high, inner=True)):
                     return True
         return False
 
     # expressions
 
-    def holds(self, expr: Expr, path: Path, own: Event | None = None) -> bool:
-        return holds(expr, MatchScope(self.names, self.bindings(path), own, self.relations))
+    def holds(self, expr: Expr, path: Path, event: Event | None = None) -> bool:
+        return holds(expr, MatchScope(self.names, self.bindings(path), event, self.relations))
 
     def bindings(self, path: Path) -> Bindings:
         events: dict[str, list[Event]] = {}
-        for step, position in path.taken:
+        for step, position in path.bound_events:
             name = self.pattern.steps[step].name
             if name is not None:
                 events.setdefault(name, []).append(self.events[position])
@@ -633,7 +645,7 @@ def oracle_matcher() -> Matcher:
         relations: Mapping[str, Relation],
     ) -> Partition:
         judged = judge(pattern, events, horizon=horizon, strictly_later=strictly_later, relations=relations)
-        raw = [RawMatch(f.path.taken, f.end, f.kind, f.path.unified) for f in judged.found]
+        raw = [RawMatch(f.path.bound_events, f.end, f.kind, f.path.unified) for f in judged.found]
         return Partition(raw, judged.frontier)
 
     return run

@@ -65,7 +65,7 @@ class Path(NamedTuple):
     hop: c.Hop | None = None
     together: bool = False
     """The next event may have the same time as the last, as both belong to one conjunction."""
-    taken: tuple[tuple[int, int], ...] = ()
+    bound_events: tuple[tuple[int, int], ...] = ()
     current: Mapping[int, int] = MappingProxyType({})
     unified: Mapping[str, object] = MappingProxyType({})
     clock: int = 0
@@ -82,7 +82,7 @@ class Path(NamedTuple):
 
     @property
     def last(self) -> int:
-        return self.taken[-1][1]
+        return self.bound_events[-1][1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,11 @@ def plan_matcher(plan: Plan) -> Matcher:
             machine.finish()
             return Partition(_ordered(machine.collect()), None, machine.capped)
         machine.advance(horizon)
-        frontier = min([horizon, *(end - 1 for end in machine.held())])
+        frontier = min([horizon, *(end - 1 for end in machine.undecided_ends())])
         return Partition(_ordered(machine.collect()), frontier, machine.capped)
 
     return run
 
 
 def _ordered(found: list[RawMatch]) -> list[RawMatch]:
-    return sorted(found, key=lambda m: (m.end, m.taken[-1][1], m.taken[0][1]))
+    return sorted(found, key=lambda m: (m.end, m.bound_events[-1][1], m.bound_events[0][1]))

@@ -70,8 +70,8 @@ def notifications(
     found: set[Notification] = set()
     for name, subscription in subscriptions.items():
         for related in normal_forms(subscription):
-            asked = [related.asked(side) for side in (LEFT, RIGHT)]
-            found |= {one for one, _ in _of_one(name, related, asked, documents, namespaces or {})}
+            compared = [related.compared_nodes(side) for side in (LEFT, RIGHT)]
+            found |= {one for one, _ in _of_one(name, related, compared, documents, namespaces or {})}
     return found
 
 
@@ -84,14 +84,14 @@ def results(
 
     A variable has every node that it binds in some embedding of the blocks with this notification.
     """
-    made: dict[Notification, str] = {}
+    output: dict[Notification, str] = {}
     for name, subscription in subscriptions.items():
         found: dict[Notification, dict[str, set[Found]]] = {}
         for related in normal_forms(subscription):
             steps = [{node for node, _ in steps_of(root_of(block))} for block in related.blocks]
-            for one, ways in _of_one(name, related, steps, documents, namespaces or {}):
-                for side, way in enumerate(ways):
-                    for variable, node in _named(related.blocks[side], side, way, namespaces or {}):
+            for one, embeddings in _of_one(name, related, steps, documents, namespaces or {}):
+                for side, embedding in enumerate(embeddings):
+                    for variable, node in _named(related.blocks[side], side, embedding, namespaces or {}):
                         found.setdefault(one, {}).setdefault(variable, set()).add(node)
         for one, nodes in found.items():
             order: dict[Found, int] = {}
@@ -99,33 +99,33 @@ def results(
                 if document.id in (one.left, one.right):
                     order |= node_numbers(document.root)
             sorted_nodes = {variable: sorted(some, key=order.__getitem__) for variable, some in nodes.items()}
-            made[one] = result_of(subscription.select, sorted_nodes)
-    return made
+            output[one] = result_of(subscription.select, sorted_nodes)
+    return output
 
 
 def _of_one(
     name: str,
     related: Related,
-    asked: Sequence[set[Node]],
+    compared: Sequence[set[Node]],
     documents: Sequence[Document],
     namespaces: Mapping[str, str],
 ) -> Iterator[tuple[Notification, tuple[Embedding, Embedding]]]:
-    there = [
-        [list(_embeddings(block, one, related, side, asked[side], namespaces)) for one in documents]
+    embeddings = [
+        [list(_embeddings(block, one, related, side, compared[side], namespaces)) for one in documents]
         for side, block in enumerate(related.blocks)
     ]
-    shown = [reduced_nodes(pair[side] for pair in related.pairs) for side in (LEFT, RIGHT)]
+    node_lists = [reduced_nodes(pair[side] for pair in related.pairs) for side in (LEFT, RIGHT)]
     numbered = [node_numbers(one.root) for one in documents]
     for (i, left), (j, right) in product(enumerate(documents), repeat=2):
         if i == j or not in_time(related, left.time, right.time):
             continue
-        for one, other in product(there[LEFT][i], there[RIGHT][j]):
+        for one, other in product(embeddings[LEFT][i], embeddings[RIGHT][j]):
             if all(one[a].text == other[b].text for a, b in related.pairs) and all(
                 compare_numbers(one[a].text, op, other[b].text) for a, op, b in related.ordered
             ):
                 nodes = (
-                    tuple(numbered[i][one[n]] for n in shown[LEFT]),
-                    tuple(numbered[j][other[n]] for n in shown[RIGHT]),
+                    tuple(numbered[i][one[n]] for n in node_lists[LEFT]),
+                    tuple(numbered[j][other[n]] for n in node_lists[RIGHT]),
                 )
                 yield Notification(name, left.id, right.id, nodes), (one, other)
 
@@ -140,13 +140,13 @@ def in_time(related: Related, left: int, right: int) -> bool:
     return related.window is None or apart <= related.window
 
 
-def _named(block: Block, side: int, way: Embedding, namespaces: Mapping[str, str]) -> Iterator[tuple[str, Found]]:
+def _named(block: Block, side: int, embedding: Embedding, namespaces: Mapping[str, str]) -> Iterator[tuple[str, Found]]:
     """Yield every variable of an embedded block, with its nodes."""
-    for node, found in way.items():
+    for node, found in embedding.items():
         yield from ((name, found) for name in names_at(block, side, node))
         if isinstance(found, Element):
-            reading = DocumentEvaluation(found, known_prefixes(block.tree, namespaces), block.tree)
-            yield from variables_in_runs(reading, step_at(root_of(block), node), found)
+            evaluation = DocumentEvaluation(found, known_prefixes(block.tree, namespaces), block.tree)
+            yield from variables_in_runs(evaluation, step_at(root_of(block), node), found)
 
 
 def _embeddings(
@@ -154,38 +154,40 @@ def _embeddings(
     document: Document,
     related: Related,
     side: int,
-    asked: set[Node],
+    compared: set[Node],
     namespaces: Mapping[str, str],
 ) -> Iterable[Embedding]:
     """Yield every embedding of the block's nodes in a document that satisfies the conditions on constants."""
     if document.stream != block.stream:
         return
     known = known_prefixes(block.tree, namespaces)
-    reading = DocumentEvaluation(document.root, known, block.tree)
+    evaluation = DocumentEvaluation(document.root, known, block.tree)
     conditions = [one for one in related.conditions if one.side == side]
-    for found in _below(reading, root_of(block), (), TreeLocation((document.root,)), asked):
+    for found in _below(evaluation, root_of(block), (), TreeLocation((document.root,)), compared):
         if all(holds(one.op, one.value, found[one.node].text) for one in conditions):
             yield found
 
 
 def _below(
-    reading: DocumentEvaluation, step: tp.TreeNode, node: Node, place: TreeLocation, asked: set[Node]
+    evaluation: DocumentEvaluation, step: tp.TreeNode, node: Node, place: TreeLocation, compared: set[Node]
 ) -> Iterator[dict[Node, Found]]:
     """Yield every embedding of a step, and of the queried nodes below it, at a place."""
-    branches = {there: one for there, one in below(node, step) if any(a[: len(there)] == there for a in asked)}
+    branches = {child: one for child, one in below(node, step) if any(a[: len(child)] == child for a in compared)}
     # Nodes that no comparison uses only need to exist.
     demands = [one for number, one in enumerate(step.predicates) if (*node, number) not in branches]
     demanded = tp.TreeNode(
         step.axis, step.test, step.is_attribute, None, (), step.siblings, None if (*node, -1) in branches else step.next
     )
-    for found in reading.candidates(step, place):
+    for found in evaluation.candidates(step, place):
         if isinstance(found, XmlAttribute):
             yield {node: found}
             continue
-        if reading.node(demanded, found, None) is None:
+        if evaluation.node(demanded, found, None) is None:
             continue
-        if any(reading.predicate(one, step, found) is None for one in demands):
+        if any(evaluation.predicate(one, step, found) is None for one in demands):
             continue
-        inner = [list(_below(reading, one, there, TreeLocation.below(found), asked)) for there, one in branches.items()]
+        inner = [
+            list(_below(evaluation, one, child, TreeLocation.below(found), compared)) for child, one in branches.items()
+        ]
         for chosen in product(*inner):
             yield {node: found, **{k: v for part in chosen for k, v in part.items()}}

@@ -46,7 +46,7 @@ class Thread(NamedTuple):
     registers: tuple[Register, ...]
     hop: c.Hop | None = None
     together: bool = False
-    taken: tuple[tuple[int, int], ...] = ()
+    bound_events: tuple[tuple[int, int], ...] = ()
     current: Mapping[int, int] = MappingProxyType({})
     unified: Mapping[str, object] = MappingProxyType({})
     clock: int = 0
@@ -59,7 +59,7 @@ class Thread(NamedTuple):
 
     @property
     def last(self) -> int:
-        return self.taken[-1][1]
+        return self.bound_events[-1][1]
 
     def set(self, register: int, value: Register) -> tuple[Register, ...]:
         return (*self.registers[:register], value, *self.registers[register + 1 :])
@@ -129,4 +129,4 @@ class SearchRun:
     start: int
     items: list[ListItem]
     emitted: set[tuple[int, ...]] = field(default_factory=set)
-    taken: set[tuple[tuple[int, int], ...]] = field(default_factory=set)
+    matched: set[tuple[tuple[int, int], ...]] = field(default_factory=set)

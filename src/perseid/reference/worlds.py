@@ -54,18 +54,18 @@ class Chain:
 
     def paths(self, until: int) -> Iterator[tuple[float, tuple[Choice, ...]]]:
         """Yield every path up to a time, with its probability."""
-        ways: list[tuple[float, tuple[Choice, ...]]] = [(1.0, ())]
+        weighted: list[tuple[float, tuple[Choice, ...]]] = [(1.0, ())]
         for time, table in self.steps:
             if time > until:
                 break
             longer = []
-            for weight, path in ways:
+            for weight, path in weighted:
                 before = path[-1] if path else None
                 rows = [row for row in table if not self.linked or row.given == before]
                 longer += [(weight * row.probability, (*path, row.value)) for row in rows]
                 longer.append((weight * (1.0 - sum(row.probability for row in rows)), (*path, None)))
-            ways = [way for way in longer if way[0] > 0]
-        yield from ways
+            weighted = [pair for pair in longer if pair[0] > 0]
+        yield from weighted
 
     def since(self, time: int) -> Chain:
         """Return the chain from a time on: its first step has its marginal distribution, later steps are unchanged.
@@ -103,11 +103,11 @@ class HiddenChain:
 
     def paths(self, until: int) -> Iterator[tuple[float, tuple[Choice, ...]]]:
         """Yield every hidden path up to a time, with its probability given the readings in use."""
-        asked = sum(time <= until for time, _ in self.steps)
-        if asked == 0:
+        count = sum(time <= until for time, _ in self.steps)
+        if count == 0:
             yield 1.0, ()
             return
-        known = len(self.steps) if self.lag is None else min(asked + self.lag, len(self.steps))
+        known = len(self.steps) if self.lag is None else min(count + self.lag, len(self.steps))
         weights: dict[tuple[int, ...], float] = defaultdict(float)
         for path in product(range(len(self.values)), repeat=known):
             weight = float(self.initial[path[0]])
@@ -115,7 +115,7 @@ class HiddenChain:
                 weight *= float(likelihood[path[i]])
                 if i:
                     weight *= float(self.transitions[path[i - 1]][path[i]])
-            weights[path[:asked]] += weight
+            weights[path[:count]] += weight
         total = sum(weights.values())
         for path, weight in weights.items():
             if weight > 0:
@@ -149,9 +149,9 @@ def group_results(
             for group, events in groups.items():
                 ends = [one.end for one in completions(pattern, arrange(events), relations)]
                 for end in set(ends) if not hidden else {until} & set(ends):
-                    answer = out[group, end]
-                    answer.probability += weight
-                    answer.expected += weight * ends.count(end)
+                    result = out[group, end]
+                    result.probability += weight
+                    result.expected += weight * ends.count(end)
     return dict(out)
 
 
@@ -160,8 +160,8 @@ def worlds(chains: Sequence[Chain | HiddenChain], until: int) -> Iterator[tuple[
     for paths in product(*(list(chain.paths(until)) for chain in chains)):
         weight = 1.0
         events: list[Event] = []
-        for chain, (own, path) in zip(chains, paths, strict=True):
-            weight *= own
+        for chain, (path_weight, path) in zip(chains, paths, strict=True):
+            weight *= path_weight
             for (time, _), value in zip(chain.steps, path, strict=False):
                 if value is not None:
                     name = f"{len(events)}"

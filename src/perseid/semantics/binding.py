@@ -129,15 +129,15 @@ def _value(pattern: ast.PatternDefinition, parameter: ast.Parameter, value: obje
             f"got {'one value' if is_list else 'a list'}."
         )
     literals: tuple[ex.Literal, ...]
-    wanted = parameter.type.removeprefix("list of ").removeprefix("array<").removesuffix(">").split("(")[0]
+    expected = parameter.type.removeprefix("list of ").removeprefix("array<").removesuffix(">").split("(")[0]
     if isinstance(value, (set, frozenset)):
-        literals = tuple(_as(wanted, v) for v in sorted(value, key=repr))
+        literals = tuple(_as(expected, v) for v in sorted(value, key=repr))
     elif isinstance(value, (list, tuple)):
-        literals = tuple(_as(wanted, v) for v in value)
+        literals = tuple(_as(expected, v) for v in value)
     else:
-        literals = (_as(wanted, value),)
+        literals = (_as(expected, value),)
     for literal in literals:
-        if literal.kind != "null" and wanted in _KINDS and literal.kind not in _KINDS[wanted]:
+        if literal.kind != "null" and expected in _KINDS and literal.kind not in _KINDS[expected]:
             raise BindingError(
                 f"Parameter :{parameter.name} of pattern {pattern.name} expects {_type_name(parameter)}, "
                 f"got {literal.value!r}."
@@ -145,11 +145,11 @@ def _value(pattern: ast.PatternDefinition, parameter: ast.Parameter, value: obje
     return literals
 
 
-def _as(wanted: str, value: object) -> ex.Literal:
+def _as(type_name: str, value: object) -> ex.Literal:
     """Convert common notations of a type: 899.5 for a decimal, '10 minutes' for a duration."""
-    if wanted == "decimal" and isinstance(value, float) and math.isfinite(value):
+    if type_name == "decimal" and isinstance(value, float) and math.isfinite(value):
         return literal_of(Decimal(repr(value)))
-    if wanted == "duration" and isinstance(value, str):
+    if type_name == "duration" and isinstance(value, str):
         length = parse_duration(value)
         if isinstance(length, int):
             return ex.Literal("duration", length)

@@ -26,7 +26,7 @@ from perseid.lang.printer import print_expr
 from perseid.semantics import core as c
 from perseid.semantics import types as t
 from perseid.semantics.binding import check_declared, signed
-from perseid.semantics.evaluate import evaluate, truth
+from perseid.semantics.evaluate import evaluate, is_true
 from perseid.semantics.names import references
 from perseid.semantics.resolve import resolve
 from perseid.semantics.scope import Bindings, MatchScope
@@ -156,8 +156,8 @@ def _with_lengths(node: object, defaults: Mapping[str, ex.Literal]) -> Any:
         if isinstance(child, ex.Param) and _is_length(node, role):
             default = defaults.get(child.name)
             upper = isinstance(node, ast.TimeWindow) or role == "within"
-            stand_in = limits.MAX_DURATION if upper else 1
-            changes[role] = stand_in if default is None else default.value
+            bound = limits.MAX_DURATION if upper else 1
+            changes[role] = bound if default is None else default.value
         else:
             changed = _with_lengths(child, defaults)
             if changed is not child:
@@ -298,7 +298,7 @@ class _Checker:
         everywhere = _Names(core, columns, unified, params)
         partition = self._partition(core, columns)
         for i, step in enumerate(core.steps):
-            env = replace(everywhere, own=i)
+            env = replace(everywhere, own_step=i)
             for condition in step.choose:
                 _check_conjunct(condition.expr, env)
             for expr in step.must:
@@ -347,7 +347,7 @@ class _Names:
     columns: list[Columns]
     unified: Mapping[str, t.Type]
     params: Mapping[str, t.Type]
-    own: int | None = None
+    own_step: int | None = None
 
     def ref(self, ref: ex.Ref) -> t.Type:
         head, rest = ref.parts[0], ref.parts[1:]
@@ -362,8 +362,8 @@ class _Names:
             return self._column(step, rest, ref)
         if head in self.unified:
             return _inside(self.unified[head], rest, ref)
-        if self.own is not None:
-            return self._column(self.core.steps[self.own], ref.parts, ref)
+        if self.own_step is not None:
+            return self._column(self.core.steps[self.own_step], ref.parts, ref)
         positive = [s for s in self.core.steps if not s.negated]
         return self._column(positive[0], ref.parts, ref) if len(positive) == 1 else t.Unknown()
 
@@ -401,8 +401,8 @@ class _Names:
 
     def plain(self, expr: ex.Expr) -> ex.Expr:
         """Rewrite ``t.amount`` to ``amount`` in t's own condition, where they are equivalent."""
-        own = None if self.own is None else self.core.steps[self.own].name
-        if own is not None and isinstance(expr, ex.Ref) and expr.parts[0] == own and len(expr.parts) > 1:
+        own_name = None if self.own_step is None else self.core.steps[self.own_step].name
+        if own_name is not None and isinstance(expr, ex.Ref) and expr.parts[0] == own_name and len(expr.parts) > 1:
             return ex.Ref(expr.parts[1:])
         return expr
 
@@ -419,7 +419,7 @@ def _unified(core: c.CorePattern, columns: list[Columns]) -> dict[str, t.Type]:
     names = _Names(core, columns, {}, {})
     for step in core.steps:
         for ref, name in step.unify:
-            type_ = replace(names, own=step.id)._column(step, ref.parts, ref)
+            type_ = replace(names, own_step=step.id)._column(step, ref.parts, ref)
             if name not in found:
                 found[name] = (step, type_)
                 continue
@@ -443,7 +443,7 @@ def _check_conjunct(expr: ex.Expr, env: _Names) -> None:
     steps = any(isinstance(e, ex.Call) and e.name in ("time", "type") for e in ex.walk(expr))
     if steps or any(isinstance(e, names) for e in ex.walk(expr)):
         return
-    if not truth(evaluate(expr, _NOTHING)):
+    if not is_true(evaluate(expr, _NOTHING)):
         raise SemanticError(
             f"The condition is never true: {print_expr(expr)}.",
             span=expr.span,
@@ -474,11 +474,11 @@ def _check_null(expr: ex.Binary) -> None:
         return
     for side, other in ((expr.left, expr.right), (expr.right, expr.left)):
         if _is_null(side):
-            asked = "is not null" if expr.op == "<>" else "is null"
+            test = "is not null" if expr.op == "<>" else "is null"
             raise SemanticError(
                 "A comparison with null is never true, even if both sides are null.",
                 span=expr.span,
-                hint=f"Write {print_expr(other)} {asked}.",
+                hint=f"Write {print_expr(other)} {test}.",
             )
 
 
@@ -489,11 +489,11 @@ def _check_itself(expr: ex.Binary, env: _Names) -> None:
     if left != right or not isinstance(left, ex.Ref):
         return
     name = ".".join(left.parts)
-    own = None if env.own is None else env.core.steps[env.own]
-    other = next((s.name for s in env.core.steps if s.name and not s.negated and s is not own), None)
+    own_step = None if env.own_step is None else env.core.steps[env.own_step]
+    other = next((s.name for s in env.core.steps if s.name and not s.negated and s is not own_step), None)
     message = "The condition compares a value with itself."
-    if own is not None and left.parts[0] not in env.unified and env.core.step_named(left.parts[0]) is None:
-        column = f"a column of {own.name or _kind(own)} with itself"
+    if own_step is not None and left.parts[0] not in env.unified and env.core.step_named(left.parts[0]) is None:
+        column = f"a column of {own_step.name or _kind(own_step)} with itself"
         message = f"{print_expr(expr)} compares {column}: in square brackets, a bare name is a column of the step."
     raise SemanticError(
         message,

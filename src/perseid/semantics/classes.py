@@ -91,17 +91,17 @@ def local_form(pattern: c.CorePattern) -> c.CorePattern:
     """Rewrite variables in conditions to columns of the current event, where its step binds them."""
     steps = []
     for step in pattern.steps:
-        own = {name: path for path, name in step.unify}
-        choose = tuple(replace(k, expr=_with_paths(k.expr, own)) for k in step.choose)
-        steps.append(replace(step, choose=choose, must=tuple(_with_paths(test, own) for test in step.must)))
+        path_of = {name: path for path, name in step.unify}
+        choose = tuple(replace(k, expr=_with_paths(k.expr, path_of)) for k in step.choose)
+        steps.append(replace(step, choose=choose, must=tuple(_with_paths(test, path_of) for test in step.must)))
     return replace(pattern, steps=tuple(steps))
 
 
-def _with_paths(expr: ex.Expr, own: Mapping[str, ex.Ref]) -> ex.Expr:
+def _with_paths(expr: ex.Expr, path_of: Mapping[str, ex.Ref]) -> ex.Expr:
     def read(part: ex.Expr) -> ex.Expr | None:
         if not isinstance(part, ex.Ref):
             return None
-        path = own.get(part.parts[0])
+        path = path_of.get(part.parts[0])
         return part if path is None else replace(part, parts=(*path.parts, *part.parts[1:]))
 
     return rewritten(expr, read)
@@ -117,13 +117,13 @@ def grounded(pattern: c.CorePattern, bound: Iterable[str], *, others: bool = Tru
         free |= pattern.unified - set(_shared(pattern, range(len(pattern.steps))))
     steps = []
     for step in pattern.steps:
-        there = [c.Condition(ex.Is(path, "null", True)) for path, name in step.unify if name in free]
+        required = [c.Condition(ex.Is(path, "null", True)) for path, name in step.unify if name in free]
         for i, (path, name) in enumerate(step.unify):
             first = next(other for other, same in step.unify[: i + 1] if same == name)
             if name in free and first != path:  # twice in one step
-                there.append(c.Condition(ex.Binary("=", first, path)))
-        kept = tuple(pair for pair in step.unify if pair[1] not in free)
-        steps.append(replace(step, unify=kept, choose=(*step.choose, *there)))
+                required.append(c.Condition(ex.Binary("=", first, path)))
+        unify = tuple(pair for pair in step.unify if pair[1] not in free)
+        steps.append(replace(step, unify=unify, choose=(*step.choose, *required)))
     return replace(pattern, steps=tuple(steps), unified=frozenset(pattern.unified - free))
 
 
@@ -144,19 +144,19 @@ def classify(pattern: c.CorePattern, streams: Mapping[str, Keys]) -> Classified:
         return Classified(QueryClass.REGULAR, "every predicate is local, and no variable is shared", alone)
     reasons = {x: _dependent(pattern, streams, steps, x) for x in shared}
     if not any(reasons.values()) and is_strict(pattern):
-        asks = "a comma requires" if _has_comma(pattern) else "consecutive iterations require"
-        reasons[shared[0]] = f"{asks} the very next event, which can have another value of {shared[0]}"
+        strictness = "a comma requires" if _has_comma(pattern) else "consecutive iterations require"
+        reasons[shared[0]] = f"{strictness} the very next event, which can have another value of {shared[0]}"
     if not any(reasons.values()):
-        said = f"{_listed(shared)}: in the key of every step, so bindings are independent (Definition 3.5)"
-        return Classified(QueryClass.EXTENDED, said, tuple(shared))
+        reason = f"{_listed(shared)}: in the key of every step, so bindings are independent (Definition 3.5)"
+        return Classified(QueryClass.EXTENDED, reason, tuple(shared))
     why = next(reason for reason in reasons.values() if reason is not None)
     items = _items(pattern)
     if items is None:
-        return Classified(QueryClass.UNSAFE, f"{why}; no safe plan: {_whole(pattern)}")
+        return Classified(QueryClass.UNSAFE, f"{why}; no safe plan: {_unsafe_reason(pattern)}")
     plan, failed = _plan(pattern, streams, items, frozenset())
     if plan is None:
         return Classified(QueryClass.UNSAFE, f"{why}; no safe plan: {failed}")
-    return Classified(QueryClass.SAFE, f"{why}; safe plan: {shown(plan, pattern)}", plan=plan)
+    return Classified(QueryClass.SAFE, f"{why}; safe plan: {format_plan(plan, pattern)}", plan=plan)
 
 
 def is_strict(pattern: c.CorePattern) -> bool:
@@ -203,13 +203,13 @@ def _dependent(pattern: c.CorePattern, streams: Mapping[str, Keys], steps: Itera
         called = step.name or f"step {number + 1}"
         if not isinstance(step.kind, ast.EventType):
             return f"{variable} is shared, and {called} matches events of any type"
-        own = [path.parts for path, name in step.unify if name == variable]
-        if not own:
+        paths = [path.parts for path, name in step.unify if name == variable]
+        if not paths:
             return f"{variable} is shared, but not by {called}"
         keys = streams.get(step.kind.name, Keys(()))
-        at = next((parts[0] for parts in own if len(parts) == 1 and keys.has(parts[0])), None)
+        at = next((parts[0] for parts in paths if len(parts) == 1 and keys.has(parts[0])), None)
         if at is None:
-            return f"{variable} is {'.'.join(own[0])} in {called}, which is not a key of {step.kind.name}"
+            return f"{variable} is {'.'.join(paths[0])} in {called}, which is not a key of {step.kind.name}"
         if columns.setdefault(step.kind.name, at) != at:
             return f"{variable} is both {at} and {columns[step.kind.name]} of {step.kind.name}"
     return None
@@ -237,7 +237,7 @@ def _is_bounded_otherwise(pattern: c.CorePattern) -> bool:
     return not isinstance(pattern.within, ast.Forever | None) and window_of(pattern) is None
 
 
-def _whole(pattern: c.CorePattern) -> str:
+def _unsafe_reason(pattern: c.CorePattern) -> str:
     if is_strict(pattern):
         strict = "a comma" if _has_comma(pattern) else "consecutive iterations"
         return f"with {strict}, events of all streams count, so no two parts of the pattern are independent"
@@ -282,13 +282,13 @@ def _plan(
     if not isinstance(last, c.Take):
         return None, "the last item of the sequence is not a single step"
     before = steps[: -len(c.takes(last))]
-    own = pattern.steps[last.step]
-    called = own.name or f"step {last.step + 1}"
-    variables = {name for _, name in own.unify}
+    last_step = pattern.steps[last.step]
+    called = last_step.name or f"step {last.step + 1}"
+    variables = {name for _, name in last_step.unify}
     common = {name for number in before for _, name in pattern.steps[number].unify} & variables - env
     if common:
         return None, f"{called} shares {min(common)} with some of the steps before it, but not with all of them"
-    if not all(_cannot_unify(own, pattern.steps[number], streams) for number in before):
+    if not all(_cannot_unify(last_step, pattern.steps[number], streams) for number in before):
         return None, f"{called} and a step before it can match the same event, so they are not independent"
     prefix = c.Seq(tuple(items[:-1]), tuple(c.Hop(ast.Contiguity.SKIP) for _ in items[2:]))
     if any(isinstance(end, c.Absent) for end in c.ends(prefix)):
@@ -309,9 +309,10 @@ def _cannot_unify(one: c.CoreStep, other: c.CoreStep, streams: Mapping[str, Keys
     if one.kind != other.kind:
         return True
     keys = streams.get(one.kind.name, Keys(()))
-    mine, theirs = key_constants(one, keys), key_constants(other, keys)
+    constants, other_constants = key_constants(one, keys), key_constants(other, keys)
     return any(
-        all(_differ(a, b) for a in mine[column] for b in theirs[column]) for column in mine.keys() & theirs.keys()
+        all(_differ(a, b) for a in constants[column] for b in other_constants[column])
+        for column in constants.keys() & other_constants.keys()
     )
 
 
@@ -367,16 +368,16 @@ def _differ(one: ex.Literal, other: ex.Literal) -> bool:
     return one.kind == other.kind and one.value != other.value
 
 
-def shown(plan: SafePlan, pattern: c.CorePattern) -> str:
+def format_plan(plan: SafePlan, pattern: c.CorePattern) -> str:
     """Format a plan in the paper's notation."""
     match plan:
         case Reg():
             named = "; ".join(_called(pattern, number) for number in plan.steps)
             return f"reg({named})"
         case IndependentProject():
-            return f"π-{plan.variable}({shown(plan.plan, pattern)})"
+            return f"π-{plan.variable}({format_plan(plan.plan, pattern)})"
         case Then():
-            return f"seq({shown(plan.plan, pattern)}, {_called(pattern, plan.step)})"
+            return f"seq({format_plan(plan.plan, pattern)}, {_called(pattern, plan.step)})"
 
 
 def _called(pattern: c.CorePattern, number: int) -> str:

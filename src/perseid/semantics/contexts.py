@@ -29,7 +29,7 @@ from perseid.semantics.events import Event
 END_OF_TIME = 2**63
 
 Path: TypeAlias = Any
-"""A path of the bench; it has ``taken``, ``last``, ``clock``, ``watches``, ``current``."""
+"""A path of the bench; it has ``bound_events``, ``last``, ``clock``, ``watches``, ``current``."""
 Option: TypeAlias = Any
 """A step that may follow (with ``step``), or an acceptance (without); both have ``path``."""
 
@@ -47,7 +47,7 @@ class Bench(Protocol):
     def state(self, path: Path) -> object: ...
     def tested(self, step: int, path: Path, position: int) -> bool: ...
     def fits(self, option: Option, position: int) -> bool: ...
-    def take(self, option: Option, position: int) -> Path | None: ...
+    def extend(self, option: Option, position: int) -> Path | None: ...
     def live(self, option: Option, path: Path, position: int, start: int, inner: bool) -> bool: ...
     def closing(self, option: Option, start: int, inner: bool) -> int | None: ...
     def violated(self, option: Option, position: int, start: int, inner: bool) -> bool: ...
@@ -73,7 +73,7 @@ def contextual_matches(bench: Bench, horizon: int | None) -> Simulation:
     simulation = Simulation(bench)
     for position in range(len(bench.events)):
         simulation.offer(position)
-    simulation.settle(len(bench.events), END_OF_TIME if horizon is None else horizon + 1)
+    simulation.emit_decided(len(bench.events), END_OF_TIME if horizon is None else horizon + 1)
     return simulation
 
 
@@ -82,7 +82,7 @@ class Simulation:
 
     def __init__(self, bench: Bench) -> None:
         assert bench.pattern.context is not None
-        self.judge = bench
+        self.bench = bench
         self.partials: list[Path] = []
         self.found: list[Completed] = []
         self.went_on: list[Path] = []
@@ -97,87 +97,87 @@ class Simulation:
         }[bench.pattern.context]
 
     def offer(self, position: int) -> None:
-        moment = self.judge.events[position].time
-        self.settle(position, moment)
+        moment = self.bench.events[position].time
+        self.emit_decided(position, moment)
         self.rule(position)
-        self.settle(position + 1, moment)
+        self.emit_decided(position + 1, moment)
 
     # completion
 
-    def settle(self, seen: int, now: int) -> None:
+    def emit_decided(self, seen: int, now: int) -> None:
         """Complete or drop partial matches that are decided after the events before ``seen`` at time ``now``."""
-        kept = []
+        undecided = []
         for path in self.partials:
             verdict = self._verdict(path, seen, now)
             if verdict is None:
-                kept.append(path)
+                undecided.append(path)
             elif isinstance(verdict, Completed):
                 self.found.append(verdict)
-        self.partials = kept
+        self.partials = undecided
 
     def _verdict(self, path: Path, seen: int, now: int) -> Completed | bool | None:
         """Return a match; False if the partial match is over; None if it is still open."""
-        start = path.taken[0][1]
-        waiting = False
+        start = path.bound_events[0][1]
+        is_pending = False
         late: int | None = None
-        for option in self.judge.options(path):
+        for option in self.bench.options(path):
             if not hasattr(option, "step"):
                 done = self._accept(option.path, start, seen, now)
                 if done is None:
-                    waiting = True
-                elif isinstance(done, Completed) and not waiting:
+                    is_pending = True
+                elif isinstance(done, Completed) and not is_pending:
                     return done
-            elif not self._dead(option, path, seen, now):
-                closing = self.judge.closing(option, start, False)
+            elif not self._is_dead(option, path, seen, now):
+                closing = self.bench.closing(option, start, False)
                 if closing is not None and closing < now:
                     late = closing if late is None else late
                 elif now < END_OF_TIME:  # At the end of the stream no option is pending.
-                    waiting = True
-        if waiting:
+                    is_pending = True
+        if is_pending:
             return None
-        if late is not None and self.judge.pattern.report_timeouts and not any(path is p for p in self.went_on):
+        if late is not None and self.bench.pattern.report_timeouts and not any(path is p for p in self.went_on):
             return Completed(path, late, "timed out")
         return False
 
     def _accept(self, path: Path, start: int, seen: int, now: int) -> Completed | bool | None:
         """Return a match; False if it can never be one; None while an absence is pending."""
-        end = self.judge.accepted_end(path, start)
-        if end is None or self.judge.broken(path, start, seen):
+        end = self.bench.accepted_end(path, start)
+        if end is None or self.bench.broken(path, start, seen):
             return False
         return Completed(path, end) if not path.watches or end < now else None
 
-    def _dead(self, option: Option, path: Path, seen: int, now: int) -> bool:
+    def _is_dead(self, option: Option, path: Path, seen: int, now: int) -> bool:
         """Return True if an earlier event prevents this option from taking an event now or later."""
-        judge = self.judge
+        bench = self.bench
         passed = range(path.last + 1, seen)
-        if any(judge.stops(until, option.path, p) for until in option.path.untils for p in passed):
+        if any(bench.stops(until, option.path, p) for until in option.path.untils for p in passed):
             return True
         return any(
-            judge.violated(option, p, path.taken[0][1], False)
+            bench.violated(option, p, path.bound_events[0][1], False)
             for p in passed
-            if not judge.strictly_later or judge.events[p].time < now
+            if not bench.strictly_later or bench.events[p].time < now
         )
 
-    def held(self) -> list[int]:
+    def acceptance_times(self) -> list[int]:
         """Return the end times of partial matches that could be accepted but wait for more events."""
         ends = []
         for path in self.partials:
-            for option in self.judge.options(path):
+            for option in self.bench.options(path):
                 if not hasattr(option, "step"):
-                    end = self.judge.accepted_end(option.path, path.taken[0][1])
+                    end = self.bench.accepted_end(option.path, path.bound_events[0][1])
                     if end is not None:
                         ends.append(end)
         return ends
 
-    def wakes(self) -> Iterator[int]:
+    def timers(self) -> Iterator[int]:
         """Yield timers: times that may decide something when they pass without a further event."""
         for path in self.partials:
-            start = path.taken[0][1]
-            for option in self.judge.options(path):
+            start = path.bound_events[0][1]
+            for option in self.bench.options(path):
                 if hasattr(option, "step"):
-                    end = self.judge.closing(option, start, False)
+                    end = self.bench.closing(option, start, False)
                 else:
-                    end = self.judge.accepted_end(option.path, start)
+                    end = self.bench.accepted_end(option.path, start)
                 if end is not None:
                     yield end
 
@@ -185,23 +185,23 @@ class Simulation:
 
     def _usable(self, path: Path, position: int) -> Option | None:
         """Return the preferred option with which this partial match can use the event."""
-        start = path.taken[0][1]
-        for option in self.judge.options(path):
+        start = path.bound_events[0][1]
+        for option in self.bench.options(path):
             if (
                 hasattr(option, "step")
-                and self.judge.live(option, path, position, start, False)
-                and not self._dead(option, path, position, self.judge.events[position].time)
-                and self.judge.fits(option, position)
+                and self.bench.live(option, path, position, start, False)
+                and not self._is_dead(option, path, position, self.bench.events[position].time)
+                and self.bench.fits(option, position)
             ):
                 return option
         return None
 
     def _start(self, position: int) -> Path | None:
-        return next(self.judge.begin(position), None)
+        return next(self.bench.begin(position), None)
 
-    def _go_on(self, path: Path, option: Option, position: int) -> None:
+    def _extend(self, path: Path, option: Option, position: int) -> None:
         """Replace a partial match by itself extended with the event; ``must`` may end it instead."""
-        after = self.judge.take(option, position)
+        after = self.bench.extend(option, position)
         at = self.partials.index(path)
         self.partials[at : at + 1] = [] if after is None else [after]
 
@@ -213,7 +213,7 @@ class Simulation:
         for path in self.partials:
             option = self._usable(path, position)
             if option is not None and not (option.path.spare and fresh is not None):
-                self._go_on(path, option, position)
+                self._extend(path, option, position)
                 return True
         if fresh is not None:
             self.partials.append(fresh)
@@ -227,14 +227,14 @@ class Simulation:
 
     def _end_all(self, position: int) -> None:
         """End all partial matches; those that the event completes, such as by ending a repetition, are matches."""
-        self.settle(position + 1, self.judge.events[position].time)
+        self.emit_decided(position + 1, self.bench.events[position].time)
         self.partials.clear()
 
     def _strict_immediate(self, position: int) -> bool:
         for path in self.partials:
             option = self._usable(path, position)
             if option is not None:
-                self._go_on(path, option, position)
+                self._extend(path, option, position)
                 return True
         self._end_all(position)
         fresh = self._start(position)
@@ -247,7 +247,7 @@ class Simulation:
         for path in list(self.partials):
             option = self._usable(path, position)
             if option is not None:
-                self._go_on(path, option, position)
+                self._extend(path, option, position)
                 used = True
         fresh = self._start(position)
         if fresh is not None:
@@ -261,17 +261,17 @@ class Simulation:
             newer.append(fresh)
         for path in self.partials:
             option = self._usable(path, position)
-            after = None if option is None else self.judge.take(option, position)
+            after = None if option is None else self.bench.extend(option, position)
             if after is not None:
                 newer.append(after)
                 self.went_on.append(path)
         # The list is in order of recency: a partial match that replaces another is the newest and goes last.
         states: dict[object, Path] = {}
         for path in [*self.partials, *newer]:
-            state = self.judge.state(path)
+            state = self.bench.state(path)
             states.pop(state, None)
             states[state] = path
-        moment = self.judge.events[position].time
+        moment = self.bench.events[position].time
         for path in self.partials:
             # A partial match that the event replaces may be complete with it, as if the event ends a repetition.
             verdict = None if path in states.values() else self._verdict(path, position + 1, moment)
@@ -289,14 +289,16 @@ class Simulation:
         path = self.partials[0]
         option = self._usable(path, position)
         if option is not None:
-            self._go_on(path, option, position)
+            self._extend(path, option, position)
             return True
-        for step in dict.fromkeys(step for step, _ in reversed(path.taken)):
-            fits = self.judge.fits(self.judge.option(step, path), position)
-            if fits and self.judge.tested(step, path, position):
-                taken = (*path.taken, (step, position))
-                moment = self.judge.events[position].time
-                gathered = path._replace(taken=taken, current={**path.current, step: position}, clock=moment)
+        for step in dict.fromkeys(step for step, _ in reversed(path.bound_events)):
+            fits = self.bench.fits(self.bench.option(step, path), position)
+            if fits and self.bench.tested(step, path, position):
+                bound_events = (*path.bound_events, (step, position))
+                moment = self.bench.events[position].time
+                gathered = path._replace(
+                    bound_events=bound_events, current={**path.current, step: position}, clock=moment
+                )
                 self.partials = [gathered]
                 return True
         return False

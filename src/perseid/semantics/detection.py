@@ -24,7 +24,7 @@ from perseid.semantics.scope import Bindings, MatchScope, attribute_path
 class RawMatch:
     """A match in one partition, as pairs of step and event position."""
 
-    taken: tuple[tuple[int, int], ...]
+    bound_events: tuple[tuple[int, int], ...]
     end: int
     kind: str = "match"
     unified: Mapping[str, object] = field(default_factory=dict)
@@ -133,8 +133,8 @@ def feeding_order(patterns: Sequence[c.CorePattern]) -> list[c.CorePattern]:
 
 def feeds(pattern: c.CorePattern, names: Collection[str]) -> list[str]:
     """Return the names of the given patterns that feed this one with matches; ``names`` is best a set or dict."""
-    wanted = [s.kind.name for s in pattern.steps if isinstance(s.kind, ast.EventType)]
-    return list(dict.fromkeys(n for n in wanted if n in names))
+    event_types = [s.kind.name for s in pattern.steps if isinstance(s.kind, ast.EventType)]
+    return list(dict.fromkeys(n for n in event_types if n in names))
 
 
 def detect(
@@ -162,21 +162,21 @@ def detect(
     suppressed = capped = 0
     for index, pattern in enumerate(feeding_order(patterns)):
         producers = feeds(pattern, names)
-        own = [*stream, *(event for producer in producers for event in produced[producer])]
+        inputs = [*stream, *(event for producer in producers for event in produced[producer])]
         bound = horizon
         for producer in producers:
             frontier = frontiers[producer]
             bound = frontier if bound is None or (frontier is not None and frontier < bound) else bound
-        found, frontier, given_up = _of_pattern(pattern, own, matcher, bound, strictly_later, dedupe, tables)
+        found, frontier, given_up = _of_pattern(pattern, inputs, matcher, bound, strictly_later, dedupe, tables)
         capped += given_up
         if pattern.suppress is not None and frontier is not None:
             # An earlier match that is still pending may suppress a later one.
             found = [m for m in found if m.kind != "match" or m.end_us <= frontier]
-        kept = _suppress(pattern, found)
-        suppressed += len(found) - len(kept)
-        out.extend(kept)
+        emitted = _suppress(pattern, found)
+        suppressed += len(found) - len(emitted)
+        out.extend(emitted)
         frontiers[pattern.name] = frontier
-        produced[pattern.name] = [_as_event(m, index, i) for i, m in enumerate(kept) if m.kind == "match"]
+        produced[pattern.name] = [_as_event(m, index, i) for i, m in enumerate(emitted) if m.kind == "match"]
     out.sort(key=lambda m: (m.end_us, m.start_us))
     return Detection(tuple(out), suppressed, sum(m.evidence_dropped for m in out), capped)
 
@@ -248,10 +248,10 @@ def placed_match(
     tables: Mapping[str, v.Relation],
 ) -> Match:
     """Build a match from event positions in a partition; ``columns`` are the names of its key."""
-    contributing = tuple((step, rows[position]) for step, position in raw.taken)
+    contributing = tuple((step, rows[position]) for step, position in raw.bound_events)
     # Equal keys may differ in form (1 and 1.0): a match has the key of its first event.
-    own_key = [v.plain(attribute_path(contributing[0][1].attributes, path.parts)) for path in pattern.partition]
-    key = dict(zip(columns, own_key, strict=True))
+    first_key = [v.plain(attribute_path(contributing[0][1].attributes, path.parts)) for path in pattern.partition]
+    key = dict(zip(columns, first_key, strict=True))
     scope = match_scope(pattern, contributing, raw.unified, tables)
     return make_match(
         pattern,
@@ -278,8 +278,8 @@ def match_scope(
     bound = _bound_events(pattern, contributing)
     names = frozenset(s.name for s in pattern.steps if s.name is not None)
     current = {name: events[-1] for name, events in bound.items()}
-    own = contributing[0][1] if pattern.lone_step is not None else None
-    return MatchScope(names, Bindings(bound, current, unified), own, tables)
+    current_event = contributing[0][1] if pattern.lone_step is not None else None
+    return MatchScope(names, Bindings(bound, current, unified), current_event, tables)
 
 
 def make_match(
@@ -295,9 +295,9 @@ def make_match(
     """Build a match from its events and the computed values."""
     evidence, dropped = None, 0
     if pattern.evidence is not None:
-        shown = contributing[: pattern.evidence.limit]
-        dropped = len(contributing) - len(shown)
-        evidence = tuple(dict(event.attributes) for _, event in shown)
+        included = contributing[: pattern.evidence.limit]
+        dropped = len(contributing) - len(included)
+        evidence = tuple(dict(event.attributes) for _, event in included)
     return Match(
         pattern=pattern.name,
         match_id=match_id,
@@ -329,10 +329,10 @@ def _suppress(pattern: c.CorePattern, found: list[Match]) -> list[Match]:
         return found
     assert isinstance(suppress.duration, int)
     last: dict[object, int] = {}
-    kept = []
+    emitted = []
     for match in found:
         if match.kind != "match":
-            kept.append(match)
+            emitted.append(match)
             continue
         columns = {**match.values, **match.key}  # as in the output, where the column of that name is the key
         by = suppress.by or tuple(match.key)
@@ -340,8 +340,8 @@ def _suppress(pattern: c.CorePattern, found: list[Match]) -> list[Match]:
         if group in last and match.end_us - last[group] < suppress.duration:
             continue
         last[group] = match.end_us
-        kept.append(match)
-    return kept
+        emitted.append(match)
+    return emitted
 
 
 def _as_event(match: Match, index: int, number: int) -> Event:

@@ -31,22 +31,22 @@ class Element:
     def text(self) -> str:
         """All descendant text in document order: XPath's string value."""
         texts: list[str] = []
-        waiting: list[Element | str] = [self]
-        while waiting:
-            part = waiting.pop()
+        stack: list[Element | str] = [self]
+        while stack:
+            part = stack.pop()
             if isinstance(part, str):
                 texts.append(part)
             else:
-                waiting.extend(reversed(part.content))
+                stack.extend(reversed(part.content))
         return "".join(texts)
 
     def walk(self) -> Iterator[Element]:
         """Yield the element and all its descendants in document order, without recursion."""
-        waiting = [self]
-        while waiting:
-            one = waiting.pop()
+        stack = [self]
+        while stack:
+            one = stack.pop()
             yield one
-            waiting.extend(reversed(one.children))
+            stack.extend(reversed(one.children))
 
 
 @dataclass(frozen=True)

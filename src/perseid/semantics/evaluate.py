@@ -77,7 +77,7 @@ class Scope(Protocol):
     def event_type(self, step: str | None) -> str | None: ...
 
 
-def truth(value: Value) -> bool:
+def is_true(value: Value) -> bool:
     """Return True if a condition with this value holds; null does not."""
     return value is True
 
@@ -112,8 +112,8 @@ def evaluate(expr: Expr, scope: Scope) -> Value:
             return _signed(test(evaluate(expr.value, scope), evaluate(expr.pattern, scope)), expr.negated)
         case Is():
             inner = evaluate(expr.value, scope)
-            wanted = {"null": None, "true": True, "false": False}[expr.what]
-            return (inner is wanted) is not expr.negated
+            expected = {"null": None, "true": True, "false": False}[expr.what]
+            return (inner is expected) is not expr.negated
         case Case():
             return _case(expr, scope)
         case Cast():
@@ -217,8 +217,8 @@ def _in_list(expr: InList, scope: Scope) -> Value:
     found = [evaluate(item, scope) for item in expr.items]
     if len(found) == 1 and isinstance(expr.items[0], Param) and isinstance(found[0], list):
         found = [v.scalar(x) for x in found[0]]
-    answers = [v.equal(value, x) for x in found]
-    return True if True in answers else None if None in answers else False
+    results = [v.equal(value, x) for x in found]
+    return True if True in results else None if None in results else False
 
 
 def _in_relation(expr: InRelation, scope: Scope) -> Value:
@@ -282,10 +282,10 @@ def _aggregate(function: Function, expr: Call, scope: Scope) -> Value:
         return sum(1 for _ in rounds)
     found = [evaluate(expr.args[0], each) for each in rounds]
     if expr.distinct and function.distinct:
-        kept: dict[object, Value] = {}
+        distinct: dict[object, Value] = {}
         for value in found:
-            kept.setdefault(v.identity(value), value)
-        found = list(kept.values())
+            distinct.setdefault(v.identity(value), value)
+        found = list(distinct.values())
     return function.run(found, *(evaluate(arg, scope) for arg in expr.args[1:]))
 
 
@@ -331,7 +331,7 @@ def like(value: Value, pattern: Value) -> bool | None:
     (head, at), *between = parts
     if not between:
         return head.fullmatch(value) is not None
-    tail, room = between.pop()
+    tail, tail_length = between.pop()
     if head.match(value) is None:
         return False
     # Matching each part as early as possible leaves the most text for the parts after it.
@@ -340,7 +340,7 @@ def like(value: Value, pattern: Value) -> bool | None:
         if found is None:
             return False
         at = found.end()
-    return len(value) - room >= at and tail.fullmatch(value, len(value) - room) is not None
+    return len(value) - tail_length >= at and tail.fullmatch(value, len(value) - tail_length) is not None
 
 
 def ilike(value: Value, pattern: Value) -> bool | None:
@@ -397,8 +397,8 @@ def _to_boolean(value: Value) -> bool | None:
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
-        word = v.trimmed(value).lower()
-        return True if word in _TRUE else False if word in _FALSE else None
+        text = v.trimmed(value).lower()
+        return True if text in _TRUE else False if text in _FALSE else None
     return bool(value) if v.is_number(value) else None
 
 
@@ -413,8 +413,8 @@ def _to_integer(value: Value) -> int | None:
         case datetime():
             return (value - v.EPOCH) // timedelta(seconds=1)
         case str():
-            word = v.trimmed(value)
-            return v.integer(int(word)) if len(word) <= MAX_NUMBER_TEXT and _INTEGER.fullmatch(word) else None
+            text = v.trimmed(value)
+            return v.integer(int(text)) if len(text) <= MAX_NUMBER_TEXT and _INTEGER.fullmatch(text) else None
     return None
 
 
@@ -423,14 +423,14 @@ def _to_double(value: Value) -> float | None:
         case datetime():
             return v.microseconds(value - v.EPOCH) / 1_000_000
         case str():
-            word = v.trimmed(value)
-            if len(word) > MAX_NUMBER_TEXT:
+            text = v.trimmed(value)
+            if len(text) > MAX_NUMBER_TEXT:
                 return None
-            if word[-1:] in ("d", "D", "f", "F") and word[-2:-1].isdigit():
-                word = word[:-1]  # Java accepts a type suffix, and so does Spark
-            if _NUMBER.fullmatch(word):
-                return float(word)
-            sign, bare = (word[0], word[1:]) if word[:1] in ("+", "-") else ("", word)
+            if text[-1:] in ("d", "D", "f", "F") and text[-2:-1].isdigit():
+                text = text[:-1]  # Java accepts a type suffix, and so does Spark
+            if _NUMBER.fullmatch(text):
+                return float(text)
+            sign, bare = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
             found = _SPECIAL.get(bare.lower())
             if found is None or (sign and math.isnan(found)):
                 return None
@@ -449,8 +449,8 @@ def _to_decimal(value: Value) -> Decimal | None:
         case datetime():
             return v.EXACT.divide(Decimal(v.microseconds(value - v.EPOCH)), Decimal(1_000_000))
         case str():
-            word = v.trimmed(value)
-            return Decimal(word) if len(word) <= MAX_NUMBER_TEXT and _NUMBER.fullmatch(word) else None
+            text = v.trimmed(value)
+            return Decimal(text) if len(text) <= MAX_NUMBER_TEXT and _NUMBER.fullmatch(text) else None
     return None
 
 
@@ -489,6 +489,6 @@ def _to_duration(value: Value) -> timedelta | None:
     sign, days, hours, minutes, seconds, fraction = found.groups()
     if int(hours) > 23 or int(minutes) > 59 or int(seconds) > 59:
         return None
-    whole = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
-    micros = whole * 1_000_000 + int((fraction or "")[:6].ljust(6, "0"))
+    seconds_total = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
+    micros = seconds_total * 1_000_000 + int((fraction or "")[:6].ljust(6, "0"))
     return v.duration(-micros if sign == "-" else micros)

@@ -66,5 +66,5 @@ def match_id(semantic_hash: str, key: Sequence[v.Value], contributions: Iterable
 
     No clock and no counter is used: a replay gives the same ids.
     """
-    taken = ((step, e.time, e.occurrence, hashing.identity_word(e.id)) for step, e in contributions)
-    return hashing.match_id(semantic_hash, key, taken)
+    bound_events = ((step, e.time, e.occurrence, hashing.identity_word(e.id)) for step, e in contributions)
+    return hashing.match_id(semantic_hash, key, bound_events)

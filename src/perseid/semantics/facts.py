@@ -24,7 +24,7 @@ class StepFacts:
     cross: tuple[ex.Expr, ...]
     tests: tuple[ex.Expr, ...]
     columns: tuple[str, ...]
-    kept: tuple[str, ...]
+    retained: tuple[str, ...]
     """Columns that later conditions, outputs or unification read after the event is taken."""
 
 
@@ -93,8 +93,8 @@ def _retention(
     pattern: c.CorePattern, bound: int | None, count_bound: int | None
 ) -> Literal["empty", "window", "unbounded"]:
     alone = len([s for s in pattern.steps if not s.negated]) == 1 and not _loops(pattern)
-    waits = pattern.lead or any(isinstance(e, c.Absent) for e in c.each(pattern.body))
-    if alone and not waits:
+    has_deadline = pattern.lead or any(isinstance(e, c.Absent) for e in c.each(pattern.body))
+    if alone and not has_deadline:
         return "empty" if pattern.suppress is None else "window"
     return "unbounded" if bound is None and count_bound is None else "window"
 
@@ -119,23 +119,23 @@ def _step(step: c.CoreStep, pattern: c.CorePattern) -> StepFacts:
     cross: list[ex.Expr] = []
     for condition in step.choose:
         (local if event_local(condition.expr, step, pattern) else cross).append(condition.expr)
-    own: list[str] = []
+    columns: list[str] = []
     for expr in (*local, *cross, *step.must):
-        own.extend(_columns_of_step(expr, step, pattern, bare=True))
-    own.extend(path.parts[0] for path, _ in step.unify)
-    kept = [path.parts[0] for path, _ in step.unify if not step.negated]
+        columns.extend(_columns_of_step(expr, step, pattern, bare=True))
+    columns.extend(path.parts[0] for path, _ in step.unify)
+    retained = [path.parts[0] for path, _ in step.unify if not step.negated]
     for other in _later_expressions(step, pattern):
-        kept.extend(_columns_of_step(other, step, pattern, bare=False))
+        retained.extend(_columns_of_step(other, step, pattern, bare=False))
     if not step.negated:
         for _, expr in pattern.returns:
-            kept.extend(_columns_of_step(expr, step, pattern, bare=True))
+            retained.extend(_columns_of_step(expr, step, pattern, bare=True))
     return StepFacts(
         step.id,
         tuple(local),
         tuple(cross),
         step.must,
-        tuple(sorted(set(own + kept))),
-        tuple(sorted(set(kept))),
+        tuple(sorted(set(columns + retained))),
+        tuple(sorted(set(retained))),
     )
 
 

@@ -107,14 +107,14 @@ def _rounded(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
 
 
 def _round_type(type_: t.Decimal, digits: int) -> t.Decimal:
-    whole = type_.precision - type_.scale + 1
+    integer_digits = type_.precision - type_.scale + 1
     if digits < 0:
-        return t.bounded(max(whole, 1 - digits), 0)
+        return t.bounded(max(integer_digits, 1 - digits), 0)
     scale = min(type_.scale, digits)
-    return t.bounded(whole + scale, scale)
+    return t.bounded(integer_digits + scale, scale)
 
 
-def _whole_type(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
+def _integer_type(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
     match types[0]:
         case t.Decimal() as type_:
             return t.bounded(type_.precision - type_.scale + 1, 0)
@@ -207,7 +207,7 @@ def _quantized(value: Decimal, digits: int) -> Decimal:
     return v.EXACT.quantize(value, Decimal((0, (1,), -digits)))
 
 
-def _whole(toward: Callable[[float | Decimal], int]) -> Callable[[Value], Value]:
+def _rounded_to_integer(toward: Callable[[float | Decimal], int]) -> Callable[[Value], Value]:
     def apply(value: Value) -> Value:
         if isinstance(value, float):
             return v.integer(toward(value)) if math.isfinite(value) else None
@@ -270,8 +270,8 @@ def _extreme(sign: int) -> Callable[..., Value]:
 
     def apply(*args: Value) -> Value:
         known = [x for x in args if x is not None]
-        alike = common(known) if known else None
-        return reduce(better, alike) if alike else None
+        in_one_type = common(known) if known else None
+        return reduce(better, in_one_type) if in_one_type else None
 
     return apply
 
@@ -348,10 +348,10 @@ def _date_trunc(unit: Value, value: Value) -> Value:
     return None
 
 
-def _array_contains(array: Value, wanted: Value) -> Value:
+def _array_contains(array: Value, element: Value) -> Value:
     if not isinstance(array, list):
         return None
-    found = [v.equal(v.scalar(x), wanted) for x in array]
+    found = [v.equal(v.scalar(x), element) for x in array]
     return True if True in found else None if None in found else False
 
 
@@ -405,13 +405,17 @@ def _sum(found: list[Value]) -> Value:
         return None
     if all(isinstance(x, timedelta) for x in known):
         return v.duration(sum(v.microseconds(x) for x in known if isinstance(x, timedelta)))
-    alike: list[Any] | None = common(known) if all(v.is_number(x) for x in known) else None
-    if alike is None or None in alike:
+    in_one_type: list[Any] | None = common(known) if all(v.is_number(x) for x in known) else None
+    if in_one_type is None or None in in_one_type:
         return None
-    if isinstance(alike[0], Decimal):
-        size = v.decimal_type(alike[0])
-        return v.fit(reduce(v.EXACT.add, alike), t.bounded(size.precision + 10, size.scale))
-    return reduce(lambda a, b: a + b, alike, 0.0) if isinstance(alike[0], float) else v.integer(sum(alike))
+    if isinstance(in_one_type[0], Decimal):
+        size = v.decimal_type(in_one_type[0])
+        return v.fit(reduce(v.EXACT.add, in_one_type), t.bounded(size.precision + 10, size.scale))
+    return (
+        reduce(lambda a, b: a + b, in_one_type, 0.0)
+        if isinstance(in_one_type[0], float)
+        else v.integer(sum(in_one_type))
+    )
 
 
 def _avg(found: list[Value]) -> Value:
@@ -420,8 +424,8 @@ def _avg(found: list[Value]) -> Value:
         known = [v.to_double(x) for x in known]  # Spark averages integers as doubles, so the sum cannot overflow
     total = _sum(known)
     if isinstance(total, Decimal):
-        alike = common(known) or []
-        sizes = [v.decimal_type(x) for x in alike[:1] if isinstance(x, Decimal)]
+        in_one_type = common(known) or []
+        sizes = [v.decimal_type(x) for x in in_one_type[:1] if isinstance(x, Decimal)]
         quotient = v.EXACT.divide(total, Decimal(len(known)))
         return v.fit(quotient, t.bounded(sizes[0].precision + 4, sizes[0].scale + 4))
     return v.arithmetic("/", total, len(known))
@@ -451,17 +455,17 @@ def _percentile(found: list[Value], fraction: Value = 0.5) -> Value:
     if not known or part is None or not 0.0 <= part <= 1.0:
         return None
     spans = [v.microseconds(x) for x in known if isinstance(x, timedelta)]
-    alike: list[Any] | None = spans
+    in_one_type: list[Any] | None = spans
     if len(spans) < len(known):
-        alike = common(known) if all(v.is_number(x) for x in known) else None
-    if alike is None or None in alike:
+        in_one_type = common(known) if all(v.is_number(x) for x in known) else None
+    if in_one_type is None or None in in_one_type:
         return None
-    alike.sort(key=cmp_to_key(lambda x, y: v.compare(x, y) or 0))
-    at = (len(alike) - 1) * part
+    in_one_type.sort(key=cmp_to_key(lambda x, y: v.compare(x, y) or 0))
+    at = (len(in_one_type) - 1) * part
     low, high = math.floor(at), math.ceil(at)
-    value = float(alike[low])
-    if v.compare(alike[low], alike[high]) != 0:
-        value = (high - at) * value + (at - low) * float(alike[high])
+    value = float(in_one_type[low])
+    if v.compare(in_one_type[low], in_one_type[high]) != 0:
+        value = (high - at) * value + (at - low) * float(in_one_type[high])
     if spans:
         return v.duration(max(v.MIN_INTEGER, min(int(value), v.MAX_INTEGER)))
     return value + 0.0
@@ -526,8 +530,8 @@ _CORNER: tuple[Kind, ...] = (*_GEO, "number", "number")
 _TABLE = (
     _scalar("abs", ("amount",), _first, _abs, "absolute value", "abs(-3) is 3"),
     _scalar("round", ("number", "constant integer"), _rounded, _round, "rounded to a number of digits, half away from zero", "round(2.5) is 3", "round(127, -1) is 130", low=1),
-    _scalar("floor", ("number",), _whole_type, _whole(math.floor), "largest integer that is not above the value", "floor(-1.5) is -2"),
-    _scalar("ceil", ("number",), _whole_type, _whole(math.ceil), "smallest integer that is not below the value", "ceil(-1.5) is -1"),
+    _scalar("floor", ("number",), _integer_type, _rounded_to_integer(math.floor), "largest integer that is not above the value", "floor(-1.5) is -2"),
+    _scalar("ceil", ("number",), _integer_type, _rounded_to_integer(math.ceil), "smallest integer that is not below the value", "ceil(-1.5) is -1"),
     _scalar("sqrt", ("number",), _DBL, _on_doubles(lambda x: math.nan if x < 0 else math.sqrt(x)), "square root; NaN below zero", "sqrt(9) is 3.0"),
     _scalar("power", ("number", "number"), _DBL, _power, "the first raised to the power of the second", "power(2, 10) is 1024.0"),
     _scalar("ln", ("number",), _DBL, _on_doubles(lambda x: None if x <= 0 else math.log(x)), "natural logarithm; null for zero and below", "ln(1) is 0.0"),

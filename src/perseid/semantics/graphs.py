@@ -160,7 +160,7 @@ class Graph:
                 return self._unlink(change)
         raise ChangeError(f"Unknown change {change.action!r}. Available: {', '.join(ACTIONS)}.")
 
-    def value_given(self, change: Change) -> Value:
+    def value_of_set(self, change: Change) -> Value:
         """Return the value of a set in the type of its attribute; null if the set is invalid."""
         kind = self.nodes.get(change.element)
         type_ = None if kind is None else self.kinds.attributes(kind).get(str(change.attribute))
@@ -190,13 +190,13 @@ class Graph:
 
     def _delete(self, change: Change) -> list[AppliedChange]:
         kind = self._kind_of(change.element)
-        gone = [AppliedChange("unlink", *ends) for ends in self._edges_at(change.element)]
-        for done in gone:
+        deleted_edges = [AppliedChange("unlink", *ends) for ends in self._edges_at(change.element)]
+        for done in deleted_edges:
             self._cut(done.kind, done.element, done.target)
         for attribute in self.kinds.attributes(kind):
             self.values.pop((change.element, attribute), None)
         del self.nodes[change.element]
-        return [*gone, AppliedChange("delete", change.element, kind)]
+        return [*deleted_edges, AppliedChange("delete", change.element, kind)]
 
     def _set(self, change: Change) -> list[AppliedChange]:
         kind = self._kind_of(change.element)
@@ -214,9 +214,9 @@ class Graph:
 
     def _link(self, change: Change) -> list[AppliedChange]:
         edge = self.kinds.edge(change.kind)
-        for end, wanted in ((change.element, edge.source), (change.target, edge.target)):
-            if not self.kinds.is_a(self._kind_of(end), wanted):
-                raise ChangeError(f"Edge {edge.name}: expected a {wanted}, got {end!r}, a {self.nodes[end]}.")  # type: ignore[index]
+        for end, expected in ((change.element, edge.source), (change.target, edge.target)):
+            if not self.kinds.is_a(self._kind_of(end), expected):
+                raise ChangeError(f"Edge {edge.name}: expected a {expected}, got {end!r}, a {self.nodes[end]}.")  # type: ignore[index]
         targets = self.forth.setdefault(edge.name, {}).setdefault(change.element, set())
         if change.target in targets:
             raise ChangeError(f"Edge {change.element!r} -{edge.name}-> {change.target!r} already exists.")
@@ -258,8 +258,8 @@ class Graph:
 
 def _read_value(value: object, type_: Type) -> Value:
     """Convert a value to an attribute type. Texts are cast: change rows have one value column for all types."""
-    given = v.scalar(value)
-    return canonical(cast(given, type_) if isinstance(given, str) else v.conform(given, type_))
+    plain = v.scalar(value)
+    return canonical(cast(plain, type_) if isinstance(plain, str) else v.conform(plain, type_))
 
 
 def _sorted(elements: Iterable[Element]) -> list[Element]:

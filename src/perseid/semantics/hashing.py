@@ -105,9 +105,9 @@ def match_seeds(semantic_hash: str) -> tuple[int, int]:
     return int.from_bytes(digest[:8], "big", signed=True), int.from_bytes(digest[8:], "big", signed=True)
 
 
-def match_id(semantic_hash: str, key: Sequence[Value], taken: Iterable[tuple[int, int, int, int]]) -> str:
+def match_id(semantic_hash: str, key: Sequence[Value], contributions: Iterable[tuple[int, int, int, int]]) -> str:
     """Return 128 bits over the semantic hash, the key, and (step, time, occurrence, identity) of every event."""
-    words = [*key_words(key), *(word for event in taken for word in event)]
+    words = [*key_words(key), *(word for event in contributions for word in event)]
     return "".join(f"{hash_words(seed, words) & _ALL:016x}" for seed in match_seeds(semantic_hash))
 
 

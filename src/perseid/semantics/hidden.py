@@ -65,20 +65,20 @@ class HiddenMarkov:
         values, readings = _names(self.values, "values"), _names(self.readings, "readings", none=True)
         if not values:
             raise BindingError("The model has no values.", hint='Add the hidden values: values=["hall", "office"].')
-        many = len(values)
+        size = len(values)
         starts = _integers(self.starts, "starts")
         targets = _integers(self.targets, "targets")
-        if len(starts) != many + 1 or starts[0] != 0 or starts[-1] != len(targets) or (np.diff(starts) < 0).any():
+        if len(starts) != size + 1 or starts[0] != 0 or starts[-1] != len(targets) or (np.diff(starts) < 0).any():
             raise BindingError(
-                f"The transitions of {many} values need {many + 1} ascending starts from 0 to the number of targets.",
+                f"The transitions of {size} values need {size + 1} ascending starts from 0 to the number of targets.",
                 hint="Use hidden_markov(transitions=…) with a mapping or a matrix.",
             )
-        left = np.repeat(np.arange(many), np.diff(starts))
-        if len(targets) and not 0 <= targets.min() <= targets.max() < many:
-            raise BindingError(f"Transition target out of range: expected a number from 0 to {many - 1}.")
+        left = np.repeat(np.arange(size), np.diff(starts))
+        if len(targets) and not 0 <= targets.min() <= targets.max() < size:
+            raise BindingError(f"Transition target out of range: expected a number from 0 to {size - 1}.")
         if ((np.diff(targets) <= 0) & (np.diff(left) == 0)).any():
             raise BindingError("The transition targets of a value must be ascending and unique.")
-        initial = _probabilities(self.initial, (many,), "initial", lambda at: f"of the initial value {values[at[0]]!r}")
+        initial = _probabilities(self.initial, (size,), "initial", lambda at: f"of the initial value {values[at[0]]!r}")
         weights = _probabilities(
             self.weights,
             (len(targets),),
@@ -87,13 +87,13 @@ class HiddenMarkov:
         )
         emissions = _probabilities(
             self.emissions,
-            (len(readings), many),
+            (len(readings), size),
             "readings",
             lambda at: f"of reading {readings[at[0]]!r} at {values[at[1]]!r}",
         )
         _ones(np.array([math.fsum(initial)]), lambda _: "The initial probabilities")
         _ones(
-            np.bincount(left, weights, many).astype(np.float64),
+            np.bincount(left, weights, size).astype(np.float64),
             lambda row: f"The transitions from {values[row]!r}",
             "Add all transitions of the value; a value without successors has one to itself: {'b': {'b': 1.0}}.",
         )
@@ -104,10 +104,10 @@ class HiddenMarkov:
                 "Add None if a sensor may report nothing: {'a': {'antenna': 0.7, None: 0.3}}.",
             )
         checked = (values, readings, initial, starts, targets, weights, emissions)
-        for name, made in zip(self.__dataclass_fields__, checked, strict=True):
-            if isinstance(made, np.ndarray):
-                made.flags.writeable = False
-            object.__setattr__(self, name, made)
+        for name, array in zip(self.__dataclass_fields__, checked, strict=True):
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+            object.__setattr__(self, name, array)
 
     def reversed_transitions(self) -> tuple[Ints, Ints, Floats]:
         """Return the transitions by target value: offsets, sources in ascending order, weights."""
@@ -115,14 +115,14 @@ class HiddenMarkov:
 
     @cached_property
     def _reversed(self) -> tuple[Ints, Ints, Floats]:
-        many = len(self.values)
+        size = len(self.values)
         order = np.argsort(self.targets, kind="stable")
-        starts = np.zeros(many + 1, np.int64)
-        np.cumsum(np.bincount(self.targets, minlength=many), out=starts[1:])
-        made = starts, np.repeat(np.arange(many), np.diff(self.starts))[order], self.weights[order]
-        for array in made:
+        starts = np.zeros(size + 1, np.int64)
+        np.cumsum(np.bincount(self.targets, minlength=size), out=starts[1:])
+        arrays = starts, np.repeat(np.arange(size), np.diff(self.starts))[order], self.weights[order]
+        for array in arrays:
             array.flags.writeable = False
-        return made
+        return arrays
 
     def codes(self, readings: Iterable[Value]) -> Ints:
         """Return readings as rows of ``emissions``; ``None`` is ``UNKNOWN`` unless it is a reading of the model."""
@@ -158,9 +158,9 @@ class HiddenMarkov:
         targets, weights = np.empty(starts[-1], np.int64), np.empty(starts[-1])
         for row, (a, b) in enumerate(np.ndindex(len(ours), len(theirs))):
             first, second = slice(*self.starts[a : a + 2]), slice(*other.starts[b : b + 2])
-            here = slice(*starts[row : row + 2])
-            targets[here] = np.add.outer(self.targets[first] * len(theirs), other.targets[second]).ravel()
-            weights[here] = np.outer(self.weights[first], other.weights[second]).ravel()
+            row_range = slice(*starts[row : row + 2])
+            targets[row_range] = np.add.outer(self.targets[first] * len(theirs), other.targets[second]).ravel()
+            weights[row_range] = np.outer(self.weights[first], other.weights[second]).ravel()
         return HiddenMarkov(
             values=tuple((a, b) for a in self.values for b in other.values),
             readings=tuple((a, b) for a in self.readings for b in other.readings),
@@ -177,13 +177,13 @@ class HiddenMarkov:
 
     @cached_property
     def _digest(self) -> str:
-        made = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(digest_size=16)
         for names in (self.values, self.readings):
             written = repr(names).encode()
-            made.update(len(written).to_bytes(8, "little") + written)
+            digest.update(len(written).to_bytes(8, "little") + written)
         for array in (self.initial, self.starts, self.targets, self.weights, self.emissions):
-            made.update(array.size.to_bytes(8, "little") + array.astype(array.dtype.newbyteorder("<")).tobytes())
-        return made.hexdigest()
+            digest.update(array.size.to_bytes(8, "little") + array.astype(array.dtype.newbyteorder("<")).tobytes())
+        return digest.hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return self.digest() == other.digest() if isinstance(other, HiddenMarkov) else NotImplemented
@@ -246,14 +246,14 @@ def floor_plan(edges: Iterable[tuple[Value, Value]], stay: float = 0.8) -> dict[
         neighbours.setdefault(one, {})[other] = None
         neighbours.setdefault(other, {})[one] = None
     return {
-        room: {to: chance for to, chance in _ways(room, there, float(stay)) if chance > 0}
-        for room, there in neighbours.items()
+        room: {to: chance for to, chance in _moves(room, rooms, float(stay)) if chance > 0}
+        for room, rooms in neighbours.items()
     }
 
 
-def _ways(room: Value, neighbours: Iterable[Value], stay: float) -> Iterable[tuple[Value, float]]:
-    there = list(neighbours)
-    return chain([(room, stay)], ((to, (1 - stay) / len(there)) for to in there))
+def _moves(room: Value, neighbours: Iterable[Value], stay: float) -> Iterable[tuple[Value, float]]:
+    targets = list(neighbours)
+    return chain([(room, stay)], ((to, (1 - stay) / len(targets)) for to in targets))
 
 
 def _sparse(given: object, numbers: Mapping[Value, int]) -> list[list[tuple[int, float]]]:
@@ -289,13 +289,13 @@ def _emissions(
     if named is None:
         raise BindingError("A matrix of readings needs names for its columns.", hint='Add reading_names=["a1", None].')
     names, values = _names(named, "readings", none=True), list(numbers)
-    said = _probabilities(
+    matrix = _probabilities(
         given,
         (len(values), len(names)),
         "readings",
         lambda at: f"of reading {names[at[1]]!r} at {values[at[0]]!r}",
     )
-    return names, said.T
+    return names, matrix.T
 
 
 def _row(given: object, numbers: Mapping[Value, int], what: str, kind: str) -> Floats:
@@ -376,8 +376,10 @@ def _integers(given: object, what: str) -> Ints:
     return array.astype(np.int64)
 
 
-def _probabilities(given: object, shape: tuple[int, ...], what: str, say: Callable[[tuple[int, ...]], str]) -> Floats:
-    """Copy numbers from 0 to 1 to an array; ``say`` describes the probability at an index in errors."""
+def _probabilities(
+    given: object, shape: tuple[int, ...], what: str, describe: Callable[[tuple[int, ...]], str]
+) -> Floats:
+    """Copy numbers from 0 to 1 to an array; ``describe`` describes the probability at an index in errors."""
     try:
         array = np.asarray(given)
         if array.size and array.dtype.kind not in "fiubO":
@@ -393,11 +395,11 @@ def _probabilities(given: object, shape: tuple[int, ...], what: str, say: Callab
     wrong = np.argwhere(~((array >= 0) & (array <= 1)))
     if len(wrong):
         at = tuple(int(index) for index in wrong[0])
-        raise BindingError(f"The probability {say(at)}: expected a number from 0 to 1, got {array[at]}.")
+        raise BindingError(f"The probability {describe(at)}: expected a number from 0 to 1, got {array[at]}.")
     return array
 
 
-def _ones(sums: Floats, say: Callable[[int], str], hint: str = "Correct them: they are not normalized.") -> None:
+def _ones(sums: Floats, describe: Callable[[int], str], hint: str = "Correct them: they are not normalized.") -> None:
     """Raise unless all sums are one, within the tolerance."""
     for index in np.flatnonzero(~(np.abs(sums - 1) <= TOLERANCE))[:1]:
-        raise BindingError(f"{say(int(index))}: expected a sum of 1, got {float(sums[index])!r}.", hint=hint)
+        raise BindingError(f"{describe(int(index))}: expected a sum of 1, got {float(sums[index])!r}.", hint=hint)

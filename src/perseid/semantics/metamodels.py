@@ -22,12 +22,12 @@ class Kinds:
     carried: dict[str, dict[str, t.Type]] = field(default_factory=dict)
     """Attributes of each type, including those of its supertypes."""
 
-    def is_a(self, kind: str, wanted: str) -> bool:
-        return wanted in self.above[kind]
+    def is_a(self, kind: str, ancestor: str) -> bool:
+        return ancestor in self.above[kind]
 
-    def below(self, wanted: str) -> list[str]:
+    def below(self, ancestor: str) -> list[str]:
         """Return this type and all its subtypes."""
-        return [kind for kind, above in self.above.items() if wanted in above]
+        return [kind for kind, above in self.above.items() if ancestor in above]
 
     def attributes(self, kind: str) -> dict[str, t.Type]:
         return self.carried[kind]
@@ -78,14 +78,14 @@ def kinds_of(metamodel: MetamodelDefinition) -> Kinds:
     return kinds
 
 
-def _above(kinds: Kinds, node: NodeType, on_the_way: tuple[str, ...]) -> frozenset[str]:
+def _above(kinds: Kinds, node: NodeType, descendants: tuple[str, ...]) -> frozenset[str]:
     if node.name in kinds.above:
         return kinds.above[node.name]
-    if node.name in on_the_way:
+    if node.name in descendants:
         raise PatternError(
             f"Node type {node.name} inherits from itself.", span=node.span, hint="Remove one 'is' of the cycle."
         )
-    if len(on_the_way) > MAX_DEPTH:
+    if len(descendants) > MAX_DEPTH:
         raise LimitError(
             f"The type hierarchy is more than {MAX_DEPTH} levels deep.", span=node.span, hint="Remove some levels."
         )
@@ -93,7 +93,7 @@ def _above(kinds: Kinds, node: NodeType, on_the_way: tuple[str, ...]) -> frozens
     for name in node.above:
         if name not in kinds.nodes:
             raise unknown("node type", name, list(kinds.nodes), node.span)
-        found |= _above(kinds, kinds.nodes[name], (*on_the_way, node.name))
+        found |= _above(kinds, kinds.nodes[name], (*descendants, node.name))
     kinds.above[node.name] = found
     return found
 
@@ -122,8 +122,8 @@ def unknown(what: str, name: str | None, known: list[str], span: Place | None = 
     """Return the error for an unknown name, with the nearest name or the available names."""
     close = nearest(str(name), known)
     hint = None if close else f"Available: {_listing(known)}"
-    sort, of, owner = what.partition(" of ")
-    return UnknownNameError(f"Unknown {sort} {name!r}{of}{owner}.", span=span, hint=hint, nearest=close)
+    noun, of, owner = what.partition(" of ")
+    return UnknownNameError(f"Unknown {noun} {name!r}{of}{owner}.", span=span, hint=hint, nearest=close)
 
 
 def _listing(names: list[str]) -> str:

@@ -41,16 +41,16 @@ def split_input(changes: Iterable[Change | Happening]) -> tuple[list[Change], li
 
     Without a change there is no transaction: query results do not depend on unrelated events.
     """
-    whole = list(changes)
-    happened = [one for one in whole if isinstance(one, Happening)]
-    return [one for one in whole if isinstance(one, Change)] if happened else whole, happened  # type: ignore[return-value]
+    all_changes = list(changes)
+    happened = [one for one in all_changes if isinstance(one, Happening)]
+    return [one for one in all_changes if isinstance(one, Change)] if happened else all_changes, happened  # type: ignore[return-value]
 
 
 def applied(graph: Graph, changes: Iterable[Change]) -> tuple[list[AppliedChange], list[tuple[Change, str]]]:
     """Apply every valid change; return the elementary changes, and the rejected ones with the reason."""
     done: list[AppliedChange] = []
     refused: list[tuple[Change, str]] = []
-    for change in _settle_ties(graph, changes):
+    for change in _order_ties(graph, changes):
         try:
             done.extend(graph.apply(change))
         except PerseidError as error:
@@ -58,7 +58,7 @@ def applied(graph: Graph, changes: Iterable[Change]) -> tuple[list[AppliedChange
     return done, refused
 
 
-def _settle_ties(graph: Graph, changes: Iterable[Change]) -> Iterator[Change]:
+def _order_ties(graph: Graph, changes: Iterable[Change]) -> Iterator[Change]:
     """Yield changes in order, with tied sets of one attribute sorted by value: null first, NaN last.
 
     A run is sorted after all changes before it are applied, as these decide the type of the node.
@@ -73,7 +73,7 @@ def _settle_ties(graph: Graph, changes: Iterable[Change]) -> Iterator[Change]:
 
 
 def _by_value(graph: Graph, run: list[Change]) -> list[Change]:
-    return run if len(run) < 2 else sorted(run, key=lambda change: order_key(graph.value_given(change)))
+    return run if len(run) < 2 else sorted(run, key=lambda change: order_key(graph.value_of_set(change)))
 
 
 def touched(done: Iterable[AppliedChange]) -> set[Element]:

@@ -76,42 +76,42 @@ class Queries:
 
     def widened(self, query: str) -> Callable[[Match], Match] | None:
         """Return a function that converts a match to the parameter types, if an alternative has narrower ones."""
-        ways = self.queries[query].ways
+        alternatives = self.queries[query].alternatives
         sorts = [self.sorts[query][name] for name in self.queries[query].parameters]
         types = {i: s.type for i, s in enumerate(sorts) if isinstance(s, AValue) and isinstance(s.type, _WIDE)}
-        if not types or isinstance(ways, m.Components) or len(ways) == 1:
+        if not types or isinstance(alternatives, m.Components) or len(alternatives) == 1:
             return None
         return lambda match: tuple(v.conform(x, types[i]) if i in types else x for i, x in enumerate(match))
 
 
 def check_queries(kinds: Kinds, queries: Iterable[m.QueryDefinition]) -> Queries:
     """Check all queries of a set; raise an error with its span for the first that is wrong."""
-    given = {query.name: query for query in queries}
+    definitions = {query.name: query for query in queries}
     checked = Queries(kinds, {}, {}, {})
-    for name in given:
-        _check(name, given, checked, ())
+    for name in definitions:
+        _check(name, definitions, checked, ())
     return checked
 
 
-def _check(name: str, given: Mapping[str, m.QueryDefinition], done: Queries, on_the_way: tuple[str, ...]) -> None:
+def _check(name: str, definitions: Mapping[str, m.QueryDefinition], done: Queries, callers: tuple[str, ...]) -> None:
     if name in done.queries:
         return
-    query = given[name]
-    if name in on_the_way:
-        circle = " calls ".join((*on_the_way[on_the_way.index(name) :], name))
+    query = definitions[name]
+    if name in callers:
+        circle = " calls ".join((*callers[callers.index(name) :], name))
         raise SemanticError(
             f"Recursive query: {circle}.",
             span=query.span,
             hint="Use a closure for transitive relations: near+(a, b), a -next+-> b.",
         )
-    if len(on_the_way) > MAX_DEPTH:
+    if len(callers) > MAX_DEPTH:
         raise LimitError(
             f"Queries call each other more than {MAX_DEPTH} levels deep.", span=query.span, hint="Merge some of them."
         )
     for other in m.called(query):
-        if other not in given:
-            raise unknown("query", other, list(given), _place_of(other, query))
-        _check(other, given, done, (*on_the_way, name))
+        if other not in definitions:
+            raise unknown("query", other, list(definitions), _place_of(other, query))
+        _check(other, definitions, done, (*callers, name))
     if m.ANYTHING in query.parameters:
         raise ScopeError(
             f"Parameter _ of query {name} has no name.",
@@ -121,80 +121,80 @@ def _check(name: str, given: Mapping[str, m.QueryDefinition], done: Queries, on_
     doubled = next((p for p in query.parameters if query.parameters.count(p) > 1), None)
     if doubled is not None:
         raise ScopeError(f"Duplicate parameter {doubled!r} of query {name}.", span=query.span, hint="Use another name.")
-    if isinstance(query.ways, m.Components):
-        sorts = _components(query, query.ways, done)
+    if isinstance(query.alternatives, m.Components):
+        sorts = _components(query, query.alternatives, done)
         ready = query
     else:
-        ready, sorts = _Ways(query, done).check()
+        ready, sorts = _QueryChecker(query, done).check()
     done.queries[name] = ready
     done.sorts[name] = sorts
 
 
 def _place_of(name: str, query: m.QueryDefinition) -> Place | None:
     """Return the span at which a query calls another one."""
-    if isinstance(query.ways, m.Components):
-        return query.ways.span
+    if isinstance(query.alternatives, m.Components):
+        return query.alternatives.span
     return next((call.span for call in m.calls(query) if call.query == name), query.span)
 
 
 def bound(constraints: Iterable[m.Constraint], checked: Queries) -> dict[str, Sort]:
     """Return the sorts of the variables of constraints; variables of a negation are local to it."""
-    ways = _Ways(m.QueryDefinition("", (), ()), checked)
+    checker = _QueryChecker(m.QueryDefinition("", (), ()), checked)
     sorts: dict[str, Sort] = {}
     for constraint in constraints:
         if not isinstance(constraint, m.No):
-            ways.bind(constraint, sorts)
+            checker.bind(constraint, sorts)
     return sorts
 
 
-def _components(query: m.QueryDefinition, asked: m.Components, done: Queries) -> dict[str, Sort]:
-    edges = done.queries[asked.edges].parameters
-    nodes = None if asked.nodes is None else done.queries[asked.nodes].parameters
+def _components(query: m.QueryDefinition, components: m.Components, done: Queries) -> dict[str, Sort]:
+    edges = done.queries[components.edges].parameters
+    nodes = None if components.nodes is None else done.queries[components.nodes].parameters
     groups_of_edges = edges[:-2]
-    called = f"components of {asked.edges}" + ("" if asked.nodes is None else f" over {asked.nodes}")
+    called = f"components of {components.edges}" + ("" if components.nodes is None else f" over {components.nodes}")
     if len(edges) < 2:
         raise SemanticError(
-            f"The last two parameters of {asked.edges} must be the nodes of an edge; it has {len(edges)} parameter.",
-            span=asked.span,
-            hint=f"Add a parameter: query {asked.edges}(one, other) find ….",
+            f"The last two parameters of {components.edges} must be the nodes of an edge; it has {len(edges)} parameter.",
+            span=components.span,
+            hint=f"Add a parameter: query {components.edges}(one, other) find ….",
         )
     if len(query.parameters) != len(edges):
         grouping = f"{', '.join(groups_of_edges)}, " if groups_of_edges else ""
         raise SemanticError(
-            f"{query.name} needs {len(edges)} parameters, as {asked.edges} has: {grouping}the node and the least node "
+            f"{query.name} needs {len(edges)} parameters, as {components.edges} has: {grouping}the node and the least node "
             "of its component.",
-            span=asked.span,
+            span=components.span,
             hint=f"Write: query {query.name}({grouping}node, least) {called}.",
         )
     if nodes is not None and len(nodes) != len(edges) - 1:
         grouping = f"{', '.join(groups_of_edges)}, " if groups_of_edges else ""
         raise SemanticError(
-            f"{asked.nodes} needs one parameter fewer than {asked.edges}: {grouping}the node.",
-            span=asked.span,
-            hint=f"Write: query {asked.nodes}({grouping}node) find ….",
+            f"{components.nodes} needs one parameter fewer than {components.edges}: {grouping}the node.",
+            span=components.span,
+            hint=f"Write: query {components.nodes}({grouping}node) find ….",
         )
     if query.top is not None:
         raise SemanticError(
             f"{query.name}: 'top' needs 'find'.", span=query.top.span, hint="Use 'top' in a query that calls this one."
         )
-    *groups, one, other = done.sorts[asked.edges].values()
-    alone = () if asked.nodes is None else tuple(done.sorts[asked.nodes].values())
-    joined = [(asked.edges, edges[-2], one), (asked.edges, edges[-1], other)]
-    if nodes is not None and asked.nodes is not None:
-        joined.append((asked.nodes, nodes[-1], alone[-1]))
+    *groups, one, other = done.sorts[components.edges].values()
+    alone = () if components.nodes is None else tuple(done.sorts[components.nodes].values())
+    joined = [(components.edges, edges[-2], one), (components.edges, edges[-1], other)]
+    if nodes is not None and components.nodes is not None:
+        joined.append((components.nodes, nodes[-1], alone[-1]))
     ends = [sort for _, _, sort in joined if isinstance(sort, ANode)]
     if len(ends) != len(joined):
         name, parameter = next((name, parameter) for name, parameter, sort in joined if not isinstance(sort, ANode))
         raise SemanticError(
             f"Components need nodes, and parameter {parameter!r} of {name} is a value.",
-            span=asked.span,
-            hint="Use a query over two nodes." if name == asked.edges else "Use a query over one node.",
+            span=components.span,
+            hint="Use a query over two nodes." if name == components.edges else "Use a query over one node.",
         )
     for parameter, a, b in zip(edges, groups, alone, strict=False):
         if isinstance(a, ANode) != isinstance(b, ANode):
             raise SemanticError(
-                f"Parameter {parameter!r} is {_sort_name(a)} in {asked.edges} and {_sort_name(b)} in {asked.nodes}.",
-                span=asked.span,
+                f"Parameter {parameter!r} is {_sort_name(a)} in {components.edges} and {_sort_name(b)} in {components.nodes}.",
+                span=components.span,
                 hint="Use a node in both, or a value in both.",
             )
     # A node of a component may come from either end.
@@ -206,7 +206,7 @@ def _sort_name(sort: Sort) -> str:
     return "a node" if isinstance(sort, ANode) else described(sort.type)
 
 
-class _Ways:
+class _QueryChecker:
     """The alternatives of one query."""
 
     def __init__(self, query: m.QueryDefinition, done: Queries) -> None:
@@ -215,12 +215,12 @@ class _Ways:
         self.fresh = count(1)
 
     def check(self) -> tuple[m.QueryDefinition, dict[str, Sort]]:
-        assert not isinstance(self.query.ways, m.Components)
-        found = [self._way(way) for way in self.query.ways]
+        assert not isinstance(self.query.alternatives, m.Components)
+        found = [self._alternative(alternative) for alternative in self.query.alternatives]
         sorts = {name: self._common(name, [s[name] for _, s in found]) for name in self.query.parameters}
         top = None if self.query.top is None else self._top(self.query.top, sorts)
-        ways = tuple(way for way, _ in found)
-        return replace(self.query, ways=ways, top=top), sorts
+        alternatives = tuple(alternative for alternative, _ in found)
+        return replace(self.query, alternatives=alternatives, top=top), sorts
 
     def _common(self, name: str, sorts: list[Sort]) -> Sort:
         """Return the common sort of a parameter over all alternatives."""
@@ -245,8 +245,8 @@ class _Ways:
             )
         return AValue(widest)
 
-    def _way(self, way: m.Find) -> tuple[m.Find, dict[str, Sort]]:
-        constraints = self._named(way.constraints)
+    def _alternative(self, alternative: m.Find) -> tuple[m.Find, dict[str, Sort]]:
+        constraints = self._named(alternative.constraints)
         sorts: dict[str, Sort] = {}
         for constraint in constraints:
             if not isinstance(constraint, m.No):
@@ -254,27 +254,27 @@ class _Ways:
         if not sorts:
             raise SemanticError(
                 f"{self.query.name} has only negated constraints.",
-                span=way.span,
+                span=alternative.span,
                 hint=f"Add a constraint that is not negated: a: {next(iter(self.done.kinds.nodes), 'User')}.",
             )
         ready = tuple(self._no(c, sorts) if isinstance(c, m.No) else c for c in constraints)
         definitions = []
-        for definition in way.definitions:
+        for definition in alternative.definitions:
             if definition.name in sorts:
                 raise ScopeError(f"Duplicate name {definition.name!r}.", span=definition.span, hint="Use another name.")
             definitions.append(self._define(definition, sorts))
-        where = None if way.where is None else self._condition(way.where, sorts)
+        condition = None if alternative.where is None else self._condition(alternative.where, sorts)
         for name in self.query.parameters:
             if name not in sorts:
                 kind = next(iter(self.done.kinds.nodes), "User")
-                several = not isinstance(self.query.ways, m.Components) and len(self.query.ways) > 1
+                several = not isinstance(self.query.alternatives, m.Components) and len(self.query.alternatives) > 1
                 raise ScopeError(
                     f"Parameter {name!r} does not occur after 'find' or 'let'"
                     + (" in this alternative." if several else "."),
-                    span=way.span,
+                    span=alternative.span,
                     hint=f"Add a constraint with it, such as {name}: {kind}, or define it: let {name} = ….",
                 )
-        return replace(way, constraints=ready, definitions=tuple(definitions), where=where), sorts
+        return replace(alternative, constraints=ready, definitions=tuple(definitions), where=condition), sorts
 
     def _named(self, constraints: tuple[m.Constraint, ...]) -> tuple[m.Constraint, ...]:
         """Give every ``_`` a unique name."""
@@ -360,8 +360,8 @@ class _Ways:
             if not isinstance(constraint, m.No):
                 self.bind(constraint, inside)
         nested = tuple(self._no(c, inside) if isinstance(c, m.No) else c for c in no.constraints)
-        where = None if no.where is None else self._condition(no.where, inside)
-        return replace(no, constraints=nested, where=where)
+        condition = None if no.where is None else self._condition(no.where, inside)
+        return replace(no, constraints=nested, where=condition)
 
     # values
 
@@ -379,14 +379,14 @@ class _Ways:
         over = None if definition.value is None else self._expression(definition.value, inside)
         type_ = self._aggregated(definition, over, inside)
         sorts[definition.name] = AValue(type_)
-        nothing = v.conform(0, type_) if definition.function in ("count", "sum") else None
-        return replace(definition, call=call, value=over, nothing=nothing)
+        empty_value = v.conform(0, type_) if definition.function in ("count", "sum") else None
+        return replace(definition, call=call, value=over, empty_value=empty_value)
 
     def _aggregated(self, definition: m.Aggregate, value: ex.Expr | None, inside: dict[str, Sort]) -> t.Type:
         if value is None:
             return t.Integer()
-        made = ex.Call(definition.function, (value,), span=value.span)
-        return infer(made, QueryNames(self.done, inside))
+        call = ex.Call(definition.function, (value,), span=value.span)
+        return infer(call, QueryNames(self.done, inside))
 
     def _condition(self, condition: ex.Expr, sorts: dict[str, Sort]) -> ex.Expr:
         ready = self._expression(condition, sorts)
@@ -396,7 +396,7 @@ class _Ways:
     def _expression(self, expr: ex.Expr, sorts: Mapping[str, Sort]) -> ex.Expr:
         def change(part: ex.Expr) -> ex.Expr | None:
             if isinstance(part, ex.Call) and part.name in MOVING:
-                return self._moving(part, sorts)
+                return self._window(part, sorts)
             if isinstance(part, ex.Call) and part.name in self.done.queries and part.name not in FUNCTIONS:
                 raise SemanticError(
                     f"{part.name} is a query, not a function.",
@@ -407,7 +407,7 @@ class _Ways:
 
         return rewritten(expr, change)
 
-    def _moving(self, call: ex.Call, sorts: Mapping[str, Sort]) -> ex.Ref:
+    def _window(self, call: ex.Call, sorts: Mapping[str, Sort]) -> ex.Ref:
         match call.args:
             case (ex.Ref(parts=(variable, attribute)), ex.Literal(kind="integer" | "duration") as length) if (
                 isinstance(sorts.get(variable), ANode) and isinstance(length.value, int) and length.value > 0

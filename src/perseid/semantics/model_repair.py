@@ -64,7 +64,7 @@ class Fix:
         """Return all changes of the fix, in order."""
         return [change for step in self.steps for change in step.changes]
 
-    def way(self) -> tuple[object, ...]:
+    def sort_key(self) -> tuple[object, ...]:
         """Return the sort key among fixes that lead to the same model."""
         return self.cost, len(self.steps), tuple(step.description for step in self.steps)
 
@@ -79,7 +79,7 @@ def changes_of_step(repair: r.Repair, match: Match, graph: Graph) -> tuple[Chang
     """Return the changes of a step, evaluated on the current model."""
     names = {name: value for name, value in zip(repair.arguments, match, strict=True) if name != "_"}
     effects = effects_of(r.ActionBlock(repair.actions), repair.name, names, graph)
-    return tuple(asked.change for asked in effects.asked)
+    return tuple(request.change for request in effects.requests)
 
 
 def describe_step(repair: r.Repair, match: Match, done: Iterable[AppliedChange]) -> str:

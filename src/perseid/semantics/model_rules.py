@@ -41,7 +41,7 @@ class Model(Protocol):
 class WatchedPatterns(Protocol):
     """Patterns evaluated over the events of a model."""
 
-    def take(self, time: int, told: TransactionEffects) -> list[PatternMatch]:
+    def process(self, time: int, effects: TransactionEffects) -> list[PatternMatch]:
         """Return the matches completed by the events of an iteration."""
         ...
 
@@ -49,7 +49,7 @@ class WatchedPatterns(Protocol):
         """Return the matches decided because no further event occurs before this time."""
         ...
 
-    def wake(self) -> int | None:
+    def next_timer(self) -> int | None:
         """Return the next timer, the first time at which the passing of time may decide something."""
         ...
 
@@ -88,9 +88,9 @@ class RuleIteration:
     """One iteration at one point in time: the requested changes, their effects, and the activity of rules."""
 
     number: int
-    asked: list[RequestedChange]
-    told: TransactionEffects
-    lives: list[Life] = field(default_factory=list)
+    requests: list[RequestedChange]
+    effects: TransactionEffects
+    lifecycle: list[Life] = field(default_factory=list)
     emitted: list[Emitted] = field(default_factory=list)
     elsewhere: list[RequestedChange] = field(default_factory=list)
     matches: list[PatternMatch] = field(default_factory=list)
@@ -123,45 +123,45 @@ class Reacting:
     ) -> list[RuleIteration]:
         """Process one point in time; ``decided`` are matches decided because no event occurred until now."""
         from_outside, happened = split_input(changes)
-        asked = [RequestedChange(change) for change in from_outside]
+        requests = [RequestedChange(change) for change in from_outside]
         matches = [*decided, *self.watch.pass_to(time)]
         rounds: list[RuleIteration] = []
         count = 0
-        while asked or not rounds:
-            told = self.model.transact(time, [*(one.change for one in asked), *happened])
+        while requests or not rounds:
+            effects = self.model.transact(time, [*(one.change for one in requests), *happened])
             happened = []
-            matches += self.watch.take(time, told)
-            this = RuleIteration(len(rounds), asked, told, matches=matches)
+            matches += self.watch.process(time, effects)
+            this = RuleIteration(len(rounds), requests, effects, matches=matches)
             rounds.append(this)
-            asked = self._react(this)
-            count += len(asked)
-            self._guard(asked, len(rounds), count)
+            requests = self._react(this)
+            count += len(requests)
+            self._guard(requests, len(rounds), count)
             matches = []
         return rounds
 
     def until(self, time: int | None) -> Iterator[tuple[int, list[RuleIteration]]]:
         """Yield the timer-driven points in time before ``time`` (or all) at which a pattern is decided."""
-        woken = 0
-        while (wake := self.watch.wake()) is not None and (time is None or wake + 1 < time):
-            matches = self.watch.pass_to(wake + 1)
+        timers = 0
+        while (timer := self.watch.next_timer()) is not None and (time is None or timer + 1 < time):
+            matches = self.watch.pass_to(timer + 1)
             if not matches:
                 continue
-            rounds = self.transact(wake + 1, (), matches)
-            yield wake + 1, rounds
-            woken += 1
-            if woken > (self.changes if time is None else MAX_MOMENTS):
-                fired = [life.rule for life in rounds[0].lives if life.state == "fired"]
-                raise self._limit(fired[0] if fired else "", f"still fires after {woken:,} timers without a change")
+            rounds = self.transact(timer + 1, (), matches)
+            yield timer + 1, rounds
+            timers += 1
+            if timers > (self.changes if time is None else MAX_MOMENTS):
+                fired = [life.rule for life in rounds[0].lifecycle if life.state == "fired"]
+                raise self._limit(fired[0] if fired else "", f"still fires after {timers:,} timers without a change")
 
-    def _guard(self, asked: list[RequestedChange], rounds: int, count: int) -> None:
-        if asked and (rounds > self.rounds or count > self.changes):
+    def _guard(self, requests: list[RequestedChange], rounds: int, count: int) -> None:
+        if requests and (rounds > self.rounds or count > self.changes):
             much = f"{self.rounds:,} iterations" if rounds > self.rounds else f"{self.changes:,} changes"
-            raise self._limit(str(asked[0].rule), f"still requests changes after {much} at one time")
+            raise self._limit(str(requests[0].rule), f"still requests changes after {much} at one time")
 
-    def _limit(self, rule: str, what: str) -> LimitError:
+    def _limit(self, rule: str, problem: str) -> LimitError:
         span = next((one.span for one in self.rules.rules if one.name == rule), None)
         return LimitError(
-            f"Rule {rule!r} {what}.",
+            f"Rule {rule!r} {problem}.",
             span=span,
             source=self.rules.source,
             hint="Add a condition that its own actions make false, or raise the limits: "
@@ -170,20 +170,20 @@ class Reacting:
 
     def _react(self, this: RuleIteration) -> list[RequestedChange]:
         """Run every active rule; return the changes of this model that they request for the next iteration."""
-        asked: list[RequestedChange] = []
+        requests: list[RequestedChange] = []
         for one in sorted(self._active(this), key=_Activation.order):
-            this.lives.append(Life(one.rule.name, one.names, "fired"))
+            this.lifecycle.append(Life(one.rule.name, one.names, "fired"))
             for block in one.rule.blocks:
                 effects = effects_of(block, one.rule.name, one.names, self.model.graph)
                 this.emitted += effects.emitted
-                (this.elsewhere if block.model else asked).extend(effects.asked)
-        return asked
+                (this.elsewhere if block.model else requests).extend(effects.requests)
+        return requests
 
     def _active(self, this: RuleIteration) -> list[_Activation]:
         found = []
         for place, rule in enumerate(self.rules.rules):
             for names, match, change in self._happened(rule, this):
-                this.lives.append(Life(rule.name, names, _STATES[change]))
+                this.lifecycle.append(Life(rule.name, names, _STATES[change]))
                 if isinstance(rule.trigger, r.OnPattern) or rule.trigger.change == change:
                     found.append(_Activation(rule, place, names, match))
         return found
@@ -198,7 +198,7 @@ class Reacting:
                     names = {name: columns[name] for name in parameters}
                     yield names, tuple(names.values()), "found"
             return
-        for one in this.told.changes:
+        for one in this.effects.changes:
             if one.query == trigger.query:
                 named = {n: value for n, value in zip(trigger.arguments, one.match, strict=True) if n != "_"}
                 yield named, one.match, one.change
@@ -211,7 +211,7 @@ class Reacting:
 class Effects:
     """Requested changes and emitted rows of a block of actions."""
 
-    asked: list[RequestedChange] = field(default_factory=list)
+    requests: list[RequestedChange] = field(default_factory=list)
     emitted: list[Emitted] = field(default_factory=list)
 
 
@@ -247,5 +247,5 @@ def effects_of(block: r.ActionBlock, rule: str, names: Mapping[str, Value], grap
                 row = {column_name(column): value_of(column.expr) for column in action.columns}
                 found.emitted.append(Emitted(rule, action.name, row))
         if change is not None:
-            found.asked.append(RequestedChange(change, rule, model))
+            found.requests.append(RequestedChange(change, rule, model))
     return found

@@ -35,22 +35,22 @@ class EventStreamFilter:
     columns: tuple[tuple[str, t.Type], ...] = ()
     """Columns of the ordinary events, with their types."""
 
-    def said(self) -> tuple[object, ...]:
+    def signature(self) -> tuple[object, ...]:
         """Return a comparable description of all fields, to detect changes."""
         columns = [(name, str(type_)) for name, type_ in self.columns]
         return (self.queries, [print_kind(change) for change in self.changes], self.happenings, columns)
 
-    def wants(self, done: AppliedChange, kinds: Kinds) -> bool:
+    def includes(self, done: AppliedChange, kinds: Kinds) -> bool:
         """Return True if some step matches a change like this."""
-        return any(_fits(asked, done, kinds) for asked in self.changes)
+        return any(_fits(observed, done, kinds) for observed in self.changes)
 
 
-def _fits(asked: ast.ModelChange, done: AppliedChange, kinds: Kinds) -> bool:
-    if asked.action != done.action:
+def _fits(observed: ast.ModelChange, done: AppliedChange, kinds: Kinds) -> bool:
+    if observed.action != done.action:
         return False
-    if asked.action in ("link", "unlink"):
-        return asked.element == done.kind
-    return kinds.is_a(done.kind, asked.element) and asked.feature in (None, done.attribute)
+    if observed.action in ("link", "unlink"):
+        return observed.element == done.kind
+    return kinds.is_a(done.kind, observed.element) and observed.feature in (None, done.attribute)
 
 
 def query_event(change: str, query: str) -> str:
@@ -85,7 +85,7 @@ def grouped(
     queries: Queries,
     key: tuple[str, ...],
     observe: Iterable[str] = (),
-    beside: JoinedEvents | None = None,
+    joined_events: JoinedEvents | None = None,
 ) -> list[EventStreamGroup]:
     """Group patterns by the model events they read; ``key`` columns partition every pattern by model.
 
@@ -94,31 +94,33 @@ def grouped(
     by_name = {pattern.name: pattern for pattern in patterns}
     found: dict[EventStreamFilter, list[ast.PatternDefinition]] = {}
     for pattern in patterns:
-        watching = _Found(queries, beside, by_name)
+        watching = _Found(queries, joined_events, by_name)
         for name in _fed_by(pattern, by_name):
             watching.lowered(by_name[name].match)
         for name in observe:
             watching.query(name, None)
         happenings = tuple(sorted(watching.happenings))
-        columns = beside.columns if beside is not None and happenings else ()
+        columns = joined_events.columns if joined_events is not None and happenings else ()
         watched = EventStreamFilter(tuple(sorted(watching.queries)), tuple(watching.changes), happenings, columns)
         partition = (*(ex.Ref((name,)) for name in key), *pattern.partition_by)
-        made = replace(pattern, match=watching.lowered(pattern.match), partition_by=tuple(dict.fromkeys(partition)))
-        found.setdefault(watched, []).append(made)
+        partitioned = replace(
+            pattern, match=watching.lowered(pattern.match), partition_by=tuple(dict.fromkeys(partition))
+        )
+        found.setdefault(watched, []).append(partitioned)
     return [EventStreamGroup(tuple(members), watched) for watched, members in found.items()]
 
 
 def _fed_by(pattern: ast.PatternDefinition, by_name: dict[str, ast.PatternDefinition]) -> list[str]:
     """Return the patterns connected with this one through matches, in either direction and transitively."""
-    near: dict[str, set[str]] = {name: set() for name in by_name}
+    connected: dict[str, set[str]] = {name: set() for name in by_name}
     for other in by_name.values():
         for step in ast.steps(other.match):
             if isinstance(step.kind, ast.EventType) and step.kind.name in by_name:
-                near[other.name].add(step.kind.name)
-                near[step.kind.name].add(other.name)
+                connected[other.name].add(step.kind.name)
+                connected[step.kind.name].add(other.name)
     found, todo = {pattern.name}, [pattern.name]
     while todo:
-        new = near[todo.pop()] - found
+        new = connected[todo.pop()] - found
         found |= new
         todo.extend(new)
     return [name for name in by_name if name in found]
@@ -127,9 +129,9 @@ def _fed_by(pattern: ast.PatternDefinition, by_name: dict[str, ast.PatternDefini
 class _Found:
     """Collects the queries, changes and ordinary events of steps during lowering."""
 
-    def __init__(self, queries: Queries, beside: JoinedEvents | None, patterns: Collection[str]) -> None:
+    def __init__(self, queries: Queries, joined_events: JoinedEvents | None, patterns: Collection[str]) -> None:
         self.known = queries
-        self.beside = beside
+        self.joined_events = joined_events
         self.patterns = patterns
         self.happenings: dict[str, None] = {}
         self.queries: dict[str, None] = {}
@@ -150,24 +152,24 @@ class _Found:
             case ast.QueryEvent(change, query):
                 self.query(query, step)
                 return replace(step, kind=ast.EventType(query_event(change, query)))
-            case ast.ModelChange() as asked:
-                self.changes[asked] = None
-                narrowed = self._narrowed(asked, step)
+            case ast.ModelChange() as observed:
+                self.changes[observed] = None
+                narrowed = self._narrowed(observed, step)
                 condition = ex.conjoin([*narrowed, *ex.conjuncts(step.condition)])
-                return replace(step, kind=ast.EventType(change_event(asked.action)), condition=condition)
+                return replace(step, kind=ast.EventType(change_event(observed.action)), condition=condition)
             case ast.EventType(name) if name not in self.patterns:
                 self._happening(name, step)
         return step
 
     def _happening(self, name: str, step: ast.Step) -> None:
-        if self.beside is None:
+        if self.joined_events is None:
             raise SemanticError(
                 f"Step {name} matches additional events, and the model has none.",
                 span=step.span,
                 hint=f"Add ps.graph.model(…, events=ps.events({{'{name}': rows}})). To match a query, write found {name}.",
             )
-        if self.beside.types is not None and name not in self.beside.types:
-            raise unknown("event type", name, list(self.beside.types), step.span)
+        if self.joined_events.types is not None and name not in self.joined_events.types:
+            raise unknown("event type", name, list(self.joined_events.types), step.span)
         self.happenings[name] = None
 
     def query(self, name: str, step: ast.Step | None) -> None:
@@ -175,31 +177,36 @@ class _Found:
             raise unknown("query", name, list(self.known.queries), None if step is None else step.span)
         self.queries[name] = None
 
-    def _narrowed(self, asked: ast.ModelChange, step: ast.Step) -> list[ex.Expr]:
+    def _narrowed(self, observed: ast.ModelChange, step: ast.Step) -> list[ex.Expr]:
         kinds = self.known.kinds
-        if asked.action in ("link", "unlink"):
-            if asked.element not in kinds.edges:
-                raise unknown("edge", asked.element, list(kinds.edges), step.span)
-            if asked.feature is not None:
+        if observed.action in ("link", "unlink"):
+            if observed.element not in kinds.edges:
+                raise unknown("edge", observed.element, list(kinds.edges), step.span)
+            if observed.feature is not None:
                 raise SemanticError(
-                    "An edge has no attributes.", span=step.span, hint=f"Write change {asked.action} {asked.element}."
-                )
-            return [_equals("kind", asked.element)]
-        if asked.element not in kinds.nodes:
-            raise unknown("node type", asked.element, list(kinds.nodes), step.span)
-        narrowed: list[ex.Expr] = [_among("kind", kinds.below(asked.element))]
-        if asked.feature is not None:
-            if asked.action != "set":
-                raise SemanticError(
-                    f"'change {asked.action}' applies to a whole node, not to an attribute.",
+                    "An edge has no attributes.",
                     span=step.span,
-                    hint=f"Write change {asked.action} {asked.element}.",
+                    hint=f"Write change {observed.action} {observed.element}.",
                 )
-            if asked.feature not in kinds.carried[asked.element]:
+            return [_equals("kind", observed.element)]
+        if observed.element not in kinds.nodes:
+            raise unknown("node type", observed.element, list(kinds.nodes), step.span)
+        narrowed: list[ex.Expr] = [_among("kind", kinds.below(observed.element))]
+        if observed.feature is not None:
+            if observed.action != "set":
+                raise SemanticError(
+                    f"'change {observed.action}' applies to a whole node, not to an attribute.",
+                    span=step.span,
+                    hint=f"Write change {observed.action} {observed.element}.",
+                )
+            if observed.feature not in kinds.carried[observed.element]:
                 raise unknown(
-                    f"attribute of {asked.element}", asked.feature, list(kinds.carried[asked.element]), step.span
+                    f"attribute of {observed.element}",
+                    observed.feature,
+                    list(kinds.carried[observed.element]),
+                    step.span,
                 )
-            narrowed.append(_equals("attribute", asked.feature))
+            narrowed.append(_equals("attribute", observed.feature))
         return narrowed
 
 
@@ -233,8 +240,8 @@ def event_columns(queries: Queries, watched: EventStreamFilter, key: Sequence[st
                 )
     if watched.changes:
         values = _value_type(queries.kinds, watched.changes)
-        own = dict(zip(CHANGE_COLUMNS, (None, t.String(), t.String(), values, values, None), strict=True))
-        for name, type_ in own.items():
+        change_columns = dict(zip(CHANGE_COLUMNS, (None, t.String(), t.String(), values, values, None), strict=True))
+        for name, type_ in change_columns.items():
             if name in found and found[name] != type_:
                 raise UnsupportedError(
                     f"Parameter {name!r} has another type than the column {name!r} of elementary changes.",
@@ -256,12 +263,12 @@ def event_columns(queries: Queries, watched: EventStreamFilter, key: Sequence[st
 
 def _value_type(kinds: Kinds, changes: Iterable[ast.ModelChange]) -> t.Type:
     """Return the common type of all attributes with observed changes."""
-    sets = [asked for asked in changes if asked.action == "set"]
+    sets = [observed for observed in changes if observed.action == "set"]
     types: dict[t.Type, None] = {}
-    for asked in sets:
-        for kind in kinds.below(asked.element):
+    for observed in sets:
+        for kind in kinds.below(observed.element):
             for attribute, type_ in kinds.carried[kind].items():
-                if asked.feature in (None, attribute):
+                if observed.feature in (None, attribute):
                     types[type_] = None
     if len(types) > 1:
         raise UnsupportedError(

@@ -42,9 +42,9 @@ class RowScope:
         return None
 
 
-def moving_value(window: Moving, seen: Sequence[Value]) -> Value:
+def moving_value(window: Moving, history: Sequence[Value]) -> Value:
     """Return the value of a moving window over its values, oldest first; null without any."""
-    known = [value for value in seen if value is not None]
+    known = [value for value in history if value is not None]
     if window.function == "moving_count":
         return len(known)
     if not known:
@@ -63,15 +63,15 @@ def moving_value(window: Moving, seen: Sequence[Value]) -> Value:
     return best
 
 
-def aggregate(function: str, values: Sequence[Value], nothing: Value) -> Value:
-    """Aggregate the non-null values; ``nothing`` is the result if there are none.
+def aggregate(function: str, values: Sequence[Value], empty_value: Value) -> Value:
+    """Aggregate the non-null values; ``empty_value`` is the result if there are none.
 
     A sum of doubles is the double nearest to the exact sum, so it does not depend on the order, and values can be
     retracted.
     """
     known = [value for value in values if value is not None]
     if not known:
-        return nothing
+        return empty_value
     doubles = [value for value in known if isinstance(value, float)]
     if function in ("sum", "avg") and known and len(doubles) == len(known):
         total = exact_sum(doubles)

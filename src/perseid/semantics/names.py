@@ -53,15 +53,20 @@ def _collect(expr: ex.Expr, inside: ex.Call | None, found: References) -> None:
         _collect(child, inside, found)
 
 
-def strip_step_name(expr: ex.Expr, own: str | None) -> ex.Expr:
+def strip_step_name(expr: ex.Expr, step_name: str | None) -> ex.Expr:
     """Rewrite ``a.temp`` to ``temp`` and ``time(a)`` to ``time()``, independent of the step's name."""
-    if own is None:
+    if step_name is None:
         return expr
 
     def bare(part: ex.Expr) -> ex.Expr | None:
         if isinstance(part, ex.Ref):
-            return replace(part, parts=part.parts[1:]) if part.parts[0] == own and len(part.parts) > 1 else part
-        if isinstance(part, ex.Call) and part.name in STEP_FUNCTIONS and part.args and part.args[0] == ex.Ref((own,)):
+            return replace(part, parts=part.parts[1:]) if part.parts[0] == step_name and len(part.parts) > 1 else part
+        if (
+            isinstance(part, ex.Call)
+            and part.name in STEP_FUNCTIONS
+            and part.args
+            and part.args[0] == ex.Ref((step_name,))
+        ):
             return replace(part, args=())
         return None
 

@@ -23,26 +23,26 @@ class OutputNames:
 @lru_cache(maxsize=1024)
 def output_names(keys: tuple[str, ...], returned: tuple[str, ...], evidence: bool) -> OutputNames:
     """Name the columns of keys and returned values; a name that is taken gets ``key_`` before it or ``_returned`` after."""
-    taken = {*STANDARD_NAMES, *(EVIDENCE_NAMES if evidence else ())}
-    key_columns = _choose(keys, taken, "key_{}")
-    return OutputNames(key_columns, _choose(returned, taken, "{}_returned"))
+    used = {*STANDARD_NAMES, *(EVIDENCE_NAMES if evidence else ())}
+    key_columns = _choose(keys, used, "key_{}")
+    return OutputNames(key_columns, _choose(returned, used, "{}_returned"))
 
 
-def free_name(name: str, taken: Iterable[str]) -> str:
+def free_name(name: str, used: Iterable[str]) -> str:
     """The name, with underscores appended until it is free."""
-    while name in taken:
+    while name in used:
         name += "_"
     return name
 
 
-def _choose(names: tuple[str, ...], taken: set[str], otherwise: str) -> tuple[str, ...]:
-    """A column name for each name, in order. Free names are unchanged and reserved first; ``taken`` is updated."""
-    kept = {name for name in names if name not in taken}
-    taken |= kept
+def _choose(names: tuple[str, ...], used: set[str], otherwise: str) -> tuple[str, ...]:
+    """A column name for each name, in order. Free names are unchanged and reserved first; ``used`` is updated."""
+    free = {name for name in names if name not in used}
+    used |= free
     chosen = []
     for name in names:
-        if name not in kept:
-            name = free_name(otherwise.format(name), taken)  # noqa: PLW2901
-            taken.add(name)
+        if name not in free:
+            name = free_name(otherwise.format(name), used)  # noqa: PLW2901
+            used.add(name)
         chosen.append(name)
     return tuple(chosen)

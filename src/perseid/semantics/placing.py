@@ -39,7 +39,7 @@ class Placing(Structure):
         negated = [self.drafts[i] for i in plain | many if self.drafts[i].negated]
         if negated:
             last = negated[-1]
-            self._check_whose(refs, last)
+            self._check_owner(refs, last)
         together = {i for i in plain | many if i == last.id or self._in_any_order(self.drafts[i], last)}
         if len(together) > 1:
             number = self._common_conjunction([self.drafts[i] for i in together])
@@ -57,16 +57,16 @@ class Placing(Structure):
 
     @staticmethod
     def _check_branches(drafts: list[Draft], conjunct: ex.Expr) -> None:
-        taken: dict[int, tuple[int, Draft]] = {}
+        branch_of: dict[int, tuple[int, Draft]] = {}
         for draft in drafts:
             for number, branch in draft.branches:
-                if number in taken and taken[number][0] != branch:
+                if number in branch_of and branch_of[number][0] != branch:
                     raise ScopeError(
-                        f"{taken[number][1].name!r} and {draft.name!r} are in different branches: no match has both.",
+                        f"{branch_of[number][1].name!r} and {draft.name!r} are in different branches: no match has both.",
                         span=conjunct.span,
                         hint="Add a condition to each branch.",
                     )
-                taken[number] = (branch, draft)
+                branch_of[number] = (branch, draft)
 
     def _place_on_binders(self, conjunct: ex.Expr, refs: References, shared: set[str]) -> bool:
         """Place a condition on a unified name that several steps may bind first on every step that binds it.
@@ -89,7 +89,7 @@ class Placing(Structure):
                 draft.choose.append(c.Condition(conjunct))
         return True
 
-    def _check_whose(self, refs: References, last: Draft) -> None:
+    def _check_owner(self, refs: References, last: Draft) -> None:
         """Reject a bare column of another step on ``last``: it would be read as a column of ``last``."""
         for ref in refs.plain:
             head = ref.parts[0]
@@ -184,8 +184,8 @@ class Placing(Structure):
 
     @staticmethod
     def _in_any_order(a: Draft, b: Draft) -> bool:
-        mine = dict(a.members)
-        return any(number in mine and mine[number] != member for number, member in b.members)
+        members = dict(a.members)
+        return any(number in members and members[number] != member for number, member in b.members)
 
     @staticmethod
     def _common_conjunction(drafts: list[Draft]) -> int:
@@ -260,7 +260,7 @@ class Placing(Structure):
         for call, ref in refs.aggregated:
             draft = self._named(ref)
             self._check_visible(draft, ref, at)
-            self._check_many(draft, call, at)
+            self._check_repeated(draft, call, at)
 
     def _check_visible(self, draft: Draft, ref: ex.Ref, at: Draft | None) -> None:
         name = ref.parts[0]
@@ -287,15 +287,15 @@ class Placing(Structure):
                 )
             return
         if draft.id > at.id:
-            where = at.name or "this step"
+            step_name = at.name or "this step"
             raise ScopeError(
-                f"{name!r} matches after {where}, so it has no event yet.",
+                f"{name!r} matches after {step_name}, so it has no event yet.",
                 span=ref.span,
                 hint=f"Put the condition on {name}, or in 'where'.",
             )
         if dict(draft.branches).keys() & dict(at.branches).keys():
-            mine = dict(at.branches)
-            if any(mine.get(number, branch) != branch for number, branch in draft.branches):
+            branches = dict(at.branches)
+            if any(branches.get(number, branch) != branch for number, branch in draft.branches):
                 raise ScopeError(
                     f"{name!r} is in another branch: no match has both steps.",
                     span=ref.span,
@@ -306,8 +306,8 @@ class Placing(Structure):
         return next(d.id for d in self.drafts if not d.negated)
 
     def _check_single(self, draft: Draft, ref: ex.Ref, at: Draft | None, loops: tuple[int, ...]) -> None:
-        here = loops if at is None else at.loops
-        if draft is at or draft.loops == here[: len(draft.loops)]:
+        enclosing_loops = loops if at is None else at.loops
+        if draft is at or draft.loops == enclosing_loops[: len(draft.loops)]:
             return
         name, column = ref.parts[0], ".".join(ref.parts[1:])
         inside = f"{name}.{column}" if column else name
@@ -317,7 +317,7 @@ class Placing(Structure):
             hint=f"Use last({inside}), first({inside}), or an aggregate such as sum({inside}), count({name}).",
         )
 
-    def _check_many(self, draft: Draft, call: ex.Call, at: Draft | None) -> None:
+    def _check_repeated(self, draft: Draft, call: ex.Call, at: Draft | None) -> None:
         if call.name == "prev" and draft is not at:
             raise SemanticError(
                 "prev(…) refers to the previous iteration and is allowed only in the condition of the repeated step.",

@@ -160,8 +160,8 @@ def problem_of(expression: str) -> ExpressionProblem | None:
         return ExpressionProblem(
             "Regular expressions match characters, not bytes: \\C is unsupported.", "Use '.' for one character.", "\\C"
         )
-    said = _complaint(expression)
-    return None if said is None else _explained(said)
+    complaint = _complaint(expression)
+    return None if complaint is None else _explained(complaint)
 
 
 def _complaint(expression: str) -> str | None:
@@ -192,12 +192,12 @@ _UNSUPPORTED = (
 )  # fmt: skip
 
 
-def _explained(said: str) -> ExpressionProblem:
-    about, _, part = said.partition(": ")
-    for form, what, hint in _UNSUPPORTED:
+def _explained(complaint: str) -> ExpressionProblem:
+    about, _, part = complaint.partition(": ")
+    for form, feature, hint in _UNSUPPORTED:
         if form.match(part) or (form.search(part) and "repetition" in about):
             return ExpressionProblem(
-                f"Unsupported in regular expressions, which run in linear time by RE2: {what}.", hint, part
+                f"Unsupported in regular expressions, which run in linear time by RE2: {feature}.", hint, part
             )
     hint = "Write a character with a special meaning after a backslash, as in '10\\.0\\.' or '\\('."
     if about == "invalid repetition size":
@@ -206,8 +206,8 @@ def _explained(said: str) -> ExpressionProblem:
         return ExpressionProblem(
             "The regular expression is too large.", "Lower the bounds of its repetitions.", is_limit=True
         )
-    where = f" in {part!r}" if part else ""
-    return ExpressionProblem(f"Invalid regular expression: {about}{where}.", hint, part)
+    context = f" in {part!r}" if part else ""
+    return ExpressionProblem(f"Invalid regular expression: {about}{context}.", hint, part)
 
 
 # Matching
@@ -231,8 +231,8 @@ def extract(texts: Sequence[object], expression: str, group: int) -> list[str | 
         return [None] * len(texts)
     known = _array(texts)
     found = pc.struct_field(pc.extract_regex(known, _capturing(expression, group)), _RESULT)
-    given = zip(known.is_valid().to_pylist(), found.to_pylist(), strict=True)
-    return [(text or "") if is_valid else None for is_valid, text in given]
+    results = zip(known.is_valid().to_pylist(), found.to_pylist(), strict=True)
+    return [(text or "") if is_valid else None for is_valid, text in results]
 
 
 def _array(texts: Sequence[object]) -> pa.Array:

@@ -34,11 +34,11 @@ class Rules:
 def check_rules(queries: Queries, file: m.ModelFile, source: str | None = None) -> Rules:
     """Check all rules and repairs of a file; raise an error with its span for the first that is wrong."""
     by_name = {pattern.name: pattern for pattern in file.patterns}
-    waited = [rule.trigger for rule in file.rules if isinstance(rule.trigger, r.OnPattern)]
-    for trigger in waited:
+    triggers = [rule.trigger for rule in file.rules if isinstance(rule.trigger, r.OnPattern)]
+    for trigger in triggers:
         if trigger.pattern not in by_name:
             raise unknown("pattern", trigger.pattern, list(by_name), trigger.span)
-    patterns = tuple(by_name[name] for name in dict.fromkeys(trigger.pattern for trigger in waited))
+    patterns = tuple(by_name[name] for name in dict.fromkeys(trigger.pattern for trigger in triggers))
     sorts = {pattern.name: _pattern_sorts(pattern, queries) for pattern in patterns}
     emitted: dict[str, tuple[str, ...]] = {}
     for rule in file.rules:
@@ -52,23 +52,23 @@ def check_rules(queries: Queries, file: m.ModelFile, source: str | None = None) 
     return Rules(queries, file.rules, file.repairs, patterns, parameters, source)
 
 
-def _arguments(asked: r.OnQuery | r.Repair, queries: Queries) -> dict[str, Sort]:
+def _arguments(query_use: r.OnQuery | r.Repair, queries: Queries) -> dict[str, Sort]:
     """Return the sorts of the names bound by a match of a query."""
-    if asked.query not in queries.queries:
-        raise unknown("query", asked.query, list(queries.queries), asked.span)
-    sorts = queries.sorts[asked.query]
-    if len(sorts) != len(asked.arguments):
+    if query_use.query not in queries.queries:
+        raise unknown("query", query_use.query, list(queries.queries), query_use.span)
+    sorts = queries.sorts[query_use.query]
+    if len(sorts) != len(query_use.arguments):
         raise SemanticError(
-            f"{asked.query}(…) expects {counted(len(sorts), 'argument')}, got {len(asked.arguments)}.",
-            span=asked.span,
-            hint=f"Use {asked.query}({', '.join(sorts)}), with _ for arguments that do not matter.",
+            f"{query_use.query}(…) expects {counted(len(sorts), 'argument')}, got {len(query_use.arguments)}.",
+            span=query_use.span,
+            hint=f"Use {query_use.query}({', '.join(sorts)}), with _ for arguments that do not matter.",
         )
     found: dict[str, Sort] = {}
-    for name, sort in zip(asked.arguments, sorts.values(), strict=True):
+    for name, sort in zip(query_use.arguments, sorts.values(), strict=True):
         if name == m.ANYTHING:
             continue
         if name in found:
-            raise ScopeError(f"Duplicate name {name!r}.", span=asked.span, hint="Use another name.")
+            raise ScopeError(f"Duplicate name {name!r}.", span=query_use.span, hint="Use another name.")
         found[name] = sort
     return found
 
@@ -166,14 +166,14 @@ class _Block:
         carried = {name: type_ for kind in node.types for name, type_ in kinds.carried[kind].items()}
         if action.attribute not in carried:
             raise unknown(f"attribute of {action.variable}", action.attribute, list(carried), action.span)
-        wanted, given = carried[action.attribute], self._type(action.value)
-        if t.is_open(given) or given == wanted:
+        expected, actual = carried[action.attribute], self._type(action.value)
+        if t.is_open(actual) or actual == expected:
             return
-        if t.wider(wanted, given) is None or (isinstance(wanted, t.Integer) and not isinstance(given, t.Integer)):
+        if t.wider(expected, actual) is None or (isinstance(expected, t.Integer) and not isinstance(actual, t.Integer)):
             raise TypeMismatchError(
-                f"{action.variable}.{action.attribute}: expected {wanted}, got {given}: {print_expr(action.value)}.",
+                f"{action.variable}.{action.attribute}: expected {expected}, got {actual}: {print_expr(action.value)}.",
                 span=action.span,
-                hint=f"Use a value of the type {wanted}, or cast({print_expr(action.value)} as {wanted}).",
+                hint=f"Use a value of the type {expected}, or cast({print_expr(action.value)} as {expected}).",
             )
 
     def _named(self, action: r.NamedNode) -> None:
@@ -187,10 +187,10 @@ class _Block:
                 span=action.span,
                 hint=f"Use a subtype: {', '.join(below) or 'none'}.",
             )
-        given = self._type(action.name)
-        if not t.is_open(given) and not isinstance(given, t.String | t.Integer):
+        actual = self._type(action.name)
+        if not t.is_open(actual) and not isinstance(actual, t.String | t.Integer):
             raise TypeMismatchError(
-                f"Node name: expected a string or an integer, got {given}: {print_expr(action.name)}.",
+                f"Node name: expected a string or an integer, got {actual}: {print_expr(action.name)}.",
                 span=action.name.span,
             )
         if action.variable in self.readable or action.variable in self.changeable:
@@ -206,12 +206,12 @@ class _Block:
         if action.edge not in kinds.edges:
             raise unknown("edge", action.edge, list(kinds.edges), action.span)
         edge = kinds.edges[action.edge]
-        for variable, wanted in ((action.source, edge.source), (action.target, edge.target)):
+        for variable, expected in ((action.source, edge.source), (action.target, edge.target)):
             node = self._node(variable, action.span)
-            if not _can_be(kinds, node, wanted):
+            if not _can_be(kinds, node, expected):
                 lowest = min(node.types, key=lambda kind: -len(kinds.above[kind]))
                 raise TypeMismatchError(
-                    f"Edge {edge.name}: expected a {wanted}, got {variable!r}, a {lowest}.",
+                    f"Edge {edge.name}: expected a {expected}, got {variable!r}, a {lowest}.",
                     span=action.span,
                     hint=f"Link a {edge.source} to a {edge.target}.",
                 )
@@ -278,14 +278,14 @@ def emitted_sorts(rules: Rules, returned: Mapping[str, Mapping[str, t.Type]]) ->
         else:
             known = _arguments(trigger, rules.queries)
         for block in rule.blocks:
-            here = dict(known)
+            bound = dict(known)
             for action in block.actions:
                 if isinstance(action, r.NamedNode):
-                    here[action.variable] = ANode(rules.queries.kinds.above[action.type])
+                    bound[action.variable] = ANode(rules.queries.kinds.above[action.type])
                 elif isinstance(action, r.Emit):
                     columns = found.setdefault(action.name, {})
                     for column in action.columns:
-                        name, sort = column_name(column), _sort(column.expr, rules.queries, here)
+                        name, sort = column_name(column), _sort(column.expr, rules.queries, bound)
                         columns[name] = _joined(columns.get(name, sort), sort)
     return found
 
@@ -305,9 +305,9 @@ def _joined(left: Sort, right: Sort) -> Sort:
     return AValue(t.String() if wider is None else wider)
 
 
-def _can_be(kinds: Kinds, node: ANode, wanted: str) -> bool:
+def _can_be(kinds: Kinds, node: ANode, required: str) -> bool:
     """Return True if some type is a subtype of all known types of the node and of the wanted one."""
-    return any(node.types | {wanted} <= above for above in kinds.above.values())
+    return any(node.types | {required} <= above for above in kinds.above.values())
 
 
 def column_name(column: ast.Output) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from perseid.lang.expressions import Expr, Ref
 from perseid.semantics import values as v
-from perseid.semantics.evaluate import evaluate, truth
+from perseid.semantics.evaluate import evaluate, is_true
 from perseid.semantics.events import Event
 
 
@@ -31,7 +31,7 @@ class MatchScope:
 
     names: frozenset[str]
     bindings: Bindings
-    own: Event | None = None
+    current_event: Event | None = None
     relations: Mapping[str, v.Relation] = field(default_factory=dict)
 
     def ref(self, parts: tuple[str, ...]) -> object:
@@ -41,7 +41,7 @@ class MatchScope:
             return attribute(event, rest) if event is not None and rest else None
         if head in self.bindings.unified:
             return attribute_path(self.bindings.unified[head], rest)
-        return attribute(self.own, parts) if self.own is not None else None
+        return attribute(self.current_event, parts) if self.current_event is not None else None
 
     def rounds(self, names: frozenset[str]) -> Iterable[MatchScope]:
         step = next((n for n in sorted(names) if n in self.names), None)
@@ -51,7 +51,9 @@ class MatchScope:
         for i, event in enumerate(bound):
             events = {**self.bindings.events, step: bound[: i + 1]}
             current = {**self.bindings.current, step: event}
-            yield MatchScope(self.names, Bindings(events, current, self.bindings.unified), self.own, self.relations)
+            yield MatchScope(
+                self.names, Bindings(events, current, self.bindings.unified), self.current_event, self.relations
+            )
 
     def is_step(self, name: str) -> bool:
         return name in self.names
@@ -63,11 +65,11 @@ class MatchScope:
         return self.relations.get(name)
 
     def time(self, step: str | None) -> datetime | None:
-        event = self.own if step is None else self.bindings.current.get(step)
+        event = self.current_event if step is None else self.bindings.current.get(step)
         return None if event is None else v.moment(event.time)
 
     def event_type(self, step: str | None) -> str | None:
-        event = self.own if step is None else self.bindings.current.get(step)
+        event = self.current_event if step is None else self.bindings.current.get(step)
         return None if event is None else event.type
 
 
@@ -86,7 +88,7 @@ def attribute_path(value: object, path: tuple[str, ...]) -> object:
 
 def holds(expr: Expr, scope: MatchScope) -> bool:
     """Return True if the condition is true; null is not."""
-    return truth(evaluate(expr, scope))
+    return is_true(evaluate(expr, scope))
 
 
 def unify(pairs: Iterable[tuple[Ref, str]], event: Event, unified: Mapping[str, object]) -> Mapping[str, object] | None:

@@ -89,12 +89,12 @@ def _check_window(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
     open_end = [e for e in c.ends(core.body) if isinstance(e, c.Absent) and e.duration is None]
     zones = {id(a) for z in c.each(core.body) if isinstance(z, c.Zone) and isinstance(z.within, ast.TimeWindow)
              for a in c.ends(z.body)}  # fmt: skip
-    waiting = [e for e in open_end if id(e) not in zones]
-    if waiting and not isinstance(core.within, ast.TimeWindow):
+    unlimited = [e for e in open_end if id(e) not in zones]
+    if unlimited and not isinstance(core.within, ast.TimeWindow):
         raise SemanticError(
             "'not' at the end of a pattern needs a deadline.",
-            span=_absence_span(pattern, core, waiting[0]),
-            hint=f"Write not {_kind(core, waiting[0].body)} for 30 seconds, "
+            span=_absence_span(pattern, core, unlimited[0]),
+            hint=f"Write not {_kind(core, unlimited[0].body)} for 30 seconds, "
             "or add a time window to the pattern: within 10 minutes.",
         )
     for zone in c.each(core.body):
@@ -205,7 +205,7 @@ def _repetition(core: c.CorePattern, loop: c.Core) -> str:
     return f"{_kind(core, loop)}{quantifier}{'?' if loop.reluctant else ''}"
 
 
-def _what(element: c.Core) -> str:
+def _noun(element: c.Core) -> str:
     match element:
         case c.Loop():
             return "the repetition"
@@ -269,5 +269,5 @@ def _check_context(core: c.CorePattern, pattern: ast.PatternDefinition) -> None:
                 raise SemanticError(
                     "'selection cumulative' already collects every event of a step: it supports only plain sequences.",
                     span=_span(core, element),
-                    hint=f"Remove {_what(element)}, or use another selection.",
+                    hint=f"Remove {_noun(element)}, or use another selection.",
                 )

@@ -157,8 +157,8 @@ class Structure:
             case ast.Group():
                 inside = place if element.within is None else replace(place, group_started=False)
                 body = self._convert(element.element, incoming, inside)
-                holds = None if element.holds_for is None else micros(element.holds_for)
-                return c.Zone(self._next(), body, element.within, holds)
+                duration = None if element.holds_for is None else micros(element.holds_for)
+                return c.Zone(self._next(), body, element.within, duration)
 
     def _draft(self, step: ast.Step, place: ElementContext, *, is_until: bool = False) -> Draft:
         draft = Draft(
@@ -201,8 +201,8 @@ class Structure:
             elif i > 0 and _begins_with_absence(part):
                 self._check_plain_link(element.links[i - 1], part.span)
             some = not all(c.can_be_empty(item) for item in items)
-            here = replace(place, started=place.started or some, group_started=place.group_started or some)
-            items.append(self._convert(part, before, here))
+            at = replace(place, started=place.started or some, group_started=place.group_started or some)
+            items.append(self._convert(part, before, at))
         for link, contiguity in zip(element.links, contiguities, strict=True):
             after = None if link.after is None else micros(link.after)
             within = None if link.within is None else micros(link.within)
@@ -257,7 +257,7 @@ class Structure:
             )
         hop = c.Hop(incoming or self._contiguity(ast.Link()))
         if barred and not place.started:
-            raise self._nothing_before(element.span)
+            raise self._missing_event_before(element.span)
         return c.All(number, tuple(members), hop, (), tuple(barred))
 
     def _repeat(self, element: ast.Repeat, incoming: ast.Contiguity | None, place: ElementContext) -> c.Core:
@@ -294,7 +294,7 @@ class Structure:
                 hint="Match it in a separate pattern and use that pattern as a step.",
             )
         if not place.started:
-            raise self._nothing_before(element.span)
+            raise self._missing_event_before(element.span)
         if not place.group_started:
             raise SemanticError(
                 "A group cannot begin with 'not': its window starts at its first event.",
@@ -305,7 +305,7 @@ class Structure:
         return c.Absent(body, None if element.duration is None else micros(element.duration))
 
     @staticmethod
-    def _nothing_before(span: ex.Span | None) -> SemanticError:
+    def _missing_event_before(span: ex.Span | None) -> SemanticError:
         return SemanticError(
             "'not' needs an event before it, and no step before this one is required.",
             span=span,
@@ -333,9 +333,9 @@ class Structure:
                 hint="Use columns of the event.",
             )
         take = c.Take(self._draft(step, place).id)
-        own = step.name
+        step_name = step.name
         against = ast.Step(
-            step.kind, None, step.unify, ex.Is(strip_step_name(step.condition, own), "true", negated=True)
+            step.kind, None, step.unify, ex.Is(strip_step_name(step.condition, step_name), "true", negated=True)
         )
         absent = c.Absent(
             c.Take(self._draft(against, replace(place, absence=self._next())).id), micros(element.duration)

@@ -52,11 +52,11 @@ def variables_in_runs(reading: DocumentEvaluation, step: tp.TreeNode, node: Foun
     exprs = [
         one.expr for one in step.predicates if isinstance(one, tp.Exists) and not isinstance(one.expr, tp.TreeNode)
     ]
-    waiting: list[Result] = []
+    stack: list[Result] = []
     for expr in (*exprs, *(() if step.siblings is None else (step.siblings,))):
-        waiting += reading.runs(expr, TreeLocation.below(node)) or ()
-    while waiting:
-        one = waiting.pop()
-        waiting += one.inner
+        stack += reading.runs(expr, TreeLocation.below(node)) or ()
+    while stack:
+        one = stack.pop()
+        stack += one.inner
         if isinstance(one, Returned):
             yield one.name, one.node

@@ -57,7 +57,7 @@ class Related:
     conditions: tuple[NodeCondition, ...]
     window: int | None
 
-    def asked(self, side: int) -> set[Node]:
+    def compared_nodes(self, side: int) -> set[Node]:
         """Return the nodes of a block that occur in a comparison."""
         ordered = {(one, other)[side] for one, _, other in self.ordered}
         return {pair[side] for pair in self.pairs} | ordered | {one.node for one in self.conditions if one.side == side}
@@ -78,14 +78,14 @@ def _alternatives(predicate: Predicate) -> list[tuple[Compared, ...]]:
         count = 1
         for part in parts:
             count *= len(part)
-        _require_few_nodes(count, predicate)
+        _require_node_limit(count, predicate)
         return [tuple(dict.fromkeys(c for part in chosen for c in part)) for chosen in product(*parts)]
     found = [each for part in predicate.parts for each in _alternatives(part)]
-    _require_few_nodes(len(found), predicate)
+    _require_node_limit(len(found), predicate)
     return found
 
 
-def _require_few_nodes(count: int, predicate: Predicate) -> None:
+def _require_node_limit(count: int, predicate: Predicate) -> None:
     if count > MAX_ALTERNATIVES:
         raise LimitError(
             f"The predicate has {count:,} alternatives; the limit is {MAX_ALTERNATIVES}.",
@@ -103,7 +103,7 @@ def _normal(source: Pairing, comparisons: Iterable[Compared]) -> Related:
         if not isinstance(one.right, Operand):
             conditions.append(NodeCondition(side, node, one.op, one.right))
             continue
-        other, there = _place(trees, one.right)
+        other, other_node = _place(trees, one.right)
         if side == other:
             raise UnsupportedError(
                 f"{print_predicate(one)} compares two nodes of one document.",
@@ -111,16 +111,16 @@ def _normal(source: Pairing, comparisons: Iterable[Compared]) -> Related:
             )
         op = one.op
         if side == RIGHT:
-            node, there, op = there, node, MIRRORED[op]
+            node, other_node, op = other_node, node, MIRRORED[op]
         if op == "=":
-            pairs.append((node, there))
+            pairs.append((node, other_node))
         elif op == "!=":
             raise UnsupportedError(
                 "!= between nodes of two documents is unsupported: nearly all pairs differ.",
                 hint="Use = for the values in common; add <, <=, > and >= if needed.",
             )
         else:
-            ordered.append((node, op, there))
+            ordered.append((node, op, other_node))
     for side, tree in enumerate(trees):
         conditions += [NodeCondition(side, node, op, value) for node, op, value in tree.lifted]
     if not pairs:
@@ -145,7 +145,7 @@ class _Tree:
     """A block during the rewrite: paths are added to it, and comparisons moved out of it."""
 
     def __init__(self, block: Block) -> None:
-        self.given = block
+        self.source = block
         self.lifted: list[tuple[Node, Comparator, tp.Constant]] = []
         self.added: dict[tuple[Node, tp.TreeNode], Node] = {}
         assert isinstance(block.tree.root, tp.TreeNode)
@@ -155,22 +155,22 @@ class _Tree:
             if step.returns is not None:
                 self.places[step.returns] = node
 
-    def _lift(self, step: tp.TreeNode, here: Node) -> tp.TreeNode:
+    def _lift(self, step: tp.TreeNode, location: Node) -> tp.TreeNode:
         """Replace comparisons with constants by existence tests and record them; sibling expressions are unchanged."""
         predicates: list[tp.TreePredicate] = []
         for one in step.predicates:
             if isinstance(one, tp.Comparison) and one.path is None:
-                self.lifted.append((here, one.op, one.value))
+                self.lifted.append((location, one.op, one.value))
             elif isinstance(one, tp.Comparison) and one.path is not None:
-                there = (*here, len(predicates))
-                path = self._lift(one.path, there)
-                self.lifted.append((_last(path, there), one.op, one.value))
+                inner = (*location, len(predicates))
+                path = self._lift(one.path, inner)
+                self.lifted.append((_last(path, inner), one.op, one.value))
                 predicates.append(tp.Exists(path))
             elif isinstance(one, tp.Exists) and isinstance(one.expr, tp.TreeNode):
-                predicates.append(tp.Exists(self._lift(one.expr, (*here, len(predicates)))))
+                predicates.append(tp.Exists(self._lift(one.expr, (*location, len(predicates)))))
             else:
                 predicates.append(one)
-        after = None if step.next is None else self._lift(step.next, (*here, -1))
+        after = None if step.next is None else self._lift(step.next, (*location, -1))
         return replace(step, predicates=tuple(predicates), next=after)
 
     def place(self, operand: Operand) -> Node:
@@ -184,22 +184,22 @@ class _Tree:
             return node
         # Equal paths of the predicate share one node. A bracket of the block is separate, as it may compare its node.
         if (node, operand.path) not in self.added:
-            there = (*node, len(step_at(self.root, node).predicates))
+            location = (*node, len(step_at(self.root, node).predicates))
             self.root = _with_predicate(self.root, node, tp.Exists(operand.path))
-            self.added[node, operand.path] = _last(operand.path, there)
+            self.added[node, operand.path] = _last(operand.path, location)
         return self.added[node, operand.path]
 
     def block(self) -> Block:
-        return replace(self.given, tree=tp.TreePattern(self.root))
+        return replace(self.source, tree=tp.TreePattern(self.root))
 
 
 def steps_of(root: tp.TreeNode) -> Iterator[tuple[Node, tp.TreeNode]]:
     """Yield the steps of a block in paths and brackets, parents first."""
-    waiting: list[tuple[Node, tp.TreeNode]] = [((), root)]
-    while waiting:
-        node, step = waiting.pop()
+    stack: list[tuple[Node, tp.TreeNode]] = [((), root)]
+    while stack:
+        node, step = stack.pop()
         yield node, step
-        waiting.extend(reversed(list(below(node, step))))
+        stack.extend(reversed(list(below(node, step))))
 
 
 def below(node: Node, step: tp.TreeNode) -> Iterator[tuple[Node, tp.TreeNode]]:
@@ -253,9 +253,9 @@ def reduced_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
     This reduces a join graph to its minor (Hong et al. 2007, Section 4.2): unused leaves, the steps above the lowest
     common ancestor, and steps with a single child are removed.
     """
-    asked = sorted(set(nodes))
-    found = set(asked)
-    for one, other in pairwise(asked):
+    ordered = sorted(set(nodes))
+    found = set(ordered)
+    for one, other in pairwise(ordered):
         found.add(common(one, other))
     return tuple(sorted(found))
 

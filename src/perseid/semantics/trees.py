@@ -79,7 +79,7 @@ class Way:
 
     end: int
     """Index after the last member; before the first member, the index at which the run must begin."""
-    taken: int = 0
+    members: int = 0
     gap: bool = False
     """A ``::`` separates the last member from the next one."""
     results: Results = ()
@@ -124,11 +124,11 @@ class DocumentEvaluation:
     # paths
 
     def path(
-        self, step: tp.TreeNode, place: TreeLocation, judge: Callable[[str], bool] | None = None
+        self, step: tp.TreeNode, place: TreeLocation, accepts: Callable[[str], bool] | None = None
     ) -> Results | None:
-        """Return the distinct results of all nodes that a path reaches; ``judge`` tests the text of its end nodes."""
+        """Return the distinct results of all nodes that a path reaches; ``accepts`` tests the text of its end nodes."""
         nodes = self.candidates(step, place)
-        found = [below for node in nodes if (below := self.node(step, node, judge)) is not None]
+        found = [below for node in nodes if (below := self.node(step, node, accepts)) is not None]
         return self.ordered(chain.from_iterable(found)) if found else None
 
     def candidates(self, step: tp.TreeNode, place: TreeLocation) -> Iterator[Element | XmlAttribute]:
@@ -169,17 +169,17 @@ class DocumentEvaluation:
         return test.is_wildcard or uri == ("" if attribute else self.namespaces.get("", ""))
 
     def node(
-        self, step: tp.TreeNode, node: Element | XmlAttribute, judge: Callable[[str], bool] | None
+        self, step: tp.TreeNode, node: Element | XmlAttribute, accepts: Callable[[str], bool] | None
     ) -> Results | None:
         """Return the results of a node that passes the step's test, and of the parts below it."""
-        if step.next is None and judge is not None and not judge(node.text):
+        if step.next is None and accepts is not None and not accepts(node.text):
             return None
         parts: list[Results | None] = []
         if isinstance(node, Element):
             place = TreeLocation.below(node)
             parts += [self.predicate(one, step, node) for one in step.predicates]
             parts += [] if step.siblings is None else [self.runs(step.siblings, place)]
-            parts += [] if step.next is None else [self.path(step.next, place, judge)]
+            parts += [] if step.next is None else [self.path(step.next, place, accepts)]
         inner: list[Result] = []
         for part in parts:
             if part is None:
@@ -193,71 +193,73 @@ class DocumentEvaluation:
             case tp.Exists():
                 return self.expression(predicate.expr, TreeLocation.below(node))
             case tp.Comparison():
-                judge = compares(predicate.op, predicate.value)
+                accepts = compares(predicate.op, predicate.value)
                 if predicate.path is not None:
-                    return self.path(predicate.path, TreeLocation.below(node), judge)
-                return () if judge(node.text) else None
+                    return self.path(predicate.path, TreeLocation.below(node), accepts)
+                return () if accepts(node.text) else None
             case tp.Position() | tp.LastPosition():
-                alike = [one for one in self.siblings[node] if self.named(step.test, one.name)]
-                place = predicate.index if isinstance(predicate, tp.Position) else len(alike)
-                return () if place <= len(alike) and alike[place - 1] is node else None
+                same_name = [one for one in self.siblings[node] if self.named(step.test, one.name)]
+                place = predicate.index if isinstance(predicate, tp.Position) else len(same_name)
+                return () if place <= len(same_name) and same_name[place - 1] is node else None
 
     # runs of siblings
 
     def runs(self, expr: tp.SiblingExpr, place: TreeLocation) -> Results | None:
         """Return leftmost-longest, non-overlapping runs of siblings from left to right."""
         found: list[Result] = []
-        holds = any(not way.taken for way in self.ways(expr, place.forest[:0], Way(0)))
+        holds = any(not continuation.members for continuation in self.continuations(expr, place.forest[:0], Way(0)))
         at = 0
         while at < len(place.forest):
-            ways = [way for way in self.ways(expr, place.forest, Way(at)) if way.taken]
-            if not ways:
+            continuations = [
+                continuation for continuation in self.continuations(expr, place.forest, Way(at)) if continuation.members
+            ]
+            if not continuations:
                 at += 1
                 continue
             # Of those with most members, the one that ends first; of these, the first in order of preference.
-            best = max(ways, key=lambda way: (way.taken, -way.end))
+            best = max(continuations, key=lambda continuation: (continuation.members, -continuation.end))
             if best.results:
                 found.append(Run(best.results, place.forest[at], self.orders[id(expr)]))
             holds, at = True, best.end
         return tuple(found) if holds else None
 
-    def ways(self, expr: tp.SiblingExpr, forest: Sequence[Element], way: Way) -> Iterator[Way]:
+    def continuations(self, expr: tp.SiblingExpr, forest: Sequence[Element], partial: Way) -> Iterator[Way]:
         """Yield every continuation of a match by an expression, in order of preference."""
         match expr:
             case tp.TreeNode():
                 # After a gap the member is any later sibling, the nearest first.
-                last = len(forest) if way.gap else min(way.end + 1, len(forest))
-                for at in range(way.end, last):
+                last = len(forest) if partial.gap else min(partial.end + 1, len(forest))
+                for at in range(partial.end, last):
                     found = self.path(expr, TreeLocation((forest[at],)))
                     if found is not None:
-                        yield Way(at + 1, way.taken + 1, results=way.results + found)
+                        yield Way(at + 1, partial.members + 1, results=partial.results + found)
             case tp.SiblingAlternation():
                 for branch in expr.branches:
-                    yield from self.ways(branch, forest, way)
+                    yield from self.continuations(branch, forest, partial)
             case tp.SiblingSequence():
-                yield from self._sequence(expr, 0, forest, way)
+                yield from self._sequence(expr, 0, forest, partial)
             case tp.SiblingRepeat():
-                yield from self._rounds(expr, 0, forest, way)
+                yield from self._rounds(expr, 0, forest, partial)
 
-    def _sequence(self, expr: tp.SiblingSequence, item: int, forest: Sequence[Element], way: Way) -> Iterator[Way]:
-        for one in self.ways(expr.items[item], forest, way):
+    def _sequence(self, expr: tp.SiblingSequence, item: int, forest: Sequence[Element], partial: Way) -> Iterator[Way]:
+        for one in self.continuations(expr.items[item], forest, partial):
             if item + 1 == len(expr.items):
                 yield one
                 continue
             # A gap separates two members. It has no fixed length: the next member decides where it ends.
-            gap = one.gap or (expr.links[item] is tp.SiblingLink.LATER and one.taken > 0)
+            gap = one.gap or (expr.links[item] is tp.SiblingLink.LATER and one.members > 0)
             yield from self._sequence(expr, item + 1, forest, replace(one, gap=gap))
 
-    def _rounds(self, expr: tp.SiblingRepeat, done: int, forest: Sequence[Element], way: Way) -> Iterator[Way]:
+    def _rounds(self, expr: tp.SiblingRepeat, done: int, forest: Sequence[Element], partial: Way) -> Iterator[Way]:
         """Prefer another iteration over stopping; an empty iteration counts as all missing iterations."""
         if expr.high is None or done < expr.high:
-            for one in self.ways(expr.item, forest, way):
-                if one.taken > way.taken:
+            for one in self.continuations(expr.item, forest, partial):
+                if one.members > partial.members:
                     yield from self._rounds(expr, done + 1, forest, one)
                 elif done < expr.low:
                     yield one
         if done >= expr.low:
-            yield way
+            yield partial
 
 
 _NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*")

@@ -220,17 +220,17 @@ class _TypeReader:
     def peek(self) -> str:
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
 
-    def take(self) -> str:
+    def next_token(self) -> str:
         token = self.peek()
         self.at += 1
         return token
 
     def expect(self, mark: str) -> None:
-        if self.take() != mark:
+        if self.next_token() != mark:
             raise self.wrong(f"expected {mark!r}")
 
     def number(self) -> int:
-        token = self.take()
+        token = self.next_token()
         if not token.isdigit() or len(token) > 3:
             raise self.wrong("expected a number of digits")
         return int(token)
@@ -238,14 +238,14 @@ class _TypeReader:
     def read(self, depth: int = 0) -> Type:
         if depth > MAX_NESTING:
             raise self.wrong(f"nested more than {MAX_NESTING} levels deep")
-        word = self.take()
+        word = self.next_token()
         match word.lower():
             case "":
                 raise self.wrong("expected the name of a type")
             case "decimal" if self.peek() == "(":
                 return self.decimal()
             case "list":
-                if self.take().lower() != "of":
+                if self.next_token().lower() != "of":
                     raise self.wrong("expected 'of', as in 'list of string'")
                 return Array(self.read(depth + 1))
             case "array":
@@ -272,7 +272,7 @@ class _TypeReader:
         self.expect("(")
         precision, scale = self.number(), 0
         if self.peek() == ",":
-            self.take()
+            self.next_token()
             scale = self.number()
         self.expect(")")
         if not (1 <= precision <= MAX_PRECISION and scale <= precision):
@@ -283,14 +283,14 @@ class _TypeReader:
         self.expect("<")
         found: dict[str, Type] = {}
         while True:
-            name = self.take()
+            name = self.next_token()
             self.expect(":")
             if name in found:
                 raise self.wrong(f"duplicate field {name!r}")
             found[name] = self.read(depth + 1)
             if self.peek() != ",":
                 break
-            self.take()
+            self.next_token()
         self.expect(">")
         return Struct(tuple(found.items()))
 
@@ -312,8 +312,8 @@ def adjusted(precision: int, scale: int) -> Decimal:
     """Fit a result type into 38 digits like Spark: reduce the scale, but not below six digits."""
     if precision <= MAX_PRECISION:
         return Decimal(max(1, precision), scale)
-    whole = precision - scale
-    return Decimal(MAX_PRECISION, max(MAX_PRECISION - whole, min(scale, 6)))
+    integer_digits = precision - scale
+    return Decimal(MAX_PRECISION, max(MAX_PRECISION - integer_digits, min(scale, 6)))
 
 
 def decimal_result(op: str, left: Decimal, right: Decimal) -> Decimal:

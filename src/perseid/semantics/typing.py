@@ -518,12 +518,12 @@ def _call(expr: Call, env: TypeEnv) -> t.Type:
                 raise _whole_step(expr, arg) from None
             raise
         _need(kind, type_, arg, f"{expr.name}(…)")
-        so_far = t.widest(found) or t.Unknown()
-        if kind == "like first" and t.wider(so_far, type_) is None:
+        common = t.widest(found) or t.Unknown()
+        if kind == "like first" and t.wider(common, type_) is None:
             raise TypeMismatchError(
-                f"{expr.name}(…) has incompatible types: {described(so_far)} and {described(type_)}.",
+                f"{expr.name}(…) has incompatible types: {described(common)} and {described(type_)}.",
                 span=arg.span or expr.span,
-                hint=_mismatch_hint(so_far, type_),
+                hint=_mismatch_hint(common, type_),
             )
         found.append(type_)
     if expr.name == "regexp_extract":
@@ -536,14 +536,14 @@ def _call(expr: Call, env: TypeEnv) -> t.Type:
 
 
 def _check_arity(function: Function, expr: Call) -> None:
-    given, low, high = len(expr.args), function.low, function.high
-    if low <= given and (high is None or given <= high):
+    count, low, high = len(expr.args), function.low, function.high
+    if low <= count and (high is None or count <= high):
         return
     between = "or" if high == low + 1 else "to"
-    wanted = f"at least {low}" if high is None else str(low) if low == high else f"{low} {between} {high}"
+    expected = f"at least {low}" if high is None else str(low) if low == high else f"{low} {between} {high}"
     example = f"Write it as in {function.examples[0].partition(' is ')[0]}." if function.examples else None
-    noun = "argument" if wanted == "1" else "arguments"
-    raise TypeMismatchError(f"{expr.name}(…) expects {wanted} {noun}, got {given}.", span=expr.span, hint=example)
+    noun = "argument" if expected == "1" else "arguments"
+    raise TypeMismatchError(f"{expr.name}(…) expects {expected} {noun}, got {count}.", span=expr.span, hint=example)
 
 
 def _check_aggregate(expr: Call) -> None:
@@ -621,9 +621,9 @@ def _need(kind: Kind, type_: t.Type, expr: Expr, where: str) -> None:
         return
     if kind == "boolean":
         _need_boolean(type_, expr, where)
-    wanted, hint = _WANTED[kind]
-    given = described(type_) if not _fits(kind, type_) else print_expr(expr)
-    raise TypeMismatchError(f"{where} expects {wanted}, got {given}.", span=expr.span, hint=hint)
+    expected, hint = _WANTED[kind]
+    actual = described(type_) if not _fits(kind, type_) else print_expr(expr)
+    raise TypeMismatchError(f"{where} expects {expected}, got {actual}.", span=expr.span, hint=hint)
 
 
 def _fits(kind: Kind, type_: t.Type) -> bool:

@@ -86,9 +86,9 @@ def sized(value: Decimal) -> SizedDecimal | None:
         return None
     _, _, exponent = value.as_tuple()
     scale = min(max(0, -int(exponent)), t.MAX_PRECISION)
-    whole = max(0, value.adjusted() + 1) if value else 0
-    scale = min(scale, t.MAX_PRECISION - whole)
-    return fit(value, t.Decimal(max(1, whole + scale), scale))
+    integer_digits = max(0, value.adjusted() + 1) if value else 0
+    scale = min(scale, t.MAX_PRECISION - integer_digits)
+    return fit(value, t.Decimal(max(1, integer_digits + scale), scale))
 
 
 def integer(value: int) -> int | None:

@@ -45,13 +45,13 @@ def result_of(select: Construction | None, nodes: Mapping[str, Sequence[Found]])
 
 def _written(root: TemplateElement, nodes: Mapping[str, Sequence[Found]]) -> Iterator[str]:
     """Yield the output in pieces, without recursion, as documents may be deep."""
-    waiting: list[tuple[Element | TemplateElement | Piece, str] | str] = [(root, "")]
-    while waiting:
-        given = waiting.pop()
-        if isinstance(given, str):
-            yield given
+    stack: list[tuple[Element | TemplateElement | Piece, str] | str] = [(root, "")]
+    while stack:
+        entry = stack.pop()
+        if isinstance(entry, str):
+            yield entry
             continue
-        part, default = given
+        part, default = entry
         match part:
             case str():
                 yield part.translate(_TEXT)
@@ -59,15 +59,15 @@ def _written(root: TemplateElement, nodes: Mapping[str, Sequence[Found]]) -> Ite
                 found = nodes.get(part.variable, ())
                 elements = [one for one in found if isinstance(one, Element)]
                 yield " ".join(one.text for one in found if isinstance(one, XmlAttribute)).translate(_TEXT)
-                waiting.extend((one, default) for one in reversed(elements))
+                stack.extend((one, default) for one in reversed(elements))
             case Element() | TemplateElement():
                 name, attributes, content = _parts_of(part, nodes)
                 inside = default if name[0] == XML else name[0]
                 tag = f"xml:{name[1]}" if name[0] == XML else name[1]
                 yield f"<{tag}{_declared(name, default)}{_attributes(attributes)}" + (">" if content else "/>")
                 if content:
-                    waiting.append(f"</{tag}>")
-                    waiting.extend((one, inside) for one in reversed(content))
+                    stack.append(f"</{tag}>")
+                    stack.extend((one, inside) for one in reversed(content))
 
 
 def _parts_of(part: Element | TemplateElement, nodes: Mapping[str, Sequence[Found]]) -> _Tag:

@@ -101,14 +101,14 @@ class _Watched(Judge):
         self.answers: dict[Place, set[bool]] = {}
         self._places = {id(expr): place for place, expr in _conditions(pattern).items()}
 
-    def take(self, option: Option, position: int) -> Path | None:
-        path = super().take(option, position)
+    def extend(self, option: Option, position: int) -> Path | None:
+        path = super().extend(option, position)
         if path is not None:
             self.taken.add(option.step)
         return path
 
-    def holds(self, expr: Expr, path: Path, own: Event | None = None) -> bool:
-        answer = super().holds(expr, path, own)
+    def holds(self, expr: Expr, path: Path, event: Event | None = None) -> bool:
+        answer = super().holds(expr, path, event)
         if id(expr) in self._places:
             self.answers.setdefault(self._places[id(expr)], set()).add(answer)
         return answer

@@ -24,20 +24,20 @@ class Census:
         self.columns: dict[str | None, set[str]] = {}
         for event in events:
             self.types[event.type or "null"] += 1
-            there = self.columns.setdefault(event.type, set())
-            there.update(name for name, value in event.attributes.items() if value is not None)
+            columns = self.columns.setdefault(event.type, set())
+            columns.update(name for name, value in event.attributes.items() if value is not None)
         self.known: frozenset[str] = frozenset().union(*self.columns.values())
 
 
-def data_notes(plan: Plan, own: PatternPlan, census: Census, followed: Counter[str]) -> Iterator[str]:
+def data_notes(plan: Plan, pattern_plan: PatternPlan, census: Census, followed: Counter[str]) -> Iterator[str]:
     """Yield notes on the events of one pattern; ``followed`` counts, by type, the events of the traced partitions."""
     if not census.events:
         yield "the input has no events."
         return
     fed = {pattern.name for pattern in plan.patterns}
-    yield from _missing_types(own.pattern, census, followed, fed)
-    yield from _missing_columns(own, census, fed)
-    yield from _missing_keys(own.pattern, census)
+    yield from _missing_types(pattern_plan.pattern, census, followed, fed)
+    yield from _missing_columns(pattern_plan, census, fed)
+    yield from _missing_keys(pattern_plan.pattern, census)
 
 
 def _missing_types(pattern: c.CorePattern, census: Census, followed: Counter[str], fed: set[str]) -> Iterator[str]:
@@ -57,22 +57,22 @@ def _missing_types(pattern: c.CorePattern, census: Census, followed: Counter[str
             yield f"no {describe_type(name)} has this key; {number} have other keys{f' ({lost} of them null)' if lost else ''}."
 
 
-def _missing_columns(own: PatternPlan, census: Census, fed: set[str]) -> Iterator[str]:
-    for step in own.facts.steps:
-        kind = own.pattern.steps[step.id].kind
+def _missing_columns(pattern_plan: PatternPlan, census: Census, fed: set[str]) -> Iterator[str]:
+    for step in pattern_plan.facts.steps:
+        kind = pattern_plan.pattern.steps[step.id].kind
         typed = kind.name if isinstance(kind, ast.EventType) else None
         if typed in fed or (typed is not None and typed not in census.columns):
             continue
-        there = census.known if typed is None else census.columns[typed]
+        available = census.known if typed is None else census.columns[typed]
         for column in step.columns:
-            if column not in there:
-                whose = "no event" if typed is None or column not in census.known else f"no {typed}"
-                yield f"{whose} has a value in column {column!r}{_or_else(nearest(column, there))}"
+            if column not in available:
+                subject = "no event" if typed is None or column not in census.known else f"no {typed}"
+                yield f"{subject} has a value in column {column!r}{_or_else(nearest(column, available))}"
 
 
 def _missing_keys(pattern: c.CorePattern, census: Census) -> Iterator[str]:
     """Yield notes on events without a value in the key: they form a separate partition, which is rarely intended."""
-    wanted = {step.kind.name for step in pattern.steps if isinstance(step.kind, ast.EventType)}
+    event_types = {step.kind.name for step in pattern.steps if isinstance(step.kind, ast.EventType)}
     for path in pattern.partition:
         if census.events and path.parts[0] not in census.known:
             near = nearest(path.parts[0], census.known)
@@ -81,7 +81,7 @@ def _missing_keys(pattern: c.CorePattern, census: Census) -> Iterator[str]:
             )
             continue
         empty = Counter(
-            event.type for event in census.events if event.type in wanted and attribute(event, path.parts) is None
+            event.type for event in census.events if event.type in event_types and attribute(event, path.parts) is None
         )
         for kind, number in empty.items():
             all_of_them = census.types[kind]
@@ -89,18 +89,20 @@ def _missing_keys(pattern: c.CorePattern, census: Census) -> Iterator[str]:
             yield f"{which} {'.'.join(path.parts)}: events with a null key form a separate partition."
 
 
-def unknown_key(wanted: Mapping[str, object], keys: Iterable[Mapping[str, object]]) -> str:
+def unknown_key(requested: Mapping[str, object], keys: Iterable[Mapping[str, object]]) -> str:
     """Return a note that no event has the requested key, with a similar key or some existing ones."""
-    given = pairs(wanted)
-    there = list(dict.fromkeys(pairs({name: key[name] for name in wanted}) for key in keys))
-    told = f"no event has {given}"
-    near = nearest(given, there)
+    requested_text = pairs(requested)
+    available = list(dict.fromkeys(pairs({name: key[name] for name in requested}) for key in keys))
+    note = f"no event has {requested_text}"
+    near = nearest(requested_text, available)
     if near:
-        return f"{told}. Did you mean {near}?"
-    same = next((text for text in there if text.replace("'", "") == given.replace("'", "")), None)
+        return f"{note}. Did you mean {near}?"
+    same = next((text for text in available if text.replace("'", "") == requested_text.replace("'", "")), None)
     if same:
-        return f"{told}; available with another type: {same}."
-    return told + (f"; available: {', '.join(there[:3])}{', …' if len(there) > 3 else ''}." if there else ".")
+        return f"{note}; available with another type: {same}."
+    return note + (
+        f"; available: {', '.join(available[:3])}{', …' if len(available) > 3 else ''}." if available else "."
+    )
 
 
 def positive_steps(pattern: c.CorePattern) -> list[c.CoreStep]:

@@ -27,7 +27,7 @@ class Declared(Protocol):
     def columns(self, role: str, event_type: str | None = None) -> tuple[str, ...]: ...
 
 
-def explain_here(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> str:
+def explain_local(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> str:
     """Explain how a plan runs locally, over a stream with columns of these types."""
     sequence_plan = make_plan(plan, types, strictly_later=stream.strictly_later)
     dropped = "none: " + all_needed(plan)
@@ -58,21 +58,21 @@ def _order(stream: Declared) -> str:
 
 def describe_engines(plan: Plan, engine: str | None = None) -> list[str]:
     """Return the engine of each pattern, with the reason; ``engine`` is the selected one if the stream selects it."""
-    said = [(f"{engine or p.facts.engines[0]}: {p.facts.engines_why}", p.name) for p in plan.patterns]
-    return _shared(said, len(plan.patterns))
+    texts = [(f"{engine or p.facts.engines[0]}: {p.facts.engines_why}", p.name) for p in plan.patterns]
+    return _shared(texts, len(plan.patterns))
 
 
-def fed(plan: Plan, how: str) -> list[Row]:
+def fed(plan: Plan, effect: str) -> list[Row]:
     """Return a row for each pattern that takes matches of other patterns."""
-    return [("inputs", f"{p.name}: matches of {', '.join(p.feeds_on)}; {how}") for p in plan.patterns if p.feeds_on]
+    return [("inputs", f"{p.name}: matches of {', '.join(p.feeds_on)}; {effect}") for p in plan.patterns if p.feeds_on]
 
 
-def _shared(said: Sequence[tuple[str, str]], patterns: int) -> list[str]:
+def _shared(texts: Sequence[tuple[str, str]], patterns: int) -> list[str]:
     """Return each text once, with the names of its patterns unless it applies to all."""
     by_text: dict[str, list[str]] = {}
-    for text, name in said:
+    for text, name in texts:
         by_text.setdefault(text, []).append(name)
-    return [text if len(who) == patterns else f"{text} ({', '.join(who)})" for text, who in by_text.items()]
+    return [text if len(names) == patterns else f"{text} ({', '.join(names)})" for text, names in by_text.items()]
 
 
 def routes(plan: Plan) -> list[str]:
@@ -89,8 +89,8 @@ def columns(plan: Plan, types: Mapping[str, t.Type]) -> str:
     """List the columns that conditions and outputs read, with their types."""
     if plan.all_columns:
         return "all, for evidence"
-    told = [f"{c.name} ({types[c.name]})" if c.name in types else f"{c.name} (missing: null)" for c in plan.columns]
-    return ", ".join(told) or "none"
+    names = [f"{c.name} ({types[c.name]})" if c.name in types else f"{c.name} (missing: null)" for c in plan.columns]
+    return ", ".join(names) or "none"
 
 
 def caps(plan: Plan) -> list[str]:

@@ -36,12 +36,12 @@ _NOTHING = Metadata()
 
 def explain(plan: Plan, name: str, metadata: Metadata = _NOTHING) -> str:
     """Explain one pattern of a plan; its metadata is not part of the plan."""
-    own = next(pattern for pattern in plan.patterns if pattern.name == name)
-    pattern, facts = own.pattern, own.facts
+    pattern_plan = next(pattern for pattern in plan.patterns if pattern.name == name)
+    pattern, facts = pattern_plan.pattern, pattern_plan.facts
     out = [f"pattern {name}", ""]
     out += _section("metadata", _for_people(metadata))
-    out += _section("steps", _steps(own))
-    out += _section("conditions", _conditions(plan, own))
+    out += _section("steps", _steps(pattern_plan))
+    out += _section("conditions", _conditions(plan, pattern_plan))
     out += _section(
         "time and partitioning",
         [
@@ -69,14 +69,14 @@ def explain(plan: Plan, name: str, metadata: Metadata = _NOTHING) -> str:
         "engine",
         [
             ("runs on", f"{facts.engines[0]} ({facts.engines_why})"),
-            ("inputs", "matches of " + ", ".join(own.feeds_on) if own.feeds_on else "stream"),
+            ("inputs", "matches of " + ", ".join(pattern_plan.feeds_on) if pattern_plan.feeds_on else "stream"),
             (
                 "unmatched events",
                 ("dropped before matching: " if facts.droppable else "needed: ") + facts.droppable_why,
             ),
-            ("columns read", _columns(plan, own)),
-            ("state", _state(own)),
-            ("emits", _emission(own)),
+            ("columns read", _columns(plan, pattern_plan)),
+            ("state", _state(pattern_plan)),
+            ("emits", _emission(pattern_plan)),
             ("pattern hash", pattern.semantic_hash),
         ],
     )
@@ -119,28 +119,28 @@ def _bounds(hop: c.Hop) -> str:
     return after + ("" if hop.within is None else f" within {print_duration(hop.within)}")
 
 
-def _walk(pattern: c.CorePattern, element: c.Core, how: str) -> list[tuple[str, str]]:
+def _walk(pattern: c.CorePattern, element: c.Core, contiguity: str) -> list[tuple[str, str]]:
     match element:
         case c.Take():
             step = pattern.steps[element.step]
-            text = describe_kind(step.kind) + (f", {how}" if how else "")
+            text = describe_kind(step.kind) + (f", {contiguity}" if contiguity else "")
             return [(step.name or "·", text)]
         case c.Seq():
             rows: list[tuple[str, str]] = []
             for i, item in enumerate(element.items):
                 hop = element.hops[i - 1] if i else None
-                rows += _walk(pattern, item, how if hop is None else _THEN[hop.contiguity] + _bounds(hop))
+                rows += _walk(pattern, item, contiguity if hop is None else _THEN[hop.contiguity] + _bounds(hop))
             return rows
         case c.Alt():
             rows = []
             for i, branch in enumerate(element.branches):
-                inner = _walk(pattern, branch, how)
+                inner = _walk(pattern, branch, contiguity)
                 rows += inner if i == 0 else [("or " + key, text) for key, text in inner]
             return rows
         case c.All():
             rows = []
             for i, member in enumerate(element.members):
-                inner = _walk(pattern, member, how if i == 0 else "in any order")
+                inner = _walk(pattern, member, contiguity if i == 0 else "in any order")
                 rows += inner if i == 0 else [("and " + key, text) for key, text in inner]
             together = _labels(pattern, element)
             return rows + [("not", f"{_names(pattern, b)} until {together} have matched") for b in element.barred]
@@ -149,22 +149,22 @@ def _walk(pattern: c.CorePattern, element: c.Core, how: str) -> list[tuple[str, 
             exact = element.low == element.high
             many = f"{element.low} times" if exact else f"{element.low} {high} times"
             manner = "" if exact else (", reluctant" if element.reluctant else ", greedy")
-            again = f", each {_THEN[element.hop.contiguity]}" if element.high != 1 else ""
+            each_hop = f", each {_THEN[element.hop.contiguity]}" if element.high != 1 else ""
             until = ""
             if element.until is not None:
                 until = f", until {describe_kind(pattern.steps[element.until].kind)}"
-            rows = _walk(pattern, element.body, how)
+            rows = _walk(pattern, element.body, contiguity)
             if len(rows) == 1 or isinstance(element.body, c.Zone):
                 (key, text), *inner = rows
-                return [(key, f"{text}; {many}{manner}{again}{until}"), *inner]
-            return [(_group(pattern, element.body), f"group; {many}{manner}{again}{until}"), *rows]
+                return [(key, f"{text}; {many}{manner}{each_hop}{until}"), *inner]
+            return [(_group(pattern, element.body), f"group; {many}{manner}{each_hop}{until}"), *rows]
         case c.Absent():
             when = "in between" if element.duration is None else f"for {print_duration(element.duration)}"
             return [("not", f"{_names(pattern, element.body)} {when}")]
         case c.Zone():
             within = "" if element.within is None else f" within {print_window(element.within)}"
             holds = "" if element.holds_for is None else f" holding for {print_duration(element.holds_for)}"
-            rows = _walk(pattern, element.body, how)
+            rows = _walk(pattern, element.body, contiguity)
             return [(_group(pattern, element.body), f"group{within}{holds}"), *rows]
 
 
@@ -183,15 +183,15 @@ def _positive_names(pattern: c.CorePattern, body: c.Core) -> list[str]:
     return [step.name or describe_kind(step.kind) for step in steps]
 
 
-def _conditions(plan: Plan, own: PatternPlan) -> list[tuple[str, str]]:
+def _conditions(plan: Plan, pattern_plan: PatternPlan) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
-    for step, numbers in zip(own.pattern.steps, own.steps, strict=True):
+    for step, numbers in zip(pattern_plan.pattern.steps, pattern_plan.steps, strict=True):
         label = step.name or describe_kind(step.kind)
         for number, needs in numbers.choose:
             predicate = plan.predicates[number]
-            who = "reads one event" if predicate.event_local else "reads earlier events"
+            scope = "reads one event" if predicate.event_local else "reads earlier events"
             later = ", evaluated once its steps are bound" if needs else ""
-            rows.append((f"{label} where", f"{print_expr(predicate.expr)}  ({who}{later})"))
+            rows.append((f"{label} where", f"{print_expr(predicate.expr)}  ({scope}{later})"))
         for number in numbers.must:
             rows.append(
                 (f"{label} must", f"{print_expr(plan.predicates[number].expr)}  (ends the partial match unless true)")
@@ -200,17 +200,17 @@ def _conditions(plan: Plan, own: PatternPlan) -> list[tuple[str, str]]:
             rows.append(
                 (f"{label} where", f"{'.'.join(path.parts)} = {shared}  (one value for all steps with 'as {shared}')")
             )
-    stack: list[c.Core] = [own.pattern.body]
+    stack: list[c.Core] = [pattern_plan.pattern.body]
     while stack:
         element = stack.pop(0)
         if isinstance(element, c.Loop):
-            label = f"{_labels(own.pattern, element.body)}, when the repetition ends"
+            label = f"{_labels(pattern_plan.pattern, element.body)}, when the repetition ends"
             rows.extend((label, print_expr(guard)) for guard in element.guards)
         if isinstance(element, c.All):
-            label = f"when {_labels(own.pattern, element)} have matched"
+            label = f"when {_labels(pattern_plan.pattern, element)} have matched"
             rows.extend((label, print_expr(guard)) for guard in element.guards)
         stack.extend(c.core_parts(element))
-    rows.extend(("at the end", print_expr(guard)) for guard in own.pattern.guards)
+    rows.extend(("at the end", print_expr(guard)) for guard in pattern_plan.pattern.guards)
     return rows
 
 
@@ -227,11 +227,11 @@ def _advice(pattern: c.CorePattern) -> str:
 _COMPLETED = 'when a match completes (with order="watermark": when the watermark passes its last event)'
 
 
-def _emission(own: PatternPlan) -> str:
+def _emission(pattern_plan: PatternPlan) -> str:
     reasons = {"deadline": "a 'not' times out", "window": "a window closes"}
-    if not own.wake:
+    if not pattern_plan.wake:
         return _COMPLETED
-    return f"{_COMPLETED}; by timer when " + " or ".join(reasons[w] for w in own.wake)
+    return f"{_COMPLETED}; by timer when " + " or ".join(reasons[w] for w in pattern_plan.wake)
 
 
 def _window(pattern: c.CorePattern) -> str:
@@ -258,16 +258,16 @@ def _optional(pattern: c.CorePattern) -> list[tuple[str, str]]:
     return rows
 
 
-def _columns(plan: Plan, own: PatternPlan) -> str:
-    names = sorted({name for step in own.facts.steps for name in step.columns})
-    kept = {name for step in own.facts.steps for name in step.kept}
-    keys = [path.parts[0] for path in own.pattern.partition]
-    shown = [f"{n} (retained)" if n in kept else n for n in names] + [f"{k} (key)" for k in keys if k not in names]
-    return "all, for evidence" if own.facts.all_columns else ", ".join(shown) or "none"
+def _columns(plan: Plan, pattern_plan: PatternPlan) -> str:
+    names = sorted({name for step in pattern_plan.facts.steps for name in step.columns})
+    retained = {name for step in pattern_plan.facts.steps for name in step.retained}
+    keys = [path.parts[0] for path in pattern_plan.pattern.partition]
+    shown = [f"{n} (retained)" if n in retained else n for n in names] + [f"{k} (key)" for k in keys if k not in names]
+    return "all, for evidence" if pattern_plan.facts.all_columns else ", ".join(shown) or "none"
 
 
-def _state(own: PatternPlan) -> str:
-    retention = own.retention
+def _state(pattern_plan: PatternPlan) -> str:
+    retention = pattern_plan.retention
     if retention.kind == "empty":
         return "none: each event is matched on its own"
     if retention.kind == "unbounded":

@@ -141,8 +141,8 @@ class _Walk:
             case c.Loop():
                 return self._loop(element, sources)
             case c.Absent():
-                how = "" if element.duration is None else f" for {print_duration(element.duration)}"
-                note = f"no {name(self.pattern, element.body)}{how}"
+                duration = "" if element.duration is None else f" for {print_duration(element.duration)}"
+                note = f"no {name(self.pattern, element.body)}{duration}"
                 return [_From(s.state, s.hop, (*s.notes, note)) for s in sources]
             case c.Zone():
                 ends = self.element(element.body, sources)
@@ -154,20 +154,22 @@ class _Walk:
         notes = tuple(f"no {name(self.pattern, b)} until all have matched" for b in element.barred)
         seeds = [_From(s.state, s.hop, (*s.notes, *notes)) for s in sources]
         ends = [self.element(member, seeds) for member in element.members]
-        for i, own in enumerate(ends):
+        for i, ends_of_member in enumerate(ends):
             others = [m for j, m in enumerate(element.members) if j != i]
             for other in others:
-                self.element(other, [_From(e.state, element.hop, ("the others, in any order",)) for e in own])
+                self.element(
+                    other, [_From(e.state, element.hop, ("the others, in any order",)) for e in ends_of_member]
+                )
         guards = tuple(print_expr(guard) for guard in element.guards)
-        return [_From(e.state, None, ("all have matched", *guards)) for own in ends for e in own]
+        return [_From(e.state, None, ("all have matched", *guards)) for ends_of_member in ends for e in ends_of_member]
 
     def _loop(self, element: c.Loop, sources: list[_From]) -> list[_From]:
         ends = self.element(element.body, sources)
         if element.high != 1:
-            again = [f"again ({rounds_text(element)})"]
+            notes = [f"again ({rounds_text(element)})"]
             if element.until is not None:
-                again.append(f"until {step_label(self.pattern.steps[element.until])}")
-            self.element(element.body, [_From(e.state, element.hop, (*e.notes, *again)) for e in ends])
+                notes.append(f"until {step_label(self.pattern.steps[element.until])}")
+            self.element(element.body, [_From(e.state, element.hop, (*e.notes, *notes)) for e in ends])
         guards = tuple(f"if {print_expr(guard)}" for guard in element.guards)
         out = [_From(e.state, e.hop, (*e.notes, *guards)) for e in ends]
         return [*out, *sources] if element.low == 0 else out

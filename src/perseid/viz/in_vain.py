@@ -14,21 +14,21 @@ from perseid.semantics.values import clock
 from perseid.viz.attempts import Ending, Refusal, Verdict
 from perseid.viz.refusals import why_not_live, why_unfit
 from perseid.viz.walk import TracingInterpreter
-from perseid.viz.words import many, span
+from perseid.viz.words import pluralize, span
 
 MAX_SCAN = 50
 """Limit of events of a step's kind that are checked for the nearest one, and for one too late or too early."""
 
 
-def waited_in_vain(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> Verdict:
+def explain_unmatched_wait(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> Verdict:
     kind = describe_kind(walk.pattern.steps[wait.step].kind)
     closing = ending.closing
     last = len(walk.events) if ending.position is None else ending.position + 1
     if closing is not None:
         last = min(last, bisect_right(walk.times, closing))
-    came = walk.of_kind(wait.step, ending.thread.last + 1, last)
-    nearest = _nearest(walk, wait, came)
-    best = [] if nearest is None else [_nearest_text(nearest, len(came), kind)]
+    arrived = walk.of_kind(wait.step, ending.thread.last + 1, last)
+    nearest = _nearest(walk, wait, arrived)
+    best = [] if nearest is None else [_nearest_text(nearest, len(arrived), kind)]
     late = _late(walk, wait, ending.thread, last)
     over = closed_text(walk, ending)
     too_late: list[str] = []
@@ -43,7 +43,7 @@ def waited_in_vain(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> V
     if ending.cause == "count" and ending.position is not None:
         late = _late(walk, wait, ending.thread, ending.position + 1)
         more = (
-            [f"{walk.event_text(late)} would match, but it is {many(late - ending.position, 'event')} too late."]
+            [f"{walk.event_text(late)} would match, but it is {pluralize(late - ending.position, 'event')} too late."]
             if late is not None
             else []
         )
@@ -53,8 +53,8 @@ def waited_in_vain(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> V
 
 def _no_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> Verdict:
     kind = describe_kind(walk.pattern.steps[wait.step].kind)
-    nothing = f"No later {kind} occurred; {closed_text(walk, ending)}."
-    first = ending.thread.taken[0][1]
+    no_event = f"No later {kind} occurred; {closed_text(walk, ending)}."
+    first = ending.thread.bound_events[0][1]
     for at in reversed(walk.of_kind(wait.step, 0, first)[-MAX_SCAN:]):
         before = walk.events[first].time - walk.events[at].time
         if ending.closing is not None and before > _length(walk, ending, ending.closing):
@@ -62,20 +62,20 @@ def _no_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait) -> Verdic
         # If both events have the same type, an earlier one that fits is expected.
         if walk.events[at].type != walk.events[first].type and walk.fits(wait, at):
             gap = "at the same time" if before == 0 else f"{span(before)} before the first event of the partial match"
-            there = f"{walk.event_text(at)} would match, but it occurred {gap}"
-            details = (nothing, f"{there}. Check the order of the steps and of the times.")
+            earlier = f"{walk.event_text(at)} would match, but it occurred {gap}"
+            details = (no_event, f"{earlier}. Check the order of the steps and of the times.")
             return Verdict("too early", f"{kind} occurred only before the first event of the partial match", details)
     if ending.closing is None:
-        return Verdict("no event", f"no later {kind} occurred", (nothing,))
+        return Verdict("no event", f"no later {kind} occurred", (no_event,))
     over = "the events ended" if ending.cause == "end" else f"{_window_name(walk, wait, ending.closing)} closed"
-    return Verdict("no event", f"no later {kind} occurred before {over}", (nothing,))
+    return Verdict("no event", f"no later {kind} occurred before {over}", (no_event,))
 
 
-def _nearest(walk: TracingInterpreter, wait: th.Wait, came: Sequence[int]) -> Refusal | None:
+def _nearest(walk: TracingInterpreter, wait: th.Wait, arrived: Sequence[int]) -> Refusal | None:
     """Return the refusal of the arrived event that satisfied the most conditions."""
     best: Refusal | None = None
     most = sum(len(ex.conjuncts(walk.predicates[n])) for n, _ in walk.plan.steps[wait.step].choose)
-    for at in came[:MAX_SCAN]:
+    for at in arrived[:MAX_SCAN]:
         refusal = why_unfit(walk, wait, at) or why_not_live(walk, wait, at)
         if refusal is not None and (best is None or refusal.passed > best.passed):
             best = refusal
@@ -132,7 +132,7 @@ def _window_text(walk: TracingInterpreter) -> str:
 
 def _length(walk: TracingInterpreter, ending: Ending, closing: int) -> int:
     """Return the time from the start of the run to the closing time, at least 1."""
-    return max(closing - walk.events[ending.thread.taken[0][1]].time, 1)
+    return max(closing - walk.events[ending.thread.bound_events[0][1]].time, 1)
 
 
 def _sentence(text: str) -> str:

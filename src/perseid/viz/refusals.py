@@ -16,9 +16,9 @@ from perseid.semantics.events import Event, is_of_kind
 from perseid.semantics.scope import attribute, holds, unify
 from perseid.semantics.values import clock
 from perseid.viz.attempts import Refusal
-from perseid.viz.untrue import untrue
+from perseid.viz.untrue import describe_untrue
 from perseid.viz.walk import TracingInterpreter
-from perseid.viz.words import shown, span
+from perseid.viz.words import format_value, span
 
 _FITS = 9
 """Score of an event that fits, in conditions held: more than most steps have."""
@@ -45,7 +45,7 @@ def why_unfit(walk: TracingInterpreter, wait: th.Wait, position: int) -> Refusal
                 refused = part
     if refused is None:
         return None
-    return untrue(refused, scope, walk.vocabulary, walk.event_text(position), passed)
+    return describe_untrue(refused, scope, walk.vocabulary, walk.event_text(position), passed)
 
 
 def _not_unified(step: c.CoreStep, event: Event, unified: Mapping[str, object], when: str) -> Refusal:
@@ -55,28 +55,28 @@ def _not_unified(step: c.CoreStep, event: Event, unified: Mapping[str, object], 
         if value is None:
             return Refusal(f"{column} as {name}: null", f"{when}: {column} is null, and null equals no value.", 0)
         if name in unified and v.equal(v.plain(unified[name]), value) is not True:
-            details = f"{when}: {column} = {shown(value)}, and {name} = {shown(unified[name])}."
+            details = f"{when}: {column} = {format_value(value)}, and {name} = {format_value(unified[name])}."
             return Refusal(f"{column} as {name}: another value", details, 0)
     return Refusal("values differ", f"{when}: values differ.", 0)
 
 
 def why_not_live(walk: TracingInterpreter, wait: th.Wait, position: int) -> Refusal | None:
     """Return the reason why the option cannot take a fitting event at its time; None if it can."""
-    way, moment = wait.path, walk.events[position].time
+    path, moment = wait.path, walk.events[position].time
     when = walk.event_text(position)
-    if walk.strictly_later and moment == way.clock and not way.together:
+    if walk.strictly_later and moment == path.clock and not path.together:
         details = f"{when} matches, but has the time of the previous event; a later step needs a later time."
         return Refusal("same time as the previous event", details, _FITS)
-    if way.barrier is not None and moment <= way.barrier:
+    if path.barrier is not None and moment <= path.barrier:
         why = "not after the end of the 'not'"
-        return Refusal(why, f"{when} matches, but is {why} at {clock(way.barrier)}.", _FITS)
-    if way.hop is not None and way.hop.after is not None and moment < way.clock + way.hop.after:
-        early, after = span(way.clock + way.hop.after - moment), f"after {print_duration(way.hop.after)}"
+        return Refusal(why, f"{when} matches, but is {why} at {clock(path.barrier)}.", _FITS)
+    if path.hop is not None and path.hop.after is not None and moment < path.clock + path.hop.after:
+        early, after = span(path.clock + path.hop.after - moment), f"after {print_duration(path.hop.after)}"
         return Refusal(f"too early for {after}", f"{when} matches, but is {early} too early for {after}.", _FITS)
     return None
 
 
-def why_must_refused(walk: TracingInterpreter, wait: th.Wait, position: int) -> Refusal | None:
+def why_must_rejected(walk: TracingInterpreter, wait: th.Wait, position: int) -> Refusal | None:
     event = walk.events[position]
     unified = unify(walk.pattern.steps[wait.step].unify, event, wait.path.unified)
     if unified is None:
@@ -84,13 +84,13 @@ def why_must_refused(walk: TracingInterpreter, wait: th.Wait, position: int) -> 
     scope = walk.scope_at(wait, position, unified)
     for test in (walk.predicates[number] for number in walk.plan.steps[wait.step].must):
         if not holds(test, scope):
-            found = untrue(test, scope, walk.vocabulary, walk.event_text(position), _FITS - 1)
+            found = describe_untrue(test, scope, walk.vocabulary, walk.event_text(position), _FITS - 1)
             details = f"{found.details} The event matched, and 'must' ends the partial match unless it is true."
             return replace(found, why=f"must ({print_expr(test)}) was not true", details=details)
     return None
 
 
-def why_led(walk: TracingInterpreter, start: int) -> Refusal:
+def why_leading_absence_violated(walk: TracingInterpreter, start: int) -> Refusal:
     """Return the refusal of a start with a violated leading absence."""
     whats = [f"not {negated_text(walk, program)} for {print_duration(d)}" for program, d in walk.plan.leads]
     text = " and ".join(whats)

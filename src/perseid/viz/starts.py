@@ -10,7 +10,7 @@ from perseid.semantics.contexts import END_OF_TIME, Simulation
 from perseid.semantics.detection import RawMatch
 from perseid.semantics.values import clock
 from perseid.viz.attempts import TracedRun, Verdict, step_label, step_name
-from perseid.viz.verdicts import never_began, what_ended
+from perseid.viz.verdicts import explain_ending, explain_rejected_start
 from perseid.viz.walk import OutOfWorkError, TracingInterpreter
 
 _MATCHED = Verdict("matched", "matched")
@@ -25,7 +25,7 @@ class CandidateStarts:
         self.attempts: list[TracedRun] = []
         self.reached: Counter[int] = Counter()
         """Number of runs that bound each step."""
-        self.left = 0
+        self.untraced = 0
         """Number of starts that were not traced, or not to the end."""
 
     def follow(self) -> list[RawMatch]:
@@ -41,7 +41,7 @@ class CandidateStarts:
         resume, covering = 0, None
         for number, start in enumerate(candidates):
             if self.walk.work >= self.allowed:
-                self.left += len(candidates) - number
+                self.untraced += len(candidates) - number
                 break
             self.walk.fresh()
             if start < resume and covering is not None:
@@ -58,18 +58,18 @@ class CandidateStarts:
         walk, exhausted = self.walk, False
         try:
             if not walk.follow(start):
-                self._note(start, (), never_began(walk, start))
+                self._note(start, (), explain_rejected_start(walk, start))
                 return None
         except OutOfWorkError:
             exhausted = True
         match = next((m for m in walk.out if m.kind == "match"), None)
         if match is not None:
-            self._note(start, match.taken, _MATCHED)
+            self._note(start, match.bound_events, _MATCHED)
         elif exhausted:
-            self.left += 1
+            self.untraced += 1
             self._note(start, (), _NOT_FOLLOWED)
         else:
-            self._note(start, *what_ended(walk, start))
+            self._note(start, *explain_ending(walk, start))
         return match
 
     def _covered(self, start: int, covering: RawMatch) -> Verdict:
@@ -77,26 +77,26 @@ class CandidateStarts:
         walk = self.walk
         try:
             if not walk.begins(start):
-                return never_began(walk, start)
+                return explain_rejected_start(walk, start)
         except OutOfWorkError:
             pass
-        first, last = covering.taken[0][1], covering.taken[-1][1]
+        first, last = covering.bound_events[0][1], covering.bound_events[-1][1]
         span = f"{clock(walk.events[first].time)} to {clock(walk.events[last].time)}"
         skip = walk.pattern.skip
         mode = f"{skip.mode} {skip.step}" if skip.step else skip.mode
         details = (f"after match skip {mode}: the match from {span} covers this event.",)
         return Verdict("skipped", f"an earlier match covers it (skip {mode})", details, walk.openings[0].step)
 
-    def _note(self, start: int, taken: Sequence[tuple[int, int]], verdict: Verdict) -> None:
+    def _note(self, start: int, bound_events: Sequence[tuple[int, int]], verdict: Verdict) -> None:
         walk = self.walk
         core_steps = walk.pattern.steps
-        steps = {step for step, _ in taken}
+        steps = {step for step, _ in bound_events}
         self.reached.update(walk.bound_steps | steps)
         self.attempts.append(
             TracedRun(
                 key=self.key,
                 start=walk.events[start],
-                bound=tuple((step_name(core_steps[step]), walk.events[at]) for step, at in taken),
+                bound=tuple((step_name(core_steps[step]), walk.events[at]) for step, at in bound_events),
                 waited_for=None if verdict.step is None else step_label(core_steps[verdict.step]),
                 reason=verdict.reason,
                 why=verdict.why,
@@ -111,24 +111,24 @@ class CandidateStarts:
         """Trace all partial matches together: the event context decides which of them uses an event."""
         walk = self.walk
         fates, rejected = self._simulated(simulation)
-        found = [RawMatch(f.path.taken, f.end, f.kind, f.path.unified) for f in simulation.found]
-        matched = {m.taken[0][1]: m for m in found if m.kind == "match"}
+        found = [RawMatch(f.path.bound_events, f.end, f.kind, f.path.unified) for f in simulation.found]
+        matched = {m.bound_events[0][1]: m for m in found if m.kind == "match"}
         for start, match in matched.items():
             walk.fresh()
-            self._note(start, match.taken, _MATCHED)
+            self._note(start, match.bound_events, _MATCHED)
         for start, (path, position) in fates.items():
             if start in matched:
                 continue
             walk.fresh()
             if position is None:
-                self.left += 1
-                self._note(start, path.taken, _NOT_FOLLOWED)
+                self.untraced += 1
+                self._note(start, path.bound_events, _NOT_FOLLOWED)
             else:
                 walk.end_in_context(path, position)
-                self._note(start, *what_ended(walk, start))
+                self._note(start, *explain_ending(walk, start))
         for start, could_begin, user in rejected:
             walk.fresh()
-            self._note(start, (), self._used(user) if could_begin else never_began(walk, start))
+            self._note(start, (), self._used(user) if could_begin else explain_rejected_start(walk, start))
         return found
 
     def _simulated(
@@ -138,10 +138,10 @@ class CandidateStarts:
         ended it (None if the budget ran out), and the candidates that began no partial match, each with whether it could
         have, and with the start of the partial match that used the event."""
         walk, count = self.walk, len(self.walk.events)
-        began: dict[int, th.Thread] = {}
+        last_states: dict[int, th.Thread] = {}
         ended: dict[int, tuple[th.Thread, int | None]] = {}
         rejected: list[tuple[int, bool, int | None]] = []
-        seen: int | None = count
+        end: int | None = count
         for position in range(count):
             walk.fresh()
             before = list(simulation.partials)
@@ -152,23 +152,25 @@ class CandidateStarts:
                 could_begin = is_candidate and walk.begins(position)
                 simulation.offer(position)
             except OutOfWorkError:
-                self.left = sum(walk.is_candidate(at) for at in range(position, count))
-                seen = None
+                self.untraced = sum(walk.is_candidate(at) for at in range(position, count))
+                end = None
                 break
-            there = {path.taken[0][1]: path for path in simulation.partials}
-            began.update(there)
+            open_paths = {path.bound_events[0][1]: path for path in simulation.partials}
+            last_states.update(open_paths)
             for path in before:
-                if path.taken[0][1] not in there:
-                    ended.setdefault(path.taken[0][1], (path, position))
-            began_here = position in there or any(f.path.taken[0][1] == position for f in simulation.found)
-            if is_candidate and not began_here:
+                if path.bound_events[0][1] not in open_paths:
+                    ended.setdefault(path.bound_events[0][1], (path, position))
+            has_begun = position in open_paths or any(f.path.bound_events[0][1] == position for f in simulation.found)
+            if is_candidate and not has_begun:
                 paths = [*simulation.partials, *(f.path for f in simulation.found)]
-                user = next((p.taken[0][1] for p in paths if any(at == position for _, at in p.taken)), None)
+                user = next(
+                    (p.bound_events[0][1] for p in paths if any(at == position for _, at in p.bound_events)), None
+                )
                 rejected.append((position, could_begin, user))
-        if seen is not None:
+        if end is not None:
             walk.more_work()
-            simulation.settle(seen, END_OF_TIME)
-        return {start: ended.get(start, (path, seen)) for start, path in began.items()}, rejected
+            simulation.emit_decided(end, END_OF_TIME)
+        return {start: ended.get(start, (path, end)) for start, path in last_states.items()}, rejected
 
     def _used(self, user: int | None) -> Verdict:
         """Return the verdict on an event that could begin a partial match; ``user`` is the start of the one that used it."""

@@ -90,7 +90,7 @@ def _columns(labels: dict[int, str], edges: list[Edge]) -> dict[int, int]:
     for edge in edges:
         following[edge.source].append(edge.target)
     order: dict[int, None] = {}
-    back: set[tuple[int, int]] = set()
+    back_edges: set[tuple[int, int]] = set()
     open_states: set[int] = set()
     stack: list[tuple[int, Iterator[int]]] = []
     for root in labels:
@@ -105,14 +105,14 @@ def _columns(labels: dict[int, str], edges: list[Edge]) -> dict[int, int]:
                 open_states.discard(state)
                 order[state] = None
             elif target in open_states:
-                back.add((state, target))
+                back_edges.add((state, target))
             elif target not in order:
                 stack.append((target, iter(following[target])))
                 open_states.add(target)
     columns = dict.fromkeys(labels, 0)
     for state in reversed(order):
         for target in following[state]:
-            if (state, target) not in back:
+            if (state, target) not in back_edges:
                 columns[target] = max(columns[target], columns[state] + 1)
     return columns
 
@@ -130,8 +130,8 @@ def _place(labels: dict[int, str], columns: dict[int, int], edges: list[Edge]) -
         width = max(sizes[state][0] for state in states)
         y = -sum(sizes[state][1] + ROW_GAP_PX for state in states) / 2
         for state in states:
-            own_width, height = sizes[state]
-            boxes[state] = _Box(left + width / 2, y + (height + ROW_GAP_PX) / 2, own_width, height)
+            box_width, height = sizes[state]
+            boxes[state] = _Box(left + width / 2, y + (height + ROW_GAP_PX) / 2, box_width, height)
             y += height + ROW_GAP_PX
         left += width
     return boxes

@@ -40,12 +40,12 @@ class _Drawer:
             case c.Seq():
                 lines = []
                 for i, item in enumerate(element.items):
-                    way = hop if i == 0 else element.hops[i - 1]
-                    lines += self.element(item, way)
+                    incoming = hop if i == 0 else element.hops[i - 1]
+                    lines += self.element(item, incoming)
                 return lines
             case c.Absent():
-                how = "" if element.duration is None else f" for {print_duration(element.duration)}"
-                return [f"  ┊ no {name(self.pattern, element.body)}{how}"]
+                duration = "" if element.duration is None else f" for {print_duration(element.duration)}"
+                return [f"  ┊ no {name(self.pattern, element.body)}{duration}"]
             case c.Alt():
                 return self._box("one of", element.branches, hop)
             case c.All():

@@ -72,7 +72,7 @@ def tree_graph(transducer: Transducer) -> TreeGraph:
                 for number, edges in enumerate(shown):
                     graph.steps[free + number] = f"{state.name}.{number}" + (", over" if _may_be_over(edges) else "")
                     graph.edges += [
-                        Edge(free + number, free + edge.state, _takes(state, edge))
+                        Edge(free + number, free + edge.state, _transition_label(state, edge))
                         for edge in edges
                         if 0 <= edge.state < len(shown)
                     ]
@@ -115,7 +115,7 @@ def _print_request(state: StepState) -> list[str]:
     return [f"if {print_condition(one)}" for one in state.conditions]
 
 
-def _takes(state: SiblingState, edge: SiblingEdge) -> str:
+def _transition_label(state: SiblingState, edge: SiblingEdge) -> str:
     return "pass over" if edge.item == PASS else state.items[edge.item]
 
 
@@ -178,7 +178,7 @@ def _branches(states: list[State], below: dict[int, list[State]], members: dict[
         else:
             assert isinstance(state, StepState)
             yield f"{lead}{_written(state)}: {_delivers(state)}"
-            yield from (f"{stem}  {asked}" for asked in _print_request(state))
+            yield from (f"{stem}  {request}" for request in _print_request(state))
             inner = below.get(state.step, [])
         yield from (f"{stem}{line}" for line in _branches(inner, below, members))
 
@@ -191,6 +191,8 @@ def _written(state: StepState) -> str:
 def _box(state: SiblingState) -> Iterator[str]:
     yield f"┌ {_title(state)}"
     for number, edges in enumerate(state.automaton.states[:MOST_SHOWN]):
-        ways = ["over" if edge.item == OVER else f"{_takes(state, edge)} → {edge.state}" for edge in edges]
-        yield f"│ {number}: {', '.join(ways)}"
+        transitions = [
+            "over" if edge.item == OVER else f"{_transition_label(state, edge)} → {edge.state}" for edge in edges
+        ]
+        yield f"│ {number}: {', '.join(transitions)}"
     yield "└"

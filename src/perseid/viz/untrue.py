@@ -11,7 +11,7 @@ from perseid.lang.printer import print_expr
 from perseid.semantics.evaluate import evaluate
 from perseid.semantics.scope import MatchScope, holds
 from perseid.viz.attempts import Refusal
-from perseid.viz.words import shown
+from perseid.viz.words import format_value
 
 _JOINING = frozenset({"and", "or", "=", "<>", "<", "<=", ">", ">=", "<=>"})
 
@@ -25,17 +25,17 @@ class Vocabulary:
     columns: Set[str]
 
 
-def untrue(expr: ex.Expr, scope: MatchScope, vocabulary: Vocabulary, who: str, passed: int) -> Refusal:
+def describe_untrue(expr: ex.Expr, scope: MatchScope, vocabulary: Vocabulary, subject: str, passed: int) -> Refusal:
     """Describe the first conjunct that is not true: its text, the values it reads, and the reason if it is null."""
-    lead = f"{who}: " if who else ""
+    lead = f"{subject}: " if subject else ""
     part = next((part for part in ex.conjuncts(expr) if not holds(part, scope)), expr)
     text = print_expr(part)
     operands = _operands(part)
-    seen = {name: evaluate(operand, scope) for name, operand in operands.items()}
-    values = "; ".join(f"{name} = {shown(value)}" for name, value in seen.items())
+    values_read = {name: evaluate(operand, scope) for name, operand in operands.items()}
+    values = "; ".join(f"{name} = {format_value(value)}" for name, value in values_read.items())
     if evaluate(part, scope) is not None:
         return Refusal(f"{text} was not true", f"{lead}{text} is not true: {values or 'never'}.", passed)
-    nulls = [_why_null(operands[name], vocabulary) for name, value in seen.items() if value is None]
+    nulls = [_why_null(operands[name], vocabulary) for name, value in values_read.items() if value is None]
     because = "; ".join(n for n in nulls if n)
     if not nulls:
         because = "the types of the two values are not comparable"

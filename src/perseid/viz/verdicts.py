@@ -8,12 +8,12 @@ from perseid.lang.tree_types import describe_kind, describe_type
 from perseid.reference import threads as th
 from perseid.semantics.events import is_of_kind
 from perseid.viz.attempts import Ending, Reason, Refusal, Verdict, step_label
-from perseid.viz.in_vain import closed_text, waited_in_vain
-from perseid.viz.refusals import negated_text, why_led, why_must_refused, why_not_live, why_unfit
+from perseid.viz.in_vain import closed_text, explain_unmatched_wait
+from perseid.viz.refusals import negated_text, why_leading_absence_violated, why_must_rejected, why_not_live, why_unfit
 from perseid.viz.walk import OutOfWorkError, TracingInterpreter
 
 
-def never_began(walk: TracingInterpreter, start: int) -> Verdict:
+def explain_rejected_start(walk: TracingInterpreter, start: int) -> Verdict:
     """Explain why a candidate event began no run: a condition, ``must``, or a leading absence rejected it."""
     walk.more_work()
     best: tuple[th.Wait, Refusal, Reason] | None = None
@@ -23,9 +23,9 @@ def never_began(walk: TracingInterpreter, start: int) -> Verdict:
         reason: Reason = "condition"
         refusal = why_unfit(walk, option, start)
         if refusal is None:
-            reason, refusal = "must", why_must_refused(walk, option, start)
+            reason, refusal = "must", why_must_rejected(walk, option, start)
         if refusal is None:
-            reason, refusal = "absence", why_led(walk, start)
+            reason, refusal = "absence", why_leading_absence_violated(walk, start)
         if best is None or refusal.passed > best[1].passed:
             best = option, refusal, reason
     assert best is not None
@@ -33,24 +33,24 @@ def never_began(walk: TracingInterpreter, start: int) -> Verdict:
     return Verdict(reason, refusal.why, (refusal.details,), option.step)
 
 
-def what_ended(walk: TracingInterpreter, start: int) -> tuple[tuple[tuple[int, int], ...], Verdict]:
+def explain_ending(walk: TracingInterpreter, start: int) -> tuple[tuple[tuple[int, int], ...], Verdict]:
     """Return the events of the run that was traced last, and the verdict on its most informative ending."""
     walk.more_work()
     if not walk.endings:
-        return (), _no_way_on()
+        return (), _no_continuation()
     ending = max(walk.endings, key=_weight)
     try:
         verdict = _verdict(walk, ending, start)
     except OutOfWorkError:
         verdict = Verdict("not traced", "too much work to find the reason")
-    return ending.thread.taken, verdict
+    return ending.thread.bound_events, verdict
 
 
 def _weight(ending: Ending) -> tuple[int, ...]:
     """Rank an ending: an option for an unbound step is more informative than one for another iteration."""
     if ending.wait is None:
         return (1, 0, 0)
-    bound = {step for step, _ in ending.thread.taken}
+    bound = {step for step, _ in ending.thread.bound_events}
     return (int(ending.wait.step not in bound), int(ending.cause not in ("until", "end")), ending.wait.step)
 
 
@@ -60,28 +60,28 @@ def _verdict(walk: TracingInterpreter, ending: Ending, start: int) -> Verdict:
     if refused and (wait is None or ending.cause in ("window", "end", "count", "until", "unused")):
         details = [refused[0].details]
         if wait is not None:
-            waited_for = step_label(walk.pattern.steps[wait.step])
-            details.append(f"The partial match was also waiting for {waited_for}; {closed_text(walk, ending)}.")
+            step = step_label(walk.pattern.steps[wait.step])
+            details.append(f"The partial match was also waiting for {step}; {closed_text(walk, ending)}.")
         return Verdict("at the end", refused[0].why, tuple(details))
     if ending.cause == "absence":
         return replace(_absence(walk, ending), step=None if wait is None else wait.step)
     if wait is None or ending.cause == "refused":
-        return _no_way_on()
+        return _no_continuation()
     if ending.cause in ("window", "count", "end"):
-        return replace(waited_in_vain(walk, ending, wait), step=wait.step)
+        return replace(explain_unmatched_wait(walk, ending, wait), step=wait.step)
     assert ending.position is not None
     return replace(_by_event(walk, ending, wait, ending.position), step=wait.step)
 
 
-def _no_way_on() -> Verdict:
+def _no_continuation() -> Verdict:
     return Verdict("at the end", "no continuation was possible")
 
 
 def _absence(walk: TracingInterpreter, ending: Ending) -> Verdict:
     assert ending.position is not None
-    what = "" if ending.watch is None else negated_text(walk, ending.watch)
-    came = f"{walk.event_text(ending.position)} occurred; 'not {what}' forbids it."
-    return Verdict("absence", f"'not {what}' was violated", (came,))
+    negated = "" if ending.watch is None else negated_text(walk, ending.watch)
+    occurred = f"{walk.event_text(ending.position)} occurred; 'not {negated}' forbids it."
+    return Verdict("absence", f"'not {negated}' was violated", (occurred,))
 
 
 def _by_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait, at: int) -> Verdict:
@@ -90,7 +90,7 @@ def _by_event(walk: TracingInterpreter, ending: Ending, wait: th.Wait, at: int) 
     context = "" if walk.pattern.context is None else f"selection {walk.pattern.context.value}"
     match ending.cause:
         case "must":
-            refusal = why_must_refused(walk, wait, at) or Refusal("must was not true", "", 0)
+            refusal = why_must_rejected(walk, wait, at) or Refusal("must was not true", "", 0)
             return Verdict("must", refusal.why, (refusal.details,))
         case "strict":
             return _not_next(walk, wait, at)

@@ -20,7 +20,7 @@ from perseid.semantics.events import Event, is_of_kind
 from perseid.semantics.scope import MatchScope
 from perseid.semantics.values import clock
 from perseid.viz.attempts import Cause, Ending, Refusal
-from perseid.viz.untrue import Vocabulary, untrue
+from perseid.viz.untrue import Vocabulary, describe_untrue
 from perseid.viz.words import span
 
 MAX_WORK = 100_000
@@ -152,12 +152,12 @@ class TracingInterpreter(Machine):
                 path = item.wait.path
                 moments = [m for m in (item.closing, item.broken) if m is not None]
                 bound = min([bound, *(first + n - 1 for n, first in item.limits)])
-                asked = {item.wait.step, *path.untils}
+                steps = {item.wait.step, *path.untils}
             else:
-                path, moments, asked = item.thread, [item.end], set()
+                path, moments, steps = item.thread, [item.end], set()
             for watch in path.watches:
-                asked |= self.watched[watch.program]
-            for step in asked:
+                steps |= self.watched[watch.program]
+            for step in steps:
                 kind = self.pattern.steps[step].kind
                 if not isinstance(kind, ast.EventType):
                     return following
@@ -187,17 +187,17 @@ class TracingInterpreter(Machine):
         self.spend()
         return super().fits(option, position)
 
-    def check(self, predicate: int, thread: th.Thread, own: Event | None = None) -> bool:
-        if own is not None and self.local[predicate]:
-            key = (predicate, id(own))
+    def check(self, predicate: int, thread: th.Thread, event: Event | None = None) -> bool:
+        if event is not None and self.local[predicate]:
+            key = (predicate, id(event))
             if key not in self.known:
-                self.known[key] = super().check(predicate, thread, own)
+                self.known[key] = super().check(predicate, thread, event)
             return self.known[key]
-        held = super().check(predicate, thread, own)
-        if self.listening and own is None and not held:
+        is_true = super().check(predicate, thread, event)
+        if self.listening and event is None and not is_true:
             scope = self.scope(thread, None)
-            self.refused.append(untrue(self.predicates[predicate], scope, self.vocabulary, "", 0))
-        return held
+            self.refused.append(describe_untrue(self.predicates[predicate], scope, self.vocabulary, "", 0))
+        return is_true
 
     def occurs(self, program: int, outer: th.Thread, low: int, high: int, since: int | None = None) -> bool:
         self.inside += 1
@@ -205,16 +205,16 @@ class TracingInterpreter(Machine):
         self.inside -= 1
         return found
 
-    def take(self, option: th.Wait, position: int) -> th.Thread | None:
-        taken = super().take(option, position)
-        if taken is None and not self.inside:
+    def extend(self, option: th.Wait, position: int) -> th.Thread | None:
+        after = super().extend(option, position)
+        if after is None and not self.inside:
             self._end(option.path, option, "must", position)
-        return taken
+        return after
 
     def _expand(self, thread: th.Thread, start: int, inner: bool) -> list[th.ListItem]:
         items = super()._expand(thread, start, inner)
         if not self.inside:
-            self.bound_steps.update(step for step, _ in thread.taken)
+            self.bound_steps.update(step for step, _ in thread.bound_events)
             if not items:
                 self._end(thread, None, "refused")
         return items
@@ -276,7 +276,7 @@ class TracingInterpreter(Machine):
         watch: int | None = None,
     ) -> None:
         """Record an ending; endings with less progress than the furthest are dropped."""
-        progress = (len({step for step, _ in thread.taken}), len(thread.taken))
+        progress = (len({step for step, _ in thread.bound_events}), len(thread.bound_events))
         if progress > self.furthest:
             self.furthest, self.endings = progress, []
         if progress == self.furthest and len(self.endings) < _KEPT_ENDINGS:
@@ -292,8 +292,8 @@ class TracingInterpreter(Machine):
 
     def end_in_context(self, path: th.Thread, position: int) -> None:
         """Record the reasons why the event at this position ended a partial match of a context."""
-        start = path.taken[0][1]
-        self.bound_steps.update(step for step, _ in path.taken)
+        start = path.bound_events[0][1]
+        self.bound_steps.update(step for step, _ in path.bound_events)
         over = position >= len(self.events)
         for option in self.options(path):
             if isinstance(option, th.AcceptedThread):
@@ -315,7 +315,7 @@ class TracingInterpreter(Machine):
             if broken is not None:
                 self._end_by_absence(path, option, option.path, broken)
             elif stopped is None and self.fits(option, position):
-                self.take(option, position)
+                self.extend(option, position)
                 self._end(path, option, "replaced", position)
             elif stopped is None:
                 replaced = self.pattern.context is ast.Selection.RECENT
@@ -360,6 +360,6 @@ class TracingInterpreter(Machine):
         return closed
 
 
-def _too_short(what: str, length: int, least: int) -> Refusal:
-    why = f"{what} held for less than {print_duration(least)}"
-    return Refusal(why, f"{what} held for {span(length)}; the minimum is {print_duration(least)}.", 0)
+def _too_short(subject: str, length: int, least: int) -> Refusal:
+    why = f"{subject} held for less than {print_duration(least)}"
+    return Refusal(why, f"{subject} held for {span(length)}; the minimum is {print_duration(least)}.", 0)

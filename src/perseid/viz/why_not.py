@@ -28,7 +28,7 @@ from perseid.viz.attempts import Reason, TracedRun, step_label, step_name
 from perseid.viz.data_notes import Census, data_notes, positive_steps, unknown_key
 from perseid.viz.starts import CandidateStarts
 from perseid.viz.walk import MAX_WORK, TracingInterpreter
-from perseid.viz.words import cut, many, pairs, wrapped
+from perseid.viz.words import cut, pairs, pluralize, wrapped
 
 MAX_EVENTS = 100_000
 """Limit of events; with more, the caller must narrow them."""
@@ -99,20 +99,20 @@ class WhyNot:
         return "\n".join(lines)
 
     def _head(self) -> str:
-        where = self.pattern + ("" if not self.key else ", " + pairs(self.key))
+        subject = self.pattern + ("" if not self.key else ", " + pairs(self.key))
         found = "no match"
         if self.matches or self.suppressed:
             starts = sum(a.matched for a in self.attempts)
             more = f" ({self.suppressed} more suppressed)" if self.suppressed else ""
             others = "; the others are below" if starts < len(self.attempts) else ""
-            found = f"{many(self.matches, 'match', 'matches')}{more} from {many(starts, 'candidate')}{others}"
+            found = f"{pluralize(self.matches, 'match', 'matches')}{more} from {pluralize(starts, 'candidate')}{others}"
         kinds = ", ".join(f"{n} {kind}" for kind, n in list(self.types.items())[:8])
         more = ", …" if len(self.types) > 8 else ""
-        inside = f"{many(self.events, 'event')}" + (f" ({kinds}{more})" if kinds else "")
-        split = "" if self.partitions == 1 or self.key is None else f" in {many(self.partitions, 'partition')}"
+        inside = f"{pluralize(self.events, 'event')}" + (f" ({kinds}{more})" if kinds else "")
+        split = "" if self.partitions == 1 or self.key is None else f" in {pluralize(self.partitions, 'partition')}"
         if self.key is None and self.partitions > 1:
             split = f" in {self.partitions} partitions"
-        return f"{where}: {found}. {inside}{split}, {many(len(self.attempts), 'candidate')} for the first step."
+        return f"{subject}: {found}. {inside}{split}, {pluralize(len(self.attempts), 'candidate')} for the first step."
 
     def _table(self) -> list[str]:
         labels = [_label(row["step"], row["event"]) for row in self.funnel]
@@ -135,7 +135,7 @@ class WhyNot:
     def _attempt(self, number: int, attempt: TracedRun) -> list[str]:
         key = "" if self.key is not None and self.partitions == 1 else pairs(attempt.key)
         head = f"{number}. candidate at {clock(attempt.start.time)}" + (f", {key}" if key else "")
-        lines = wrapped(f"{head}: {attempt.steps} of {many(self.steps, 'step')} matched", "")
+        lines = wrapped(f"{head}: {attempt.steps} of {pluralize(self.steps, 'step')} matched", "")
         shown = attempt.bound if len(attempt.bound) <= 6 else (*attempt.bound[:4], None, attempt.bound[-1])
         for bound in shown:
             if bound is None:
@@ -148,8 +148,8 @@ class WhyNot:
         if not attempt.bound:
             lines.append(cut(f"   {describe_type(attempt.start.type)} {clock(attempt.start.time)}", LINE_WIDTH))
         if attempt.waited_for is not None:
-            again = "another " if any(attempt.waited_for.startswith(f"{name}: ") for name, _ in attempt.bound) else ""
-            lines += wrapped(f"waiting for {again}{attempt.waited_for}", "   → ")
+            another = "another " if any(attempt.waited_for.startswith(f"{name}: ") for name, _ in attempt.bound) else ""
+            lines += wrapped(f"waiting for {another}{attempt.waited_for}", "   → ")
         for sentence in attempt.details:
             lines += wrapped(sentence, "     ")
         return lines
@@ -169,38 +169,38 @@ def why_not(
     relations: Mapping[str, Iterable[Iterable[object]]] | None = None,
     shown: int = SHOWN,
     max_work: int = MAX_WORK,
-    said: Sequence[str] = (),
+    earlier_notes: Sequence[str] = (),
 ) -> WhyNot:
-    """Trace every start of one pattern of a plan over the given events; ``said`` has earlier notes on the data."""
-    own = next(pattern for pattern in plan.patterns if pattern.name == name)
-    wanted = key_of(own.pattern, key)
+    """Trace every start of one pattern of a plan over the given events; ``earlier_notes`` has earlier notes on the data."""
+    pattern_plan = next(pattern for pattern in plan.patterns if pattern.name == name)
+    requested_key = key_of(pattern_plan.pattern, key)
     if len(events) > MAX_EVENTS:
-        raise event_limit_error(wanted is None)
-    asked = _Question(plan, own, events, wanted, max_work)
+        raise event_limit_error(requested_key is None)
+    question = _Question(plan, pattern_plan, events, requested_key, max_work)
     detection = detect(
         [pattern.pattern for pattern in plan.patterns],
         events,
-        asked.matcher,
+        question.matcher,
         strictly_later=strictly_later,
         dedupe=dedupe,
         relations=relations,
     )
-    attempts = sorted(asked.attempts, key=lambda a: (a.start.time, a.start.rank))
+    attempts = sorted(question.attempts, key=lambda a: (a.start.time, a.start.rank))
     reported = [m for m in detection.matches if m.pattern == name and m.kind == "match"]
     return WhyNot(
         pattern=name,
-        key=wanted,
+        key=requested_key,
         matches=len(reported),
-        suppressed=asked.found - len(reported),
-        events=asked.events,
-        partitions=asked.partitions,
+        suppressed=question.found - len(reported),
+        events=question.events,
+        partitions=question.partitions,
         attempts=tuple(attempts),
-        funnel=_funnel(own, attempts, asked.reached),
-        notes=(*said, *asked.notes()),
-        steps=len([s for s in own.pattern.steps if not s.negated]),
-        columns=_condition_columns(own),
+        funnel=_funnel(pattern_plan, attempts, question.reached),
+        notes=(*earlier_notes, *question.notes()),
+        steps=len([s for s in pattern_plan.pattern.steps if not s.negated]),
+        columns=_condition_columns(pattern_plan),
         shown=shown,
-        types=dict(asked.types.most_common()),
+        types=dict(question.types.most_common()),
     )
 
 
@@ -227,7 +227,7 @@ def key_of(pattern: c.CorePattern, key: object) -> dict[str, object] | None:
     if len(values) != len(names):
         raise BindingError(
             f"Key of pattern {pattern.name}, partitioned by {', '.join(names)}: "
-            f"expected {many(len(names), 'value')}, got {len(values)}.",
+            f"expected {pluralize(len(names), 'value')}, got {len(values)}.",
             hint=f"Use a tuple in that order, or a dict: key={{{names[0]!r}: …}}.",
         )
     return {name: v.plain(value) for name, value in zip(names, values, strict=True)}
@@ -249,12 +249,12 @@ class _Question:
     def __init__(
         self,
         plan: Plan,
-        own: PatternPlan,
+        pattern_plan: PatternPlan,
         events: Sequence[Event],
-        wanted: Mapping[str, object] | None,
+        requested_key: Mapping[str, object] | None,
         max_work: int,
     ) -> None:
-        self.plan, self.own, self.wanted = plan, own, wanted
+        self.plan, self.pattern_plan, self.requested_key = plan, pattern_plan, requested_key
         self.census = Census(events)
         self.others = plan_matcher(plan)
         self.attempts: list[TracedRun] = []
@@ -274,42 +274,42 @@ class _Question:
         relations: Mapping[str, v.Relation],
     ) -> Partition:
         """Match one partition for ``detect``; only those of the requested pattern and key are traced."""
-        if pattern.name != self.own.name:
+        if pattern.name != self.pattern_plan.name:
             return self.others(pattern, events, horizon=horizon, strictly_later=strictly_later, relations=relations)
         key = {".".join(x.parts): v.plain(attribute_path(events[0].attributes, x.parts)) for x in pattern.partition}
         self.keys.setdefault(tuple(v.identity(value) for value in key.values()), key)
-        if self.wanted is not None and any(
-            v.identity(key[name]) != v.identity(value) for name, value in self.wanted.items()
+        if self.requested_key is not None and any(
+            v.identity(key[name]) != v.identity(value) for name, value in self.requested_key.items()
         ):
             return Partition([], horizon)
         rows = list(events)
         self.partitions += 1
         self.events += len(rows)
         self.types.update(event.type or "null" for event in rows)
-        walk = TracingInterpreter(self.plan, self.own, strictly_later, relations, rows, self.census.known)
+        walk = TracingInterpreter(self.plan, self.pattern_plan, strictly_later, relations, rows, self.census.known)
         # Without a key, later partitions need a part of the budget too; they also get the rest of this one.
-        starts = CandidateStarts(walk, key, self.work if self.wanted is not None else max(self.work // 4, 2_000))
-        heard = starts.follow()
+        starts = CandidateStarts(walk, key, self.work if self.requested_key is not None else max(self.work // 4, 2_000))
+        matches = starts.follow()
         self.work = max(self.work - walk.work, 2_000)
         self.attempts += starts.attempts
         self.reached.update(starts.reached)
-        self.found += sum(m.kind == "match" for m in heard)
-        self.bounded += starts.left
-        return Partition(heard, horizon)
+        self.found += sum(m.kind == "match" for m in matches)
+        self.bounded += starts.untraced
+        return Partition(matches, horizon)
 
     def notes(self) -> Iterator[str]:
-        if self.wanted is not None and not self.partitions:
-            yield unknown_key(self.wanted, self.keys.values())
+        if self.requested_key is not None and not self.partitions:
+            yield unknown_key(self.requested_key, self.keys.values())
             return
-        yield from data_notes(self.plan, self.own, self.census, self.types)
+        yield from data_notes(self.plan, self.pattern_plan, self.census, self.types)
         if self.bounded:
             yield (
-                f"limit exceeded: {many(self.bounded, 'candidate')} not traced, because tracing all would take too long. "
+                f"limit exceeded: {pluralize(self.bounded, 'candidate')} not traced, because tracing all would take too long. "
                 "Use one key, or a shorter time range."
             )
 
 
-def _funnel(own: PatternPlan, attempts: Sequence[TracedRun], reached: Counter[int]) -> list[FunnelRow]:
+def _funnel(pattern_plan: PatternPlan, attempts: Sequence[TracedRun], reached: Counter[int]) -> list[FunnelRow]:
     ended: dict[str | None, Counter[tuple[Reason, str]]] = {}
     for attempt in attempts:
         if not attempt.matched:
@@ -324,7 +324,7 @@ def _funnel(own: PatternPlan, attempts: Sequence[TracedRun], reached: Counter[in
             rows.append({**base, "ended": 0, "reason": None, "why": ""})
 
     seen: set[str] = set()
-    for core_step in positive_steps(own.pattern):
+    for core_step in positive_steps(pattern_plan.pattern):
         label = step_label(core_step)
         if label not in seen:
             seen.add(label)
@@ -334,9 +334,12 @@ def _funnel(own: PatternPlan, attempts: Sequence[TracedRun], reached: Counter[in
     return rows
 
 
-def _condition_columns(own: PatternPlan) -> dict[str, tuple[str, ...]]:
-    keys = {path.parts[0] for path in own.pattern.partition}
-    return {step_name(s): tuple(n for n in own.facts.steps[s.id].columns if n not in keys) for s in own.pattern.steps}
+def _condition_columns(pattern_plan: PatternPlan) -> dict[str, tuple[str, ...]]:
+    keys = {path.parts[0] for path in pattern_plan.pattern.partition}
+    return {
+        step_name(s): tuple(n for n in pattern_plan.facts.steps[s.id].columns if n not in keys)
+        for s in pattern_plan.pattern.steps
+    }
 
 
 def _label(step: str, event: str) -> str:

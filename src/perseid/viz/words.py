@@ -15,14 +15,14 @@ def span(micros: int) -> str:
     """Format a duration for readers: by its largest two units."""
     if micros < 1_000_000:
         return print_duration(micros)
-    whole = micros // 1_000_000 * 1_000_000
-    days, rest = divmod(whole, 86_400_000_000)
+    rounded = micros // 1_000_000 * 1_000_000
+    days, rest = divmod(rounded, 86_400_000_000)
     hours, rest = divmod(rest, 3_600_000_000)
     minutes, seconds = divmod(rest, 60_000_000)
     pairs = [(days, "day"), (hours, "hour"), (minutes, "minute"), (seconds // 1_000_000, "second")]
-    said = [many(number, unit) for number, unit in pairs if number][:2]
-    exact = whole == micros or days or hours
-    return " ".join(said) if exact else print_duration(micros) if not (minutes or hours) else " ".join(said)
+    units = [pluralize(number, unit) for number, unit in pairs if number][:2]
+    exact = rounded == micros or days or hours
+    return " ".join(units) if exact else print_duration(micros) if not (minutes or hours) else " ".join(units)
 
 
 def wrapped(text: str, lead: str) -> list[str]:
@@ -35,15 +35,15 @@ def cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def many(number: int, one: str, more: str | None = None) -> str:
+def pluralize(number: int, one: str, more: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
 def pairs(values: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
+    return ", ".join(f"{name} = {format_value(value)}" for name, value in values.items())
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     match value:
         case None:
             return "null"

@@ -29,7 +29,7 @@ from perseid.runtime.cold_start import small_input
 from perseid.semantics.detection import check_relations
 from perseid.tables.columns import count_rows
 from perseid.tables.rows import require_here
-from perseid.viz.detection import explain_here
+from perseid.viz.detection import explain_local
 from perseid.viz.why_not import MAX_EVENTS, WhyNot, event_limit_error, key_of, why_not
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class EventStreamKind(StreamKind):
         plan = patterns.compile(events)
         if on_spark(events):
             return "\n".join([*meanings(patterns, plan), explain_on_spark(plan, events)])
-        return "\n".join([*meanings(patterns, plan), explain_here(plan, column_types(events), events)])
+        return "\n".join([*meanings(patterns, plan), explain_local(plan, column_types(events), events)])
 
     def why_not(self, patterns: PatternSources, stream: Any, options: WhyNotOptions) -> WhyNot:
         """The reasons why the partial matches of the pattern ended."""
@@ -123,7 +123,7 @@ class EventStreamKind(StreamKind):
             dedupe=events.dedupe,
             relations=tables,
             shown=options.shown,
-            said=said,
+            earlier_notes=said,
         )
 
 

@@ -138,7 +138,7 @@ def same_order(rows: Sequence[TemplateRow]) -> list[list[int]]:
 
 def _row(related: Related, older: int, strict: bool) -> TemplateRow:
     sides = (older, 1 - older)
-    asked = [related.asked(side) for side in sides]
+    asked = [related.compared_nodes(side) for side in sides]
     left = [reduced_nodes(nodes) for nodes in asked]
     blocks = [related.blocks[side] for side in sides]
     chains = [

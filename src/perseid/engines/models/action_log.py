@@ -90,10 +90,10 @@ class ActionLog:
                 )
             )
 
-    def _model(self, rule: str | None, given: Key) -> Key:
+    def _model(self, rule: str | None, identifier: Key) -> Key:
         """Key of the target model, cast to the types of the key."""
-        model = tuple(v.conform(value, kind) for value, kind in zip(given, self.key, strict=True))
-        for value, found, kind in zip(given, model, self.key, strict=True):
+        model = tuple(v.conform(value, kind) for value, kind in zip(identifier, self.key, strict=True))
+        for value, found, kind in zip(identifier, model, self.key, strict=True):
             if value is not None and found is None:
                 raise EventDataError(
                     f"Rule {rule} identifies a model by {value!r}, expected a value of type {kind}.",
@@ -120,20 +120,20 @@ class ActionLog:
 
 def actions_of(iterations: Iterable[RuleIteration]) -> Iterator[RuleAction]:
     """Yield the actions at one time of a model, in the order of the log: of the rules, and rejected changes of the input."""
-    for one in iterations:
-        reasons = {id(change): why for change, why in one.told.refused}
-        for asked in one.asked:
-            if id(asked.change) in reasons:
-                why = reasons[id(asked.change)]
-                yield RuleAction("rejected", asked.rule, one.number, change=asked.change, why=why)
-            elif asked.rule is not None:
-                yield RuleAction("changed", asked.rule, one.number, change=asked.change)
-        for life in one.lives:
-            yield RuleAction(life.state, life.rule, one.number, match=life.match)
-        for told in one.emitted:
-            yield RuleAction("emitted", told.rule, one.number, name=told.name, values=told.values)
-        for asked in one.elsewhere:
-            yield RuleAction("requested", asked.rule, one.number, change=asked.change, model=asked.model)
+    for iteration in iterations:
+        reasons = {id(change): why for change, why in iteration.effects.refused}
+        for request in iteration.requests:
+            if id(request.change) in reasons:
+                why = reasons[id(request.change)]
+                yield RuleAction("rejected", request.rule, iteration.number, change=request.change, why=why)
+            elif request.rule is not None:
+                yield RuleAction("changed", request.rule, iteration.number, change=request.change)
+        for entry in iteration.lifecycle:
+            yield RuleAction(entry.state, entry.rule, iteration.number, match=entry.match)
+        for row in iteration.emitted:
+            yield RuleAction("emitted", row.rule, iteration.number, name=row.name, values=row.values)
+        for request in iteration.elsewhere:
+            yield RuleAction("requested", request.rule, iteration.number, change=request.change, model=request.model)
 
 
 def _texts(values: Mapping[str, Value] | None) -> list[tuple[str, str | None]] | None:

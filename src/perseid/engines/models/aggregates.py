@@ -24,24 +24,24 @@ class Accumulator(Protocol):
 
 
 class Aggregates:
-    """Aggregate value of each group of a relation's rows; ``held`` has the values of nonempty groups."""
+    """Aggregate value of each group of a relation's rows; ``results`` has the values of nonempty groups."""
 
     def __init__(
         self,
         source: int,
         key: Key,
         argument: Callable[[Row], Value] | None,
-        make: Callable[[], Accumulator],
+        create: Callable[[], Accumulator],
         default: Value,
     ) -> None:
         self.inputs = (source,)
         self.key = key
         self.argument = argument
-        self.make = make
+        self.create = create
         self.default = default
         self.groups: dict[object, Accumulator] = {}
         self.sizes: dict[object, int] = {}
-        self.held: dict[object, Value] = {}
+        self.results: dict[object, Value] = {}
 
     def step(self, delta: Delta) -> Changed:
         touched: dict[object, None] = {}
@@ -50,19 +50,19 @@ class Aggregates:
             touched[at] = None
             group = self.groups.get(at)
             if group is None:
-                group = self.groups[at] = self.make()
+                group = self.groups[at] = self.create()
             value = None if self.argument is None else self.argument(row)
             group.add(value, weight)
             self.sizes[at] = self.sizes.get(at, 0) + weight
         changed: Changed = {}
         for at in touched:
-            old = self.held.get(at, self.default)
+            old = self.results.get(at, self.default)
             if self.sizes[at] == 0:
                 del self.sizes[at], self.groups[at]
-                self.held.pop(at, None)
+                self.results.pop(at, None)
                 new = self.default
             else:
-                new = self.held[at] = self.groups[at].value()
+                new = self.results[at] = self.groups[at].value()
             if new != old or type(new) is not type(old):
                 changed[at] = (old, new)
         return changed
@@ -86,19 +86,19 @@ class Count:
 class Sum:
     """Exact sum of integers and doubles, so that values can be subtracted again."""
 
-    __slots__ = ("doubles", "nothing", "others", "total", "whole")
+    __slots__ = ("doubles", "empty_value", "integers", "others", "total")
 
-    def __init__(self, nothing: Value) -> None:
-        self.nothing = nothing
+    def __init__(self, empty_value: Value) -> None:
+        self.empty_value = empty_value
         self.total = 0
-        self.whole = 0
+        self.integers = 0
         self.doubles = ExactSum()
-        self.others = Several("sum", nothing)
+        self.others = Several("sum", empty_value)
 
     def add(self, value: Value, weight: int) -> None:
         if type(value) is int:
             self.total += weight * value
-            self.whole += weight
+            self.integers += weight
         elif isinstance(value, float):
             self.doubles.add(value, weight)
         elif value is not None:
@@ -109,7 +109,7 @@ class Sum:
             return self.others.value()
         if self.doubles.count:
             return canonical(self.doubles.value())
-        return v.integer(self.total) if self.whole else self.nothing
+        return v.integer(self.total) if self.integers else self.empty_value
 
 
 class Extreme:
@@ -142,11 +142,11 @@ class Extreme:
 class Several:
     """Any other aggregate: stores all values and recomputes when the group changes."""
 
-    __slots__ = ("counts", "function", "nothing")
+    __slots__ = ("counts", "empty_value", "function")
 
-    def __init__(self, function: str, nothing: Value) -> None:
+    def __init__(self, function: str, empty_value: Value) -> None:
         self.function = function
-        self.nothing = nothing
+        self.empty_value = empty_value
         self.counts: dict[Value, int] = {}
 
     def add(self, value: Value, weight: int) -> None:
@@ -160,17 +160,17 @@ class Several:
 
     def value(self) -> Value:
         values = [x for x, times in self.counts.items() for _ in range(times)]
-        return canonical(aggregate(self.function, values, self.nothing))
+        return canonical(aggregate(self.function, values, self.empty_value))
 
 
-def accumulator(function: str, nothing: Value) -> Callable[[], Accumulator]:
-    """Return the accumulator factory of a function; ``nothing`` is the result for a group without values."""
+def accumulator(function: str, empty_value: Value) -> Callable[[], Accumulator]:
+    """Return the accumulator factory of a function; ``empty_value`` is the result for a group without values."""
     match function:
         case "count":
             return Count
         case "sum":
-            return lambda: Sum(nothing)
+            return lambda: Sum(empty_value)
         case "min" | "max":
             greatest = function == "max"
             return lambda: Extreme(greatest)
-    return lambda: Several(function, nothing)
+    return lambda: Several(function, empty_value)

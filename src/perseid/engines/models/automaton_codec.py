@@ -81,7 +81,7 @@ def _encode_match(match: PartialMatch) -> list[object]:
         match.counters,
         None if hop is None else [hop.contiguity.value, hop.after, hop.within],
         match.together,
-        match.taken,
+        match.bound_events,
         list(match.current.items()),
         match.clock,
         match.not_before,
@@ -139,7 +139,7 @@ class _AutomatonDecoder:
     def _step(self, step: object) -> int:
         return number_in(step, 0, len(self.automaton.pattern.steps))
 
-    def _taken(self, pairs: Iterable[tuple[object, object]]) -> tuple[tuple[int, int], ...]:
+    def _bound_events(self, pairs: Iterable[tuple[object, object]]) -> tuple[tuple[int, int], ...]:
         return tuple((self._step(step), self._position(position)) for step, position in pairs)
 
     def _run(
@@ -151,7 +151,7 @@ class _AutomatonDecoder:
     ) -> PatternRun:
         combinations = {tuple(map(self._position, positions)) for positions in emitted}
         position = self._position(start)
-        run = PatternRun(position, [], combinations, set(map(self._taken, taken)))
+        run = PatternRun(position, [], combinations, set(map(self._bound_events, taken)))
         run.replace_items([self._item(position, *item) for item in items])
         return run
 
@@ -180,21 +180,21 @@ class _AutomatonDecoder:
         combination: Iterable[object], optional: object,
     ) -> PartialMatch:  # fmt: skip
         programs = self.automaton.plan.programs
-        own = programs[number_in(program, 0, len(programs))]
-        match = PartialMatch(program, own.registers)
-        match.pc = number_in(pc, 0, len(own.instructions))
+        compiled = programs[number_in(program, 0, len(programs))]
+        match = PartialMatch(program, compiled.registers)
+        match.pc = number_in(pc, 0, len(compiled.instructions))
         match.counters = tuple(
             (number_in(a, 0, MAX_NUMBER), number_in(b, 0, MAX_NUMBER), number_in(c, 0, MAX_NUMBER))
             for a, b, c in counters
         )
-        match.taken = self._taken(taken)
-        if len(match.counters) != own.registers or not match.taken:
+        match.bound_events = self._bound_events(taken)
+        if len(match.counters) != compiled.registers or not match.bound_events:
             _reject()
         if hop is not None:
             match.hop = Hop(ast.Contiguity(hop[0]), time_or_none(hop[1]), time_or_none(hop[2]))
         match.together, match.optional = together is True, optional is True
         match.current = {self._step(step): self._position(position) for step, position in current}
-        match.unified = self._unified(match.taken)
+        match.unified = self._unified(match.bound_events)
         match.clock, match.not_before = number_in(clock, *_TIMES), time_or_none(not_before)
         match.absences = tuple(self._absence(*one) for one in absences)
         match.zones = tuple(self._zone(*one) for one in zones)
@@ -202,9 +202,9 @@ class _AutomatonDecoder:
         match.combination = tuple(map(self._position, combination))
         return match
 
-    def _unified(self, taken: Iterable[tuple[int, int]]) -> Mapping[str, object]:
+    def _unified(self, bound_events: Iterable[tuple[int, int]]) -> Mapping[str, object]:
         unified: Mapping[str, object] = {}
-        for step, position in taken:
+        for step, position in bound_events:
             found = unify(self.automaton.pattern.steps[step].unify, self.automaton.events[position], unified)
             unified = _reject() if found is None else found
         return unified

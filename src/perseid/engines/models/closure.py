@@ -22,17 +22,17 @@ class Closure:
 
     def step(self, delta: Delta) -> Delta:
         out: Delta = {}
-        gone = [pair for pair, weight in delta.items() if weight < 0]
-        if gone:
-            self._remove(gone, out)
+        deleted = [pair for pair, weight in delta.items() if weight < 0]
+        if deleted:
+            self._remove(deleted, out)
         for pair, weight in delta.items():
             if weight > 0:
                 self._insert(pair[0], pair[1], out)
         return out
 
-    def _remove(self, gone: list[Row], out: Delta) -> None:
+    def _remove(self, deleted: list[Row], out: Delta) -> None:
         affected: set[Value] = set()
-        for source, target in gone:
+        for source, target in deleted:
             affected.add(source)
             affected |= self.reached_by.get(source, _NOTHING)
             targets = self.next[source]
@@ -60,9 +60,9 @@ class Closure:
         return found
 
     def _forget(self, start: Value, end: Value) -> None:
-        back = self.reached_by[end]
-        back.discard(start)
-        if not back:
+        sources = self.reached_by[end]
+        sources.discard(start)
+        if not sources:
             del self.reached_by[end]
 
     def _insert(self, source: Value, target: Value, out: Delta) -> None:

@@ -106,7 +106,7 @@ class ColumnProgram:
             found.append(step(block, found))
         return found
 
-    def made(self, name: str, family: str, run: Callable[..., Vector], *inputs: ProgramSlot) -> ProgramSlot:
+    def add_computed(self, name: str, family: str, run: Callable[..., Vector], *inputs: ProgramSlot) -> ProgramSlot:
         """Add a step that computes a value from the results of others."""
         numbers = tuple(slot.number for slot in inputs)
         return self.add((name, family, numbers), family, lambda block, found: run(*(found[n] for n in numbers)))
@@ -117,16 +117,16 @@ class ColumnProgram:
         self.columns[column.name] = column
 
         def read(block: FrameRange, found: list[Vector]) -> Vector:
-            whole = block.frames.columns[column.name]
+            vector = block.frames.columns[column.name]
             part = slice(block.start, block.stop)
-            return Vector(whole.values[part], None if whole.missing is None else whole.missing[part])
+            return Vector(vector.values[part], None if vector.missing is None else vector.missing[part])
 
         return self.add(("column", column.name), column.family, read)
 
     def constant(self, value: Value) -> ProgramSlot:
         family = _family_of(value)
-        made = x.constant(value)
-        return self.add(("constant", family, repr(value)), family, lambda block, found: made)
+        vector = x.constant(value)
+        return self.add(("constant", family, repr(value)), family, lambda block, found: vector)
 
     def window(self, window: Moving, column: FrameColumn) -> ProgramSlot:
         if column.family == BOOLEAN and window.function != "moving_count":
@@ -152,7 +152,7 @@ class ColumnProgram:
         inside = self.add(("since", micros), BOOLEAN, since)
         if now is None:
             return Constant(None)
-        return self.made("if", _family_of(now), x.chosen, inside, self.constant(now), self.constant(later))
+        return self.add_computed("if", _family_of(now), x.chosen, inside, self.constant(now), self.constant(later))
 
     def changed(self, columns: Sequence[FrameColumn]) -> ProgramSlot:
         """Add a boolean step: one of the columns differs from the previous frame."""
@@ -188,10 +188,10 @@ _TOTALS = {"moving_sum": SUM, "moving_avg": MEAN, "moving_count": COUNT}
 
 
 def _moving(block: FrameRange, window: Moving, column: FrameColumn) -> Vector:
-    frames, whole = block.frames, block.frames.columns[column.name]
-    missing = read_only(np.zeros(0, np.bool_) if whole.missing is None else whole.missing)
+    frames, vector = block.frames, block.frames.columns[column.name]
+    missing = read_only(np.zeros(0, np.bool_) if vector.missing is None else vector.missing)
     count, micros = window.values or 0, min(window.microseconds or 0, LONGEST)
-    shared = (read_only(whole.values), missing, read_only(frames.first), read_only(frames.time), block.start, count)
+    shared = (read_only(vector.values), missing, read_only(frames.first), read_only(frames.time), block.start, count)
     rows = block.stop - block.start
     none = np.empty(rows, np.bool_)
     if window.function in _TOTALS:
@@ -241,11 +241,11 @@ class Formulas:
         return self._direct(expr, env)
 
     def _ref(self, ref: ex.Ref, env: Mapping[str, Term]) -> Term:
-        held = env[ref.parts[0]]
+        term = env[ref.parts[0]]
         if len(ref.parts) == 1:
-            return held
-        assert isinstance(held, Constant)
-        element, attribute = cast("Element", held.value), ref.parts[1]
+            return term
+        assert isinstance(term, Constant)
+        element, attribute = cast("Element", term.value), ref.parts[1]
         window = self.windows.get(attribute)
         name = attribute if window is None else window.attribute
         column = self.columns.get((element, name))
@@ -260,29 +260,29 @@ class Formulas:
         return self.program.column(column) if window is None else self.program.window(window, column)
 
     def _direct(self, expr: ex.Expr, env: Mapping[str, Term]) -> Term:
-        made = self.program.made
+        add = self.program.add_computed
         match expr:
             case ex.Ref():
                 return self._ref(expr, env)
             case ex.Binary(op="and" | "or"):
                 sides = [self._boolean(side, env) for side in (expr.left, expr.right)]
-                return made(expr.op, BOOLEAN, x.conjunction if expr.op == "and" else x.disjunction, *sides)
+                return add(expr.op, BOOLEAN, x.conjunction if expr.op == "and" else x.disjunction, *sides)
             case ex.Binary():
                 return self._binary(expr.op, self.term(expr.left, env), self.term(expr.right, env))
             case ex.Unary(op="not"):
-                return made("not", BOOLEAN, x.negation, self._boolean(expr.operand, env))
+                return add("not", BOOLEAN, x.negation, self._boolean(expr.operand, env))
             case ex.Unary():
                 operand = self._number(expr.operand, env)
-                return made("minus", operand.family, x.negated, operand)
+                return add("minus", operand.family, x.negated, operand)
             case ex.Between():
                 value, low, high = (self.term(e, env) for e in (expr.value, expr.low, expr.high))
                 sides = [self._lifted(self._binary(">=", value, low)), self._lifted(self._binary("<=", value, high))]
-                return self._signed(made("and", BOOLEAN, x.conjunction, *sides), expr.negated)
+                return self._signed(add("and", BOOLEAN, x.conjunction, *sides), expr.negated)
             case ex.InList():
                 value = self.term(expr.value, env)
                 found, *rest = (self._lifted(self._binary("=", value, self.term(i, env))) for i in expr.items)
                 for item in rest:
-                    found = made("or", BOOLEAN, x.disjunction, found, item)
+                    found = add("or", BOOLEAN, x.disjunction, found, item)
                 return self._signed(found, expr.negated)
             case ex.Is():
                 return self._signed(self._is(expr, env), expr.negated)
@@ -312,37 +312,37 @@ class Formulas:
             term = Constant(float(term.value))
         found = self._lifted(term)
         if found.family == INTEGER:
-            return self.program.made("double", DOUBLE, x.as_double, found)
+            return self.program.add_computed("double", DOUBLE, x.as_double, found)
         if found.family != DOUBLE:
             raise NotVectorizable("a boolean as a number")
         return found
 
     def _signed(self, found: ProgramSlot, negated: bool) -> ProgramSlot:
-        return self.program.made("not", BOOLEAN, x.negation, found) if negated else found
+        return self.program.add_computed("not", BOOLEAN, x.negation, found) if negated else found
 
     def _is(self, expr: ex.Is, env: Mapping[str, Term]) -> ProgramSlot:
         if expr.what == "null":
-            return self.program.made("is null", BOOLEAN, x.is_null, self._lifted(self.term(expr.value, env)))
+            return self.program.add_computed("is null", BOOLEAN, x.is_null, self._lifted(self.term(expr.value, env)))
         run = x.is_true if expr.what == "true" else x.is_false
-        return self.program.made(f"is {expr.what}", BOOLEAN, run, self._boolean(expr.value, env))
+        return self.program.add_computed(f"is {expr.what}", BOOLEAN, run, self._boolean(expr.value, env))
 
     def _binary(self, op: str, left: Term, right: Term) -> Term:
-        made = self.program.made
+        add = self.program.add_computed
         if op != "<=>" and any(isinstance(side, Constant) and side.value is None for side in (left, right)):
             return Constant(None)
-        a, b = self._alike(left, right)
+        a, b = self._in_one_family(left, right)
         if op in ("=", "<>", "<", "<=", ">", ">="):
-            return made(op, BOOLEAN, lambda p, q: x.comparison(op, p, q), a, b)
+            return add(op, BOOLEAN, lambda p, q: x.comparison(op, p, q), a, b)
         if op == "<=>":
-            return made(op, BOOLEAN, x.null_safe_equal, a, b)
+            return add(op, BOOLEAN, x.null_safe_equal, a, b)
         if op not in ("+", "-", "*", "/", "%") or a.family == BOOLEAN:
             raise NotVectorizable(f"unsupported operator {op}")
         if a.family == DOUBLE:
-            return made(op, DOUBLE, lambda p, q: x.arithmetic_of_doubles(op, p, q), a, b)
+            return add(op, DOUBLE, lambda p, q: x.arithmetic_of_doubles(op, p, q), a, b)
         family = DOUBLE if op == "/" else INTEGER
-        return made(op, family, lambda p, q: x.arithmetic_of_integers(op, p, q), a, b)
+        return add(op, family, lambda p, q: x.arithmetic_of_integers(op, p, q), a, b)
 
-    def _alike(self, left: Term, right: Term) -> tuple[ProgramSlot, ProgramSlot]:
+    def _in_one_family(self, left: Term, right: Term) -> tuple[ProgramSlot, ProgramSlot]:
         """Return both sides in one family; if one is a double, the other is cast to double."""
         families = {term.family for term in (left, right) if isinstance(term, ProgramSlot)}
         floats = any(isinstance(term, Constant) and isinstance(term.value, float) for term in (left, right))
@@ -364,28 +364,28 @@ class Formulas:
         sides = [self._lifted(then), self._lifted(otherwise)]
         # A constant null is compatible with every family.
         kinds = [s.family for s, term in zip(sides, (then, otherwise), strict=True) if term != Constant(None)]
-        return self.program.made("if", _one_family(kinds or [BOOLEAN]), x.chosen, condition, *sides)
+        return self.program.add_computed("if", _one_family(kinds or [BOOLEAN]), x.chosen, condition, *sides)
 
     def _call(self, expr: ex.Call, env: Mapping[str, Term]) -> Term:
-        made, args = self.program.made, expr.args
+        add, args = self.program.add_computed, expr.args
         match expr.name:
             case "abs":
                 number = self._number(args[0], env)
-                return made("abs", number.family, x.absolute, number)
+                return add("abs", number.family, x.absolute, number)
             case "sqrt":
-                return made("sqrt", DOUBLE, x.square_root, self._double(self.term(args[0], env)))
+                return add("sqrt", DOUBLE, x.square_root, self._double(self.term(args[0], env)))
             case "floor" | "ceil":
                 number, toward = self._number(args[0], env), np.floor if expr.name == "floor" else np.ceil
                 if number.family == INTEGER:
                     return number
-                return made(expr.name, INTEGER, lambda a: x.whole(toward, a), number)
+                return add(expr.name, INTEGER, lambda a: x.rounded(toward, a), number)
             case "mod":
                 return self._binary("%", self.term(args[0], env), self.term(args[1], env))
             case "angle":
                 terms = [self.term(arg, env) for arg in args]
                 if Constant(None) in terms:
                     return Constant(None)
-                return made("angle", DOUBLE, lambda *p: x.angle(p), *map(self._double, terms))
+                return add("angle", DOUBLE, lambda *p: x.angle(p), *map(self._double, terms))
             case "if":
                 return self._chosen(self._boolean(args[0], env), self.term(args[1], env), self.term(args[2], env))
             case "coalesce":
@@ -398,8 +398,8 @@ class Formulas:
         found = terms[-1]
         for term in reversed(terms[:-1]):
             slot = self._lifted(term)
-            known = self.program.made(
-                "not", BOOLEAN, x.negation, self.program.made("is null", BOOLEAN, x.is_null, slot)
+            known = self.program.add_computed(
+                "not", BOOLEAN, x.negation, self.program.add_computed("is null", BOOLEAN, x.is_null, slot)
             )
             found = self._chosen(known, term, found)
         return found
@@ -413,5 +413,7 @@ class Formulas:
             _one_family([slot.family for slot in slots])
         found, *rest = slots
         for slot in rest:
-            found = self.program.made(f"extreme {op}", slot.family, lambda a, b: x.extreme(op, a, b), found, slot)
+            found = self.program.add_computed(
+                f"extreme {op}", slot.family, lambda a, b: x.extreme(op, a, b), found, slot
+            )
         return found

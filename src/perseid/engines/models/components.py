@@ -16,7 +16,7 @@ class ConnectedComponents:
 
     def __init__(self, edges: int, nodes: int | None) -> None:
         self.inputs = (edges,) if nodes is None else (edges, nodes)
-        self.near: dict[Row, dict[Row, int]] = {}
+        self.neighbors: dict[Row, dict[Row, int]] = {}
         self.alone: dict[Row, int] = {}
         self.least: dict[Row, Value] = {}
         self.members: dict[Row, set[Row]] = {}
@@ -27,10 +27,10 @@ class ConnectedComponents:
         cut: set[Row] = set()
         for row, weight in edges.items():
             one, other = row[:-1], (*row[:-2], row[-1])
-            was = other in self.near.get(one, _NOWHERE)
-            self._near(one, other, weight)
-            self._near(other, one, weight)
-            now = other in self.near.get(one, _NOWHERE)
+            was = other in self.neighbors.get(one, _NOWHERE)
+            self._change_edge(one, other, weight)
+            self._change_edge(other, one, weight)
+            now = other in self.neighbors.get(one, _NOWHERE)
             if now and not was:
                 joined.append((one, other))
             elif was and not now:
@@ -43,14 +43,14 @@ class ConnectedComponents:
             elif node not in self.alone:
                 cut.add(node)
         if cut:
-            return self._again(cut.union(*joined))
+            return self._recompute(cut.union(*joined))
         return self._join(joined)
 
-    def _near(self, one: Row, other: Row, weight: int) -> None:
-        near = self.near.setdefault(one, {})
-        add(near, other, weight)
-        if not near:
-            del self.near[one]
+    def _change_edge(self, one: Row, other: Row, weight: int) -> None:
+        neighbors = self.neighbors.setdefault(one, {})
+        add(neighbors, other, weight)
+        if not neighbors:
+            del self.neighbors[one]
 
     def _join(self, joined: list[tuple[Row, Row]]) -> Delta:
         """Merge components; sufficient if nothing was deleted."""
@@ -63,15 +63,15 @@ class ConnectedComponents:
                     self.members[node] = {node}
             ends = {(*node[:-1], self.least[node]) for node in pair}
             if len(ends) == 2:
-                stays, goes = sorted(ends, key=lambda end: rank(end[-1]))
-                moved = self.members.pop(goes)
-                self.members[stays] |= moved
+                merged, absorbed = sorted(ends, key=lambda end: rank(end[-1]))
+                moved = self.members.pop(absorbed)
+                self.members[merged] |= moved
                 for node in moved:
                     before.setdefault(node, self.least[node])
-                    self.least[node] = stays[-1]
-        return self._told(before)
+                    self.least[node] = merged[-1]
+        return self._changes(before)
 
-    def _again(self, touched: set[Row]) -> Delta:
+    def _recompute(self, touched: set[Row]) -> Delta:
         """Recompute every component that a touched node was or is in."""
         old: set[Row] = set(touched)
         for node in touched:
@@ -82,7 +82,7 @@ class ConnectedComponents:
         todo = set(old)
         while todo:
             start = todo.pop()
-            if start not in self.near and start not in self.alone:
+            if start not in self.neighbors and start not in self.alone:
                 continue
             found = self._walk(start)
             todo -= found
@@ -90,9 +90,9 @@ class ConnectedComponents:
             self.members[(*start[:-1], least)] = found
             for node in found:
                 self.least[node] = least
-        return self._told({node: before.get(node) for node in old})
+        return self._changes({node: before.get(node) for node in old})
 
-    def _told(self, before: dict[Row, Value]) -> Delta:
+    def _changes(self, before: dict[Row, Value]) -> Delta:
         """Delta of the nodes with a changed least node; None in ``before`` means that there was no row."""
         out: Delta = {}
         for node, then in before.items():
@@ -107,7 +107,7 @@ class ConnectedComponents:
     def _walk(self, start: Row) -> set[Row]:
         found, todo = {start}, [start]
         while todo:
-            for node in self.near.get(todo.pop(), ()):
+            for node in self.neighbors.get(todo.pop(), ()):
                 if node not in found:
                     found.add(node)
                     todo.append(node)

@@ -30,11 +30,11 @@ def add(delta: Delta, row: Row, weight: int) -> None:
 
 def merged(deltas: Iterable[Delta]) -> Delta:
     """Return the sum of several deltas; a single nonempty one is returned as it is."""
-    given = [delta for delta in deltas if delta]
-    if len(given) == 1:
-        return given[0]
+    nonempty = [delta for delta in deltas if delta]
+    if len(nonempty) == 1:
+        return nonempty[0]
     total: Delta = {}
-    for delta in given:
+    for delta in nonempty:
         for row, weight in delta.items():
             add(total, row, weight)
     return total
@@ -53,14 +53,14 @@ class KeyedRows:
         rows, key = self.rows, self.key
         for row, weight in delta.items():
             at = key(row)
-            held = rows.get(at)
-            if held is None:
+            weights = rows.get(at)
+            if weights is None:
                 rows[at] = {row: weight}
-            elif row not in held:
-                held[row] = weight
+            elif row not in weights:
+                weights[row] = weight
             else:
-                add(held, row, weight)
-                if not held:
+                add(weights, row, weight)
+                if not weights:
                     del rows[at]
 
 

@@ -27,12 +27,12 @@ def emitted_columns(
             hint="Use ps.graph.select_emitted(ps.graph.react(stream), metamodel, …), with all columns unchanged.",
         )
     place = names.index(BEFORE[0])
-    own, element = names[:place], names[place + len(BEFORE) + ROLES.index("element")]
-    known = emitted_types(rules, {**types, "element": types[element]}, own[1:])
+    leading, element = names[:place], names[place + len(BEFORE) + ROLES.index("element")]
+    known = emitted_types(rules, {**types, "element": types[element]}, leading[1:])
     if name not in known:
         raise EventDataError(
             f"No rule emits {name!r}.",
             nearest=nearest(name, known),
             hint=f"Available: {', '.join(known)}." if known else "Add an action to a rule: do emit alarm(host).",
         )
-    return own, known[name]
+    return leading, known[name]

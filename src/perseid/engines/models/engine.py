@@ -24,11 +24,11 @@ def step(plan: ModelsPlan, rows: EventBatch, state: bytes | None, watermark: Wat
     return advance(plan, rows, state, watermark)
 
 
-def rules_plan(rules: Rules, types: Mapping[str, pa.DataType], **words: Any) -> ReactingPlan:
+def rules_plan(rules: Rules, types: Mapping[str, pa.DataType], **options: Any) -> ReactingPlan:
     """Build the plan of :func:`rules_step`."""
     from perseid.engines.models.rule_engine import make_rules_plan
 
-    return make_rules_plan(rules, types, **words)
+    return make_rules_plan(rules, types, **options)
 
 
 def rules_step(plan: ReactingPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:

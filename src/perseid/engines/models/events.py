@@ -37,11 +37,11 @@ class EventRows:
         self.at: tuple[Key, int] | None = None
         self.place = 0
 
-    def add(self, key: Key, time: int, told: TransactionEffects) -> None:
+    def add(self, key: Key, time: int, effects: TransactionEffects) -> None:
         """Add all events of one transaction of a model, or of one iteration of it."""
         if self.at != (key, time):
             self.at, self.place = (key, time), 0
-        for type_, values in event_values(self.queries, self.watched, told):
+        for type_, values in event_values(self.queries, self.watched, effects):
             self.rows.append((time, type_, self.place))
             self.place += 1
             self.keys.append(key)
@@ -75,10 +75,10 @@ def collect_events(
     """Return the events of transactions for each filter, and the reason for each rejected change."""
     found = [EventRows(queries, one, key) for one in watched]
     rejected: list[str] = []
-    for model, time, told in effects:
+    for model, time, done in effects:
         for one in found:
-            one.add(model, time, told)
-        rejected += [why for _, why in told.refused]
+            one.add(model, time, done)
+        rejected += [why for _, why in done.refused]
     return found, rejected
 
 
@@ -96,18 +96,18 @@ def content_columns(queries: Queries, watched: EventStreamFilter, key: Sequence[
 
 
 def event_values(
-    queries: Queries, watched: EventStreamFilter, told: TransactionEffects
+    queries: Queries, watched: EventStreamFilter, effects: TransactionEffects
 ) -> Iterator[tuple[str, Mapping[str, Value]]]:
     """Yield the type and values of each event: changes as applied, then matches by query, then ordinary events."""
     if watched.changes:
-        for done in told.done:
-            if watched.wants(done, queries.kinds):
+        for done in effects.done:
+            if watched.includes(done, queries.kinds):
                 yield change_event(done.action), _of_change(done)
-    for change in told.changes:
+    for change in effects.changes:
         if change.query in watched.queries:
             names = queries.queries[change.query].parameters
             yield query_event(change.change, change.query), dict(zip(names, change.match, strict=True))
-    for event in told.happened:
+    for event in effects.happened:
         if event.type in watched.happenings:
             yield event.type, dict(event.values)
 

@@ -21,7 +21,11 @@ def explain_models(groups: Sequence[EventStreamGroup], stream: Models, types: Ma
     ``types`` are the column types of a DataFrame; None for local rows.
     """
     queries, key = stream.queries, stream.key
-    ways = [_way(group, stream.why_one_by_one(group.watched, types)) for group in groups] if stream.has_frames else []
+    evaluation_rows = (
+        [_evaluation_row(group, stream.why_one_by_one(group.watched, types)) for group in groups]
+        if stream.has_frames
+        else []
+    )
     kinds = queries.kinds
     name = kinds.metamodel.name
     rows: list[Row] = [
@@ -34,22 +38,22 @@ def explain_models(groups: Sequence[EventStreamGroup], stream: Models, types: Ma
             f"{len(queries.queries)}, maintained incrementally by {len(Network(queries).operators)} shared operators; "
             "the cost depends on the size of the change (closures and components: of the connected part)",
         ),
-        *ways,
+        *evaluation_rows,
         ("state", "the model itself, and the matches of every query and of its parts"),
         ("budget", describe_budget(stream.budget)),
     ]
-    said = "\n".join(section(f"model {name}", rows)).rstrip() + "\n"
-    return said if stream.max_ahead is None else f"{said}max_ahead: {describe_max_ahead(stream.max_ahead)}\n"
+    text = "\n".join(section(f"model {name}", rows)).rstrip() + "\n"
+    return text if stream.max_ahead is None else f"{text}max_ahead: {describe_max_ahead(stream.max_ahead)}\n"
 
 
 def _events(watched: EventStreamFilter) -> str:
     events = [f"{query} found, updated and lost" for query in watched.queries]
-    beside = [f"additional events {', '.join(watched.happenings)}"] if watched.happenings else []
-    return "; ".join([*events, *map(print_kind, watched.changes), *beside]) or "none"
+    additional = [f"additional events {', '.join(watched.happenings)}"] if watched.happenings else []
+    return "; ".join([*events, *map(print_kind, watched.changes), *additional]) or "none"
 
 
-def _way(group: EventStreamGroup, why: str | None) -> Row:
+def _evaluation_row(group: EventStreamGroup, reason: str | None) -> Row:
     names = ", ".join(pattern.name for pattern in group.patterns)
-    if why is None:
+    if reason is None:
         return f"frames of {names}", "all at once: each structural match is a condition over columns"
-    return f"frames of {names}", f"one by one: {why}"
+    return f"frames of {names}", f"one by one: {reason}"

@@ -95,5 +95,5 @@ def _arithmetic(expr: ex.Binary, places: Mapping[tuple[str, ...], int]) -> Funct
 
 def _evaluated(expr: ex.Expr, places: Mapping[tuple[str, ...], int]) -> Function:
     names = dict.fromkeys(e.parts for e in ex.walk(expr) if isinstance(e, ex.Ref))
-    wanted = [(parts, places[parts]) for parts in names]
-    return lambda row: evaluate(expr, RowScope({parts: row[place] for parts, place in wanted}.__getitem__))
+    referenced = [(parts, places[parts]) for parts in names]
+    return lambda row: evaluate(expr, RowScope({parts: row[place] for parts, place in referenced}.__getitem__))

@@ -33,7 +33,7 @@ def check_frame_columns(
 ) -> None:
     """Raise an error unless each column sets a distinct attribute of a node of the snapshot."""
     kinds = {change.element: str(change.kind) for change in snapshot if change.action == "create"}
-    taken: dict[tuple[Element, str], str] = {}
+    column_of: dict[tuple[Element, str], str] = {}
     if not isinstance(columns, Mapping) or not columns:
         raise EventDataError(
             "Frames need a dict from columns to the attributes that they set, with at least one column.",
@@ -49,10 +49,10 @@ def check_frame_columns(
         if element not in kinds:
             raise EventDataError(
                 f"Column {name!r}: unknown element {element!r} in the initial changes.",
-                nearest=nearest(str(element), [str(there) for there in kinds]),
+                nearest=nearest(str(element), [str(node) for node in kinds]),
                 hint="Create it in each=[{'change': 'create', 'element': …, 'kind': …}, …].",
             )
         metamodel.queries.kinds.attribute_type(kinds[element], attribute)
-        if place in taken:
-            raise EventDataError(f"Columns {taken[place]!r} and {name!r} both set {element}.{attribute}.")
-        taken[place] = name
+        if place in column_of:
+            raise EventDataError(f"Columns {column_of[place]!r} and {name!r} both set {element}.{attribute}.")
+        column_of[place] = name

@@ -29,31 +29,33 @@ class Rank:
     query: str
     change: str
     match: Match
-    holds: ProgramSlot | None
+    condition: ProgramSlot | None
     changed: ProgramSlot | None
 
 
-def ranks_of(asked: FrameQueries, watched: EventStreamFilter) -> list[Rank]:
+def ranks_of(compiled: FrameQueries, watched: EventStreamFilter) -> list[Rank]:
     """Return all events that one frame can produce: by query, lost, updated and found matches."""
     found = []
-    for query in asked.queries.queries:
+    for query in compiled.queries.queries:
         if query in watched.queries:
             for change in ("lost", "updated", "found"):
-                for one in asked.standing[query]:
-                    if (change != "lost" or one.holds is not None) and (change != "updated" or one.changed is not None):
-                        found.append(Rank(query, change, one.match, one.holds, one.changed))
+                for one in compiled.standing[query]:
+                    if (change != "lost" or one.condition is not None) and (
+                        change != "updated" or one.changed is not None
+                    ):
+                        found.append(Rank(query, change, one.match, one.condition, one.changed))
     return found
 
 
 def happened(
-    asked: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, threads: int = 1
+    compiled: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, threads: int = 1
 ) -> tuple[IntArray, IntArray]:
     """Return the events in order: the frame row of each, and the index of its rank."""
     starts = range(0, len(frames), BLOCK)
 
     def one(start: int) -> tuple[IntArray, IntArray]:
         with np.errstate(all="ignore"):
-            return _block(asked, ranks, frames, start, min(start + BLOCK, len(frames)))
+            return _block(compiled, ranks, frames, start, min(start + BLOCK, len(frames)))
 
     if not ranks or not len(frames):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -66,37 +68,37 @@ def happened(
 
 
 def _block(
-    asked: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, start: int, stop: int
+    compiled: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, start: int, stop: int
 ) -> tuple[IntArray, IntArray]:
     # The preceding row is computed too: events are differences from it.
     begin = max(start - 1, 0)
-    values = asked.program.run(FrameRange(frames, begin, stop))
+    values = compiled.program.run(FrameRange(frames, begin, stop))
     rows = stop - begin
     fresh = frames.first[begin:stop] == np.arange(begin, stop)
-    told = np.empty((rows, len(ranks)), np.bool_)
+    mask = np.empty((rows, len(ranks)), np.bool_)
     edges: dict[ProgramSlot | None, tuple[BoolArray, BoolArray]] = {}
     for place, rank in enumerate(ranks):
-        if rank.holds not in edges:
-            edges[rank.holds] = _now_and_before(values, rank.holds, rows, fresh)
-        now, before = edges[rank.holds]
+        if rank.condition not in edges:
+            edges[rank.condition] = _now_and_before(values, rank.condition, rows, fresh)
+        now, before = edges[rank.condition]
         if rank.change == "found":
-            told[:, place] = now & ~before
+            mask[:, place] = now & ~before
         elif rank.change == "lost":
-            told[:, place] = before & ~now
+            mask[:, place] = before & ~now
         else:
             assert rank.changed is not None
-            told[:, place] = before & now & values[rank.changed.number].values
+            mask[:, place] = before & now & values[rank.changed.number].values
     if begin < start:
-        told[0] = False
-    at, of = np.divmod(np.flatnonzero(told), len(ranks))
+        mask[0] = False
+    at, of = np.divmod(np.flatnonzero(mask), len(ranks))
     return at + begin, of
 
 
 def _now_and_before(
-    values: list[Vector], holds: ProgramSlot | None, rows: int, fresh: BoolArray
+    values: list[Vector], condition: ProgramSlot | None, rows: int, fresh: BoolArray
 ) -> tuple[BoolArray, BoolArray]:
     """Return masks of the rows where a match holds, and where it held in the previous frame of the same model."""
-    now = np.ones(rows, np.bool_) if holds is None else np.broadcast_to(values[holds.number].values, rows)
+    now = np.ones(rows, np.bool_) if condition is None else np.broadcast_to(values[condition.number].values, rows)
     before = np.empty(rows, np.bool_)
     before[:1] = False
     before[1:] = now[:-1]
@@ -123,9 +125,9 @@ def event_table(
         TYPE: _coded(of, [query_event(rank.change, rank.query) for rank in ranks], pa.string()),
         PLACE: pa.array(np.arange(len(rows)) - begin),
     }
-    taken = pa.array(rows)
+    row_indices = pa.array(rows)
     for name, column in keys.items():
-        columns[name] = column.take(taken)
+        columns[name] = column.take(row_indices)
     for name, kind in event_columns(queries, watched, tuple(keys)).items():
         values = [
             dict(zip(queries.queries[rank.query].parameters, rank.match, strict=True)).get(name) for rank in ranks

@@ -37,12 +37,12 @@ class FrameShape:
         """The Arrow type of node names."""
         return pa.int64() if all(isinstance(change.element, int) for change in self.each) else pa.string()
 
-    def said(self) -> tuple[object, ...]:
+    def signature(self) -> tuple[object, ...]:
         """Return the whole shape as plain values, to detect a changed declaration."""
         each = [(c.action, c.element, c.kind, c.attribute, repr(c.value), c.target) for c in self.each]
         return (each, sorted(self.sets.items()))
 
-    def asked(self, queries: Queries, watched: EventStreamFilter) -> FrameQueries:
+    def compile_queries(self, queries: Queries, watched: EventStreamFilter) -> FrameQueries:
         """Compile the watched queries for arrays of frames."""
         if watched.changes:
             raise NotVectorizable("patterns match elementary changes")
@@ -67,10 +67,10 @@ class FrameShape:
         found: dict[str, None] = {}
         try:
             for one in watched:
-                asked = self.asked(queries, one)
-                for column in asked.program.columns.values():
+                compiled = self.compile_queries(queries, one)
+                for column in compiled.program.columns.values():
                     require_fitting(column, types[column.name])
-                found |= dict.fromkeys(asked.program.columns)
+                found |= dict.fromkeys(compiled.program.columns)
         except NotVectorizable:
             return tuple(self.sets)
         return tuple(name for name in self.sets if name in found)
@@ -84,7 +84,7 @@ class ArrangedFrames:
     """
 
     def __init__(self, keys: Sequence[pa.Array | pa.ChunkedArray], time: IntArray) -> None:
-        self.given = (keys, time)
+        self.inputs = (keys, time)
         found = arrange(keys, time, (), None)
         self.sorted = bool((found.order[1:] > found.order[:-1]).all())
         self.order = found.order
@@ -103,7 +103,7 @@ class ArrangedFrames:
 
     def rows(self, column: pa.Array | pa.ChunkedArray) -> IntArray:
         """Return, for each frame, the row with the greatest value of a column."""
-        order = self.order if self.single else arrange(*self.given, [column], None).order
+        order = self.order if self.single else arrange(*self.inputs, [column], None).order
         return order[self.last]
 
     def first_frames(self) -> IntArray:

@@ -26,11 +26,16 @@ from perseid.runtime.watermark import Watermark
 from perseid.semantics.model_steps import EventStreamFilter
 
 
-def brought_by_frames(
-    plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: ModelsState, watermark: Watermark, counted: Counter[str]
+def events_of_frames(
+    plan: ModelsPlan,
+    rows: EventBatch,
+    timely: IntArray,
+    shard: ModelsState,
+    watermark: Watermark,
+    counted: Counter[str],
 ) -> list[pa.Table]:
     """Return the events of frames up to the watermark, for each group of patterns."""
-    frames = _with_new(plan, rows, timely, kept)
+    frames = _with_new(plan, rows, timely, shard)
     time, seen = (one_chunk(frames[name]).to_numpy(zero_copy_only=False) for name in ("time", "seen"))
     due = (
         np.ones(len(time), bool)
@@ -39,29 +44,33 @@ def brought_by_frames(
         if watermark.current is None
         else seen | (time <= watermark.current)
     )
-    given = frames if due.all() else frames.filter(pa.array(due))
-    table = _frame_table(plan, given, time[due], seen[due])
+    due_frames = frames if due.all() else frames.filter(pa.array(due))
+    table = _frame_table(plan, due_frames, time[due], seen[due])
     compiled = _compiled_groups(plan)
-    groups = list(zip(plan.asked, compiled, strict=True))
-    told = [None if one is None else table.events(one, group.watched) for group, one in groups]
-    rest = iter(_one_by_one(plan, [group.watched for group, one in groups if one is None], table, kept, counted))
-    remembered = frames.schema.empty_table() if not any(compiled) else _remembered(plan, given, table)
-    waiting = frames.filter(pa.array(~due))
-    kept.frames = pa.concat_tables([remembered, waiting])
-    counted["live_keys"] = max(len(kept.models), len(table.rows.partitions))
-    counted["retained_events"] = waiting.num_rows
-    return [next(rest) if one is None else one for one in told]
+    groups = list(zip(plan.groups, compiled, strict=True))
+    tables = [None if one is None else table.events(one, group.watched) for group, one in groups]
+    rest = iter(_one_by_one(plan, [group.watched for group, one in groups if one is None], table, shard, counted))
+    remembered = frames.schema.empty_table() if not any(compiled) else _remembered(plan, due_frames, table)
+    pending = frames.filter(pa.array(~due))
+    shard.frames = pa.concat_tables([remembered, pending])
+    counted["live_keys"] = max(len(shard.models), len(table.rows.partitions))
+    counted["retained_events"] = pending.num_rows
+    return [next(rest) if one is None else one for one in tables]
 
 
-def _with_new(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: ModelsState) -> pa.Table:
+def _with_new(plan: ModelsPlan, rows: EventBatch, timely: IntArray, shard: ModelsState) -> pa.Table:
     """Return the retained frames, followed by the new frames of a call."""
     assert plan.frames is not None
     schema = frame_schema(plan)
-    given = [rows.columns[name] for name in (*plan.key, *plan.frame_columns)]
-    columns = [pa.array(np.asarray(rows.time, np.int64)), pa.array(np.zeros(len(rows), bool)), *map(one_chunk, given)]
+    columns_of_frames = [rows.columns[name] for name in (*plan.key, *plan.frame_columns)]
+    columns = [
+        pa.array(np.asarray(rows.time, np.int64)),
+        pa.array(np.zeros(len(rows), bool)),
+        *map(one_chunk, columns_of_frames),
+    ]
     new = pa.table(columns, schema=schema)
     new = new if len(timely) == len(rows) else new.take(pa.array(timely))
-    return new if kept.frames is None or not kept.frames.num_rows else pa.concat_tables([kept.frames, new])
+    return new if shard.frames is None or not shard.frames.num_rows else pa.concat_tables([shard.frames, new])
 
 
 def _frame_table(plan: ModelsPlan, frames: pa.Table, time: IntArray, seen: BoolArray) -> FrameTable:
@@ -73,13 +82,13 @@ def _frame_table(plan: ModelsPlan, frames: pa.Table, time: IntArray, seen: BoolA
 
 
 def _one_by_one(
-    plan: ModelsPlan, watched: list[EventStreamFilter], table: FrameTable, kept: ModelsState, counted: Counter[str]
+    plan: ModelsPlan, watched: list[EventStreamFilter], table: FrameTable, shard: ModelsState, counted: Counter[str]
 ) -> list[pa.Table]:
     """Return the events of new frames for queries without an array form: each frame is a transaction."""
     if not watched:
         return []
-    told = tuple(dict.fromkeys(name for one in watched for name in one.queries))
-    effects = apply_transactions(kept.models, plan.queries, told, table.transactions(kept.models))
+    query_names = tuple(dict.fromkeys(name for one in watched for name in one.queries))
+    effects = apply_transactions(shard.models, plan.queries, query_names, table.transactions(shard.models))
     gathered, rejected = collect_events(plan.queries, watched, plan.key, effects)
     counted["bad"] += len(rejected)
     return [one.table(plan.element, [plan.types[name] for name in plan.key]) for one in gathered]
@@ -93,10 +102,10 @@ def _remembered(plan: ModelsPlan, frames: pa.Table, table: FrameTable) -> pa.Tab
     size = len(table.time)
     ends = np.append(np.flatnonzero(np.diff(table.first)), size - 1)
     last = ends[np.searchsorted(ends, np.arange(size))] if size else ends[:0]
-    near = last - np.arange(size) < count
+    recent = last - np.arange(size) < count
     if micros:
-        near |= table.time > table.time[last] - micros
-    at = pa.array(table.rows.order[table.rows.last][near])
+        recent |= table.time > table.time[last] - micros
+    at = pa.array(table.rows.order[table.rows.last][recent])
     columns: dict[str, pa.Array | pa.ChunkedArray] = {
         "time": frames["time"].take(at),
         "seen": pa.array(np.ones(len(at), bool)),
@@ -104,7 +113,7 @@ def _remembered(plan: ModelsPlan, frames: pa.Table, table: FrameTable) -> pa.Tab
     columns |= {f"key {i}": column.take(at) for i, column in enumerate(table.keys.values())}
     for i in range(len(plan.frame_columns)):
         column = one_chunk(frames[f"set {i}"])
-        columns[f"set {i}"] = column.take(pa.array(table.rows.rows(column)[near]))
+        columns[f"set {i}"] = column.take(pa.array(table.rows.rows(column)[recent]))
     return pa.table(columns, schema=frames.schema)
 
 
@@ -117,7 +126,7 @@ def _compiled_groups(plan: ModelsPlan) -> list[FrameQueries | None]:
     """Return the compiled queries of each group of patterns; None for a group without an array form."""
     known = plan.digest, str(frame_schema(plan))
     if known not in _ANSWERED:
-        _ANSWERED[known] = [_ready(plan, group) for group in plan.asked]
+        _ANSWERED[known] = [_ready(plan, group) for group in plan.groups]
         if len(_ANSWERED) > MOST:
             _ANSWERED.popitem(last=False)
     return _ANSWERED[known]
@@ -126,9 +135,9 @@ def _compiled_groups(plan: ModelsPlan) -> list[FrameQueries | None]:
 def _ready(plan: ModelsPlan, group: PatternGroup) -> FrameQueries | None:
     assert plan.frames is not None
     try:
-        asked = plan.frames.asked(plan.queries, group.watched)
-        for column in asked.program.columns.values():
+        compiled = plan.frames.compile_queries(plan.queries, group.watched)
+        for column in compiled.program.columns.values():
             require_fitting(column, plan.types[column.name])
     except NotVectorizable:
         return None
-    return asked
+    return compiled

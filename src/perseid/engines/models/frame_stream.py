@@ -75,9 +75,9 @@ class Frames(Models[Data_co]):
     def why_one_by_one(self, watched: EventStreamFilter, types: Mapping[str, pa.DataType] | None = None) -> str | None:
         """Return why frames are evaluated one by one; None if all at once. ``types`` are the Arrow types of columns."""
         try:
-            asked = self.shape.asked(self.queries, watched)
-            table = read_table(self.data, set(asked.program.columns)) if types is None else None
-            for column in asked.program.columns.values():
+            compiled = self.shape.compile_queries(self.queries, watched)
+            table = read_table(self.data, set(compiled.program.columns)) if types is None else None
+            for column in compiled.program.columns.values():
                 if table is not None and column.name in table.columns:
                     _fitting(table, column)
                 elif types is not None and column.name in types:
@@ -87,12 +87,12 @@ class Frames(Models[Data_co]):
         return None
 
     def _at_once(self, watched: EventStreamFilter) -> pa.Table:
-        asked = self.shape.asked(self.queries, watched)
-        table = self._table(set(asked.program.columns))
+        compiled = self.shape.compile_queries(self.queries, watched)
+        table = self._table(set(compiled.program.columns))
         if not table.rows:
             raise NotVectorizable("the table has no rows")
-        columns = {one.name: _fitting(table, one) for one in asked.program.columns.values()}
-        return self._frames(table, columns).events(asked, watched, os.cpu_count() or 1)
+        columns = {one.name: _fitting(table, one) for one in compiled.program.columns.values()}
+        return self._frames(table, columns).events(compiled, watched, os.cpu_count() or 1)
 
     def _frames(self, table: Table, columns: Mapping[str, Column]) -> FrameTable:
         for name in self.key:

@@ -39,27 +39,27 @@ class FrameTable:
         self.first = self.rows.first_frames()
         self.seen = np.zeros(len(self.time), np.bool_) if seen is None else seen[self.rows.order][self.rows.last]
 
-    def events(self, asked: FrameQueries, watched: EventStreamFilter, threads: int = 1) -> pa.Table:
+    def events(self, compiled: FrameQueries, watched: EventStreamFilter, threads: int = 1) -> pa.Table:
         """Return the events of all new frames, computed on arrays."""
-        ranks = ranks_of(asked, watched)
-        columns = {one.name: self.rows.vector(self.columns[one.name], one) for one in asked.program.columns.values()}
-        rows, of = happened(asked, ranks, FrameColumns(self.time, self.first, columns), threads)
+        ranks = ranks_of(compiled, watched)
+        columns = {one.name: self.rows.vector(self.columns[one.name], one) for one in compiled.program.columns.values()}
+        rows, of = happened(compiled, ranks, FrameColumns(self.time, self.first, columns), threads)
         if self.seen.any():
             new = ~self.seen[rows]
             rows, of = rows[new], of[new]
         keys = {name: self.rows.key(column) for name, column in self.keys.items()}
-        return event_table(asked.queries, watched, ranks, (rows, of), self.time, keys, self.shape.element)
+        return event_table(compiled.queries, watched, ranks, (rows, of), self.time, keys, self.shape.element)
 
-    def transactions(self, begun: Collection[Key] = ()) -> Iterator[Transaction]:
-        """Yield the changes of each new frame; a model that is not ``begun`` begins with the snapshot."""
+    def transactions(self, existing: Collection[Key] = ()) -> Iterator[Transaction]:
+        """Yield the changes of each new frame; a model that is not ``existing`` begins with the snapshot."""
         values = {name: _values_at(column, self.rows.rows(column)) for name, column in self.columns.items()}
         at = self.rows.order[self.rows.last]
         keys = [_values_at(column, at) for column in self.keys.values()]
-        begins: set[Key] = set()
+        started: set[Key] = set()
         for frame in np.flatnonzero(~self.seen).tolist():
             key = tuple(column[frame] for column in keys)
-            first = key not in begins and key not in begun
-            begins.add(key)
+            first = key not in started and key not in existing
+            started.add(key)
             yield key, int(self.time[frame]), self.shape.changes(values, frame, first)
 
 

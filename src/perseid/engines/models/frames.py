@@ -46,7 +46,7 @@ class Standing:
     """A structural match, and the boolean step for the frames in which it holds; None if it always does."""
 
     match: Match
-    holds: ProgramSlot | None
+    condition: ProgramSlot | None
     changed: ProgramSlot | None
     """Step for the frames in which an attribute of one of its nodes changes; None if no column sets one."""
 
@@ -95,7 +95,7 @@ class FrameQueries:
             if self._is_still(query):
                 self.found[name] = {match: [()] for match in self.model.matches[name].standing}
             else:
-                self.found[name] = self._moving_matches(query)
+                self.found[name] = self._changing_matches(query)
             if len(self.found[name]) > MOST_MATCHES:
                 raise NotVectorizable(
                     f"{name} has {len(self.found[name]):,} structural matches, more than {MOST_MATCHES:,}"
@@ -104,19 +104,19 @@ class FrameQueries:
 
     def _is_still(self, query: m.QueryDefinition) -> bool:
         """Return whether no attribute that a frame sets affects the matches of the query."""
-        asked = {ref.parts[1] for ref in _references(query) if len(ref.parts) > 1}
-        if asked & (self.changing | set(self.queries.moving)):
+        attributes = {ref.parts[1] for ref in _references(query) if len(ref.parts) > 1}
+        if attributes & (self.changing | set(self.queries.moving)):
             return False
         return all(self._is_still(self.queries.queries[other]) for other in m.called(query))
 
-    def _moving_matches(self, query: m.QueryDefinition) -> dict[Match, list[Guard]]:
-        if isinstance(query.ways, m.Components):
+    def _changing_matches(self, query: m.QueryDefinition) -> dict[Match, list[Guard]]:
+        if isinstance(query.alternatives, m.Components):
             raise NotVectorizable(f"{query.name} computes components of changing matches")
         if query.top is not None:
             raise NotVectorizable(f"{query.name} has a top of changing values")
         found: dict[Match, list[Guard]] = {}
-        for way in query.ways:
-            for env, guard in self._way(way):
+        for alternative in query.alternatives:
+            for env, guard in self._rows_of_alternative(alternative):
                 match = tuple(self._fixed(query, name, env[name]) for name in query.parameters)
                 found.setdefault(match, []).append(guard)
         return found
@@ -126,12 +126,12 @@ class FrameQueries:
             raise NotVectorizable(f"{name} of {query.name} is a changing value")
         return term.value
 
-    def _way(self, way: m.Find) -> Iterator[Row]:
-        for env, guard in self._joined(way.constraints, [({}, ())]):
+    def _rows_of_alternative(self, alternative: m.Find) -> Iterator[Row]:
+        for env, guard in self._joined(alternative.constraints, [({}, ())]):
             row = dict(env)
-            for definition in way.definitions:
+            for definition in alternative.definitions:
                 row[definition.name] = self._defined(definition, row)
-            guarded = self._where(way.where, row, guard)
+            guarded = self._where(alternative.where, row, guard)
             if guarded is not None:
                 yield row, guarded
 
@@ -150,13 +150,13 @@ class FrameQueries:
     # constraints
 
     def _joined(self, constraints: Iterable[m.Constraint], rows: list[Row]) -> list[Row]:
-        waiting = [c for c in constraints if not isinstance(c, m.No)]
-        while waiting:
+        pending = [c for c in constraints if not isinstance(c, m.No)]
+        while pending:
             known = set(rows[0][0]) if rows else set()
             chosen = min(
-                waiting, key=lambda c: (not set(m.variables_of(c)) & known, len(set(m.variables_of(c)) - known))
+                pending, key=lambda c: (not set(m.variables_of(c)) & known, len(set(m.variables_of(c)) - known))
             )
-            waiting.remove(chosen)
+            pending.remove(chosen)
             rows = self._join(rows, chosen)
             if len(rows) > MOST_MATCHES:
                 raise NotVectorizable(f"more than {MOST_MATCHES:,} structural matches")
@@ -195,8 +195,10 @@ class FrameQueries:
                 inside.append(guarded)
         if not inside:
             return row
-        there = self._any(inside)
-        return None if there is None else (env, (*guard, self.program.made("absent", BOOLEAN, _absent, there)))
+        present = self._any(inside)
+        return (
+            None if present is None else (env, (*guard, self.program.add_computed("absent", BOOLEAN, _absent, present)))
+        )
 
     def _relation(
         self, constraint: m.IsNode | m.Walk | m.QueryCall
@@ -238,26 +240,28 @@ class FrameQueries:
                 always += 1
         if not at_times:
             return Constant(always)
-        return self.program.made(f"count beyond {always}", INTEGER, lambda *parts: _count(always, parts), *at_times)
+        return self.program.add_computed(
+            f"count beyond {always}", INTEGER, lambda *parts: _count(always, parts), *at_times
+        )
 
     def _all(self, guard: Guard, guards: list[Guard]) -> Guard:
         """Return the conjunction of a guard with the disjunction of several others."""
         if len(guards) == 1:
             return (*guard, *(slot for slot in guards[0] if slot not in guard))
-        there = self._any(guards)
-        return guard if there is None or there in guard else (*guard, there)
+        any_of = self._any(guards)
+        return guard if any_of is None or any_of in guard else (*guard, any_of)
 
     def _all_slot(self, guard: Guard) -> ProgramSlot:
         if len(guard) == 1:
             return guard[0]
-        return self.program.made("all", BOOLEAN, _all_of, *sorted(set(guard), key=lambda slot: slot.number))
+        return self.program.add_computed("all", BOOLEAN, _all_of, *sorted(set(guard), key=lambda slot: slot.number))
 
     def _any(self, guards: list[Guard]) -> ProgramSlot | None:
         """Return the disjunction of guards; None if one of them is always true."""
         if () in guards:
             return None
         slots = sorted({self._all_slot(guard) for guard in guards}, key=lambda slot: slot.number)
-        return slots[0] if len(slots) == 1 else self.program.made("any", BOOLEAN, _any_of, *slots)
+        return slots[0] if len(slots) == 1 else self.program.add_computed("any", BOOLEAN, _any_of, *slots)
 
 
 def _walk_pairs(nodes: Iterable[Element], edges: Iterable[Match], low: int, high: int | None) -> Iterator[Match]:
@@ -281,8 +285,8 @@ def _walk_pairs(nodes: Iterable[Element], edges: Iterable[Match], low: int, high
         yield from ((start, end) for end in reached)
 
 
-def _absent(there: Vector) -> Vector:
-    return Vector(~there.values)
+def _absent(present: Vector) -> Vector:
+    return Vector(~present.values)
 
 
 def _all_of(*parts: Vector) -> Vector:
@@ -302,12 +306,12 @@ def _count(always: int, parts: Sequence[Vector]) -> Vector:
 
 def _references(query: m.QueryDefinition) -> Iterator[ex.Ref]:
     """Yield every name that an expression of a query reads."""
-    if isinstance(query.ways, m.Components):
+    if isinstance(query.alternatives, m.Components):
         return
-    for way in query.ways:
-        yield from _names(way.where)
-        yield from _references_of_absence(way.constraints)
-        for definition in way.definitions:
+    for alternative in query.alternatives:
+        yield from _names(alternative.where)
+        yield from _references_of_absence(alternative.constraints)
+        for definition in alternative.definitions:
             yield from _names(definition.value)
     for order in () if query.top is None else query.top.by:
         yield from _names(order.value)

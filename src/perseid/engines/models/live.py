@@ -19,40 +19,44 @@ from perseid.semantics.values import Value
 class LiveModel:
     """Returns the results of :class:`perseid.reference.models.Recomputed`, at a cost proportional to the change."""
 
-    def __init__(self, queries: Queries, tell: Iterable[str] | None = None) -> None:
-        """``tell`` names the queries with matches that are reported; by default, all.
+    def __init__(self, queries: Queries, reported: Iterable[str] | None = None) -> None:
+        """``reported`` names the queries with matches that are reported; by default, all.
 
         The network runs the other queries too, but their matches are neither stored nor reported.
         """
         self.queries = queries
         self.graph = Graph(queries.kinds)
         self.network = Network(queries)
-        told = tuple(queries.queries if tell is None else tell)
-        if unknown := [name for name in told if name not in queries.queries]:
+        reported_names = tuple(queries.queries if reported is None else reported)
+        if unknown := [name for name in reported_names if name not in queries.queries]:
             raise unknown_name("query", unknown[0], list(queries.queries))
-        self.matches = {name: _Matches(queries.node_parameters(name)) for name in queries.queries if name in told}
+        self.matches = {
+            name: _Matches(queries.node_parameters(name)) for name in queries.queries if name in reported_names
+        }
 
     def transact(self, time: int, changes: Iterable[Change | Happening]) -> TransactionEffects:
         """Apply all changes of one time, in order."""
-        asked, happened = split_input(changes)
-        if happened and not asked:
+        model_changes, happened = split_input(changes)
+        if happened and not model_changes:
             return TransactionEffects([], [], [], happened)
-        done, refused = applied(self.graph, asked)
+        done, refused = applied(self.graph, model_changes)
         deltas = self.network.propagate(time, done)
         # Without matches none can be updated. This saves work in the initial load, the largest transaction of all.
         changed = touched(done) if any(matches.at for matches in self.matches.values()) else set()
-        told: list[QueryChange] = []
+        query_changes: list[QueryChange] = []
         for name, matches in self.matches.items():
-            told.extend(matches.changed(name, deltas.get(self.network.outputs[name], _NOTHING), changed))
-        return TransactionEffects(done, told, refused, happened)
+            query_changes.extend(matches.changed(name, deltas.get(self.network.outputs[name], _NOTHING), changed))
+        return TransactionEffects(done, query_changes, refused, happened)
 
-    def restore(self, changes: Iterable[Change], past: Mapping[str, Mapping[Element, list[tuple[int, Value]]]]) -> None:
-        """Restore a model without reporting matches. ``past`` has the values in each moving window, by node."""
+    def restore(
+        self, changes: Iterable[Change], histories: Mapping[str, Mapping[Element, list[tuple[int, Value]]]]
+    ) -> None:
+        """Restore a model without reporting matches. ``histories`` has the values in each moving window, by node."""
         done, refused = applied(self.graph, changes)
         if refused:
             raise ValueError(refused[0][1])
         remembered = {
-            number: operator.restore(past.get(operator.name, {}))
+            number: operator.restore(histories.get(operator.name, {}))
             for number, operator in enumerate(self.network.operators)
             if isinstance(operator, MovingWindows)
         }
@@ -106,10 +110,10 @@ class _Matches:
         self.standing -= matches
         for match in matches:
             for place in self.nodes:
-                held = self.at.get(match[place])
-                if held is not None:
-                    held.discard(match)
-                    if not held:
+                at_node = self.at.get(match[place])
+                if at_node is not None:
+                    at_node.discard(match)
+                    if not at_node:
                         del self.at[match[place]]
 
 

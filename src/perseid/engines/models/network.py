@@ -52,23 +52,23 @@ class Network:
     ) -> dict[int, Any]:
         """Return the deltas by operator; operators without changed input, and those in ``known``, do not run."""
         known = known or {}
-        heard: dict[int, list[AppliedChange]] = {
-            number: [] for number in self.clocks if self.operators[number].wakes(time)
+        changes_of: dict[int, list[AppliedChange]] = {
+            number: [] for number in self.clocks if self.operators[number].is_due(time)
         }
         for one in done:
             for number in self.listeners.get(place_of(one), ()):
-                heard.setdefault(number, []).append(one)
+                changes_of.setdefault(number, []).append(one)
         deltas: dict[int, Delta | Changed] = {}
-        waiting = sorted(heard.keys() | known.keys())
-        queued = set(waiting)
-        while waiting:
-            number = heappop(waiting)
+        queue = sorted(changes_of.keys() | known.keys())
+        queued = set(queue)
+        while queue:
+            number = heappop(queue)
             operator = self.operators[number]
             delta: Delta | Changed
             if number in known:
                 delta = known[number]
-            elif number in heard:
-                delta = operator.read(time, heard[number])
+            elif number in changes_of:
+                delta = operator.read(time, changes_of[number])
             else:
                 delta = operator.step(*[deltas.get(other, _NOTHING) for other in operator.inputs])
             if delta:
@@ -76,21 +76,21 @@ class Network:
                 for other in self.followers[number]:
                     if other not in queued:
                         queued.add(other)
-                        heappush(waiting, other)
+                        heappush(queue, other)
         return deltas
 
-    def add(self, operator: Operator | ChangeSource, share: object = None) -> int:
-        """Add an operator and return its number; an existing operator with the same ``share`` key is reused."""
-        if share is not None and share in self.shared:
-            return self.shared[share]
+    def add(self, operator: Operator | ChangeSource, share_key: object = None) -> int:
+        """Add an operator and return its number; an existing operator with the same ``share_key`` is reused."""
+        if share_key is not None and share_key in self.shared:
+            return self.shared[share_key]
         self.operators.append(operator)
         number = len(self.operators) - 1
-        if share is not None:
-            self.shared[share] = number
+        if share_key is not None:
+            self.shared[share_key] = number
         return number
 
-    def source(self, share: object, make: Callable[[], Operator | ChangeSource]) -> int:
-        return self.shared[share] if share in self.shared else self.add(make(), share)
+    def source(self, share_key: object, create: Callable[[], Operator | ChangeSource]) -> int:
+        return self.shared[share_key] if share_key in self.shared else self.add(create(), share_key)
 
     def nodes(self, type_: str | None) -> int:
         return self.source(("nodes", type_), lambda: Nodes(self.queries.kinds, type_))
@@ -152,11 +152,11 @@ class _Compiled:
         self.query = query
 
     def output(self) -> int:
-        ways = self.query.ways
-        if isinstance(ways, m.Components):
-            nodes = None if ways.nodes is None else self.network.outputs[ways.nodes]
-            return self.network.add(ConnectedComponents(self.network.outputs[ways.edges], nodes))
-        found = tuple(self._way(way) for way in ways)
+        alternatives = self.query.alternatives
+        if isinstance(alternatives, m.Components):
+            nodes = None if alternatives.nodes is None else self.network.outputs[alternatives.nodes]
+            return self.network.add(ConnectedComponents(self.network.outputs[alternatives.edges], nodes))
+        found = tuple(self._alternative(alternative) for alternative in alternatives)
         union = found[0] if len(found) == 1 else self.network.add(Union(found))
         widened = self.network.queries.widened(self.query.name)
         if widened is not None:
@@ -164,16 +164,16 @@ class _Compiled:
         distinct = self.network.add(Distinct(union))
         return distinct if self.query.top is None else self._top(self.query.top, distinct)
 
-    def _way(self, way: m.Find) -> int:
-        relation = self._rows(way.constraints, None, way.definitions, way.where)
+    def _alternative(self, alternative: m.Find) -> int:
+        relation = self._rows(alternative.constraints, None, alternative.definitions, alternative.where)
         return self._projected(relation, [(name,) for name in self.query.parameters])
 
     def _projected(self, relation: _Relation, names: Iterable[Name]) -> int:
         places = relation.places()
-        wanted = tuple(places[name] for name in names)
-        if wanted == tuple(range(len(relation.names))):
+        selected = tuple(places[name] for name in names)
+        if selected == tuple(range(len(relation.names))):
             return relation.number
-        return self.network.add(Project(relation.number, row_of(wanted)))
+        return self.network.add(Project(relation.number, row_of(selected)))
 
     # constraints
 
@@ -186,12 +186,12 @@ class _Compiled:
     ) -> _Relation:
         """Return the rows that satisfy the constraints; each condition applies as soon as its variables are bound."""
         pending = ex.conjuncts(where)
-        waiting = [c for c in constraints if not isinstance(c, m.No)]
-        waiting = [c for c in waiting if not self._implied(c, waiting)]
+        remaining = [c for c in constraints if not isinstance(c, m.No)]
+        remaining = [c for c in remaining if not self._implied(c, remaining)]
         relation = start
-        while waiting:
-            chosen = self._next(waiting, relation)
-            waiting.remove(chosen)
+        while remaining:
+            chosen = self._next(remaining, relation)
+            remaining.remove(chosen)
             right = self._constraint(chosen)
             relation = right if relation is None else self._joined(relation, right)
             relation = self._filtered(relation, pending)
@@ -220,18 +220,18 @@ class _Compiled:
         return False
 
     def _next(
-        self, waiting: list[m.IsNode | m.Walk | m.QueryCall], relation: _Relation | None
+        self, remaining: list[m.IsNode | m.Walk | m.QueryCall], relation: _Relation | None
     ) -> m.IsNode | m.Walk | m.QueryCall:
         """Return the constraint to join next: one that shares a variable, with the fewest unknown variables."""
         if relation is None:
-            return waiting[0]
+            return remaining[0]
         known = {name[0] for name in relation.names}
 
         def unknown(constraint: m.IsNode | m.Walk | m.QueryCall) -> tuple[bool, int]:
             variables = set(m.variables_of(constraint))
             return not variables & known, len(variables - known)
 
-        return min(waiting, key=unknown)
+        return min(remaining, key=unknown)
 
     def _constraint(self, constraint: m.IsNode | m.Walk | m.QueryCall) -> _Relation:
         network = self.network
@@ -250,8 +250,8 @@ class _Compiled:
         if len(first) == len(variables):
             return _Relation(number, tuple((name,) for name in variables))
         pairs = [(place, first[name]) for place, name in enumerate(variables) if first[name] != place]
-        kept = self.network.add(Filter(number, lambda row: all(same(row[a], row[b]) for a, b in pairs)))
-        projected = self.network.add(Project(kept, row_of(tuple(first.values()))))
+        filtered = self.network.add(Filter(number, lambda row: all(same(row[a], row[b]) for a, b in pairs)))
+        projected = self.network.add(Project(filtered, row_of(tuple(first.values()))))
         return _Relation(projected, tuple((name,) for name in first))
 
     def _joined(self, left: _Relation, right: _Relation) -> _Relation:
@@ -260,24 +260,24 @@ class _Compiled:
         names = left.names + tuple(right.names[place] for place in added)
         if not common:
             return _Relation(self.network.add(Product(left.number, right.number, added)), names)
-        here, there = left.places(), right.places()
-        keys = [columns(tuple(places[name] for name in common)) for places in (here, there)]
+        left_places, right_places = left.places(), right.places()
+        keys = [columns(tuple(places[name] for name in common)) for places in (left_places, right_places)]
         return _Relation(self.network.add(Join(left.number, right.number, keys[0], keys[1], added)), names)
 
     def _without(self, relation: _Relation, no: m.No) -> _Relation:
         inside = [c for c in no.constraints if not isinstance(c, m.No)]
-        own = {(name,) for c in inside for name in m.variables_of(c)}
-        asked = {(ref.parts[0],) for ref in _references(no.where)}
-        alone = asked <= own and bool(inside) and not any(isinstance(c, m.No) for c in no.constraints)
+        inner_names = {(name,) for c in inside for name in m.variables_of(c)}
+        condition_names = {(ref.parts[0],) for ref in _references(no.where)}
+        alone = condition_names <= inner_names and bool(inside) and not any(isinstance(c, m.No) for c in no.constraints)
         if alone:
             right = self._rows(no.constraints, None, (), no.where)
-            shared: list[Name] = [name for name in relation.names if name in own]
+            shared: list[Name] = [name for name in relation.names if name in inner_names]
         else:
             # Conditions refer to outer variables, so the inner search starts from the outer rows.
             right = self._rows(no.constraints, relation, (), no.where)
             shared = list(relation.names)
-        here, there = relation.places(), right.places()
-        keys = [columns(tuple(places[name] for name in shared)) for places in (here, there)]
+        left_places, right_places = relation.places(), right.places()
+        keys = [columns(tuple(places[name] for name in shared)) for places in (left_places, right_places)]
         return _Relation(self.network.add(AntiJoin(relation.number, right.number, keys[0], keys[1])), relation.names)
 
     # values
@@ -288,8 +288,8 @@ class _Compiled:
             if {ref.parts[0] for ref in _references(expr)} <= known:
                 pending.remove(expr)
                 relation = self._with_attributes(relation, expr)
-                holds = condition(expr, relation.places())
-                relation = _Relation(self.network.add(Filter(relation.number, holds)), relation.names)
+                predicate = condition(expr, relation.places())
+                relation = _Relation(self.network.add(Filter(relation.number, predicate)), relation.names)
         return relation
 
     def _with_attributes(self, relation: _Relation, expr: ex.Expr | None) -> _Relation:
@@ -299,15 +299,15 @@ class _Compiled:
                 source = self.network.values(ref.parts[1])
                 values = self.network.operators[source]
                 key = columns((relation.places()[ref.parts[:1]],))
-                number = self.network.add(Lookup(relation.number, source, key, values.held, values.default))
+                number = self.network.add(Lookup(relation.number, source, key, values.current, values.default))
                 relation = _Relation(number, (*relation.names, ref.parts))
         return relation
 
     def _defined(self, relation: _Relation, definition: m.Definition) -> _Relation:
         if isinstance(definition, m.Let):
             relation = self._with_attributes(relation, definition.value)
-            made = value(definition.value, relation.places())
-            number = self.network.add(Project(relation.number, lambda row: (*row, made(row))))
+            computed = value(definition.value, relation.places())
+            number = self.network.add(Project(relation.number, lambda row: (*row, computed(row))))
         else:
             number = self._aggregated(relation, definition)
         return _Relation(number, (*relation.names, (definition.name,)))
@@ -316,14 +316,14 @@ class _Compiled:
         inside = self._constraint(definition.call)
         bound = [name for name in inside.names if relation.has(name)]
         inside = self._with_attributes(inside, definition.value)
-        there, here = inside.places(), relation.places()
-        argument = None if definition.value is None else value(definition.value, there)
-        make = accumulator(definition.function, definition.nothing)
-        key = columns(tuple(there[name] for name in bound))
-        groups = Aggregates(inside.number, key, argument, make, definition.nothing)
+        inner_places, outer_places = inside.places(), relation.places()
+        argument = None if definition.value is None else value(definition.value, inner_places)
+        create = accumulator(definition.function, definition.empty_value)
+        key = columns(tuple(inner_places[name] for name in bound))
+        groups = Aggregates(inside.number, key, argument, create, definition.empty_value)
         source = self.network.add(groups)
-        own = columns(tuple(here[name] for name in bound))
-        return self.network.add(Lookup(relation.number, source, own, groups.held, definition.nothing))
+        group_key = columns(tuple(outer_places[name] for name in bound))
+        return self.network.add(Lookup(relation.number, source, group_key, groups.results, definition.empty_value))
 
     def _top(self, top: m.Top, distinct: int) -> int:
         relation = _Relation(distinct, tuple((name,) for name in self.query.parameters))
@@ -332,14 +332,14 @@ class _Compiled:
         places = relation.places()
         keys = [(value(order.value, places), rank if order.ascending else downwards) for order in top.by]
         group = columns(tuple(places[name,] for name in top.per))
-        made = TopRows(
+        rows = TopRows(
             relation.number,
             top.count,
             group,
-            lambda row: tuple(make(key(row)) for key, make in keys),
+            lambda row: tuple(transform(key(row)) for key, transform in keys),
             len(self.query.parameters),
         )
-        return self.network.add(made)
+        return self.network.add(rows)
 
 
 def _references(expr: ex.Expr | None) -> list[ex.Ref]:

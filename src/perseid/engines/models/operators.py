@@ -26,32 +26,32 @@ class Operator(Protocol):
 class Project:
     """Maps every row to another."""
 
-    def __init__(self, source: int, make: Callable[[Row], Row]) -> None:
+    def __init__(self, source: int, function: Callable[[Row], Row]) -> None:
         self.inputs = (source,)
-        self.make = make
+        self.function = function
 
     def step(self, delta: Delta) -> Delta:
         out: Delta = {}
-        make = self.make
+        function = self.function
         for row, weight in delta.items():
-            made = make(row)
-            if made in out:
-                add(out, made, weight)
+            projected = function(row)
+            if projected in out:
+                add(out, projected, weight)
             else:
-                out[made] = weight
+                out[projected] = weight
         return out
 
 
 class Filter:
     """Rows that satisfy a condition."""
 
-    def __init__(self, source: int, holds: Callable[[Row], bool]) -> None:
+    def __init__(self, source: int, predicate: Callable[[Row], bool]) -> None:
         self.inputs = (source,)
-        self.holds = holds
+        self.predicate = predicate
 
     def step(self, delta: Delta) -> Delta:
-        holds = self.holds
-        return {row: weight for row, weight in delta.items() if holds(row)}
+        predicate = self.predicate
+        return {row: weight for row, weight in delta.items() if predicate(row)}
 
 
 class Join:
@@ -158,10 +158,10 @@ class Distinct:
 class Lookup:
     """Extends every row by the value of its key: an attribute of a node, or the aggregate of a group."""
 
-    def __init__(self, left: int, values: int, key: Key, held: dict[object, Value], default: Value) -> None:
+    def __init__(self, left: int, values: int, key: Key, results: dict[object, Value], default: Value) -> None:
         self.inputs = (left, values)
         self.left = KeyedRows(key)
-        self.held = held
+        self.results = results
         self.default = default
 
     def step(self, left: Delta, changed: Changed) -> Delta:
@@ -171,8 +171,8 @@ class Lookup:
                 add(out, (*row, old), -weight)
                 add(out, (*row, new), weight)
         if left:
-            key, held, default = self.left.key, self.held, self.default
-            valued = {(*row, held.get(key(row), default)): weight for row, weight in left.items()}
+            key, results, default = self.left.key, self.results, self.default
+            valued = {(*row, results.get(key(row), default)): weight for row, weight in left.items()}
             out = merged((out, valued))
             self.left.update(left)
         return out

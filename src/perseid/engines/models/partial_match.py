@@ -80,8 +80,8 @@ class PartialMatch:
     """A program counter with the bindings made on the way to it. It is immutable once it has branches."""
 
     __slots__ = (
-        "absences", "bindings", "clock", "combination", "counters", "current", "hop", "not_before", "optional", "pc",
-        "program", "taken", "together", "unified", "untils", "zones",
+        "absences", "bindings", "bound_events", "clock", "combination", "counters", "current", "hop", "not_before",
+        "optional", "pc", "program", "together", "unified", "untils", "zones",
     )  # fmt: skip
 
     def __init__(self, program: int, counters: int) -> None:
@@ -91,7 +91,7 @@ class PartialMatch:
         self.hop: Hop | None = None
         self.together = False
         """True if the next event may have the time of the last one although times must increase."""
-        self.taken: tuple[tuple[int, int], ...] = ()
+        self.bound_events: tuple[tuple[int, int], ...] = ()
         """Step and position of each event, in order."""
         self.current: Mapping[int, int] = {}
         """Position of the event of each step in the current iteration."""
@@ -112,7 +112,7 @@ class PartialMatch:
     def copy(self, pc: int) -> PartialMatch:
         other = PartialMatch.__new__(PartialMatch)
         other.program, other.pc, other.counters = self.program, pc, self.counters
-        other.hop, other.together, other.taken = self.hop, self.together, self.taken
+        other.hop, other.together, other.bound_events = self.hop, self.together, self.bound_events
         other.current, other.unified, other.clock = self.current, self.unified, self.clock
         other.not_before, other.absences, other.zones = self.not_before, self.absences, self.zones
         other.untils, other.combination, other.optional = self.untils, self.combination, self.optional
@@ -122,7 +122,7 @@ class PartialMatch:
     @property
     def last(self) -> int:
         """Position of the last event taken."""
-        return self.taken[-1][1]
+        return self.bound_events[-1][1]
 
     def set_counter(self, register: int, value: Counter) -> None:
         self.counters = (*self.counters[:register], value, *self.counters[register + 1 :])

@@ -116,7 +116,7 @@ class PatternAutomaton(ProgramExecutor):
         return True
 
     def emit(self, found: PartialMatch, end: int, kind: str) -> None:
-        self._found.append(RawMatch(found.taken, end, kind, found.unified))
+        self._found.append(RawMatch(found.bound_events, end, kind, found.unified))
 
     def _drop_oldest(self, partials: list[T]) -> None:
         cap = self.plan.retention.cap
@@ -172,8 +172,8 @@ class PatternAutomaton(ProgramExecutor):
                 left.append(item)
                 continue
             run.emitted.add(combination)
-            if item.accepted.taken not in run.matched:
-                run.matched.add(item.accepted.taken)
+            if item.accepted.bound_events not in run.matched:
+                run.matched.add(item.accepted.bound_events)
                 self.emit(item.accepted, item.end, "match")
             if self._one_match:
                 return True
@@ -190,10 +190,10 @@ class PatternAutomaton(ProgramExecutor):
         """Return the first position at which the next match may begin."""
         skip = self.pattern.skip
         if skip.mode == "past last":
-            return match.taken[-1][1] + 1
+            return match.bound_events[-1][1] + 1
         target = None if skip.step is None else self.pattern.step_named(skip.step)
         assert target is not None
-        positions = [position for step, position in match.taken if step == target.id]
+        positions = [position for step, position in match.bound_events if step == target.id]
         if not positions:
             return start + 1
         return max(start + 1, positions[0] if skip.mode == "to first" else positions[-1])
@@ -204,7 +204,7 @@ class PatternAutomaton(ProgramExecutor):
         """Yield the partial matches that begin with this event."""
         for target, step in self._openings:
             if step is not None and self.fits(step, target, position):
-                first = self.take(target, step, position)
+                first = self.extend(target, step, position)
                 if first is not None and not self._follows_forbidden(first, position):
                     yield first
 
@@ -227,11 +227,11 @@ class PatternAutomaton(ProgramExecutor):
         self.spend(len(items))
         moment = self.events[position].time
         items = self._end_closed(items, moment)
-        taking: set[int] = set()
+        accepting: set[int] = set()
         continued: set[int] = set()
         for item in items:
-            if isinstance(item, Branch) and self._can_take(item, position, moment):
-                taking.add(id(item))
+            if isinstance(item, Branch) and self._can_consume(item, position, moment):
+                accepting.add(id(item))
                 if not item.any and not item.target.optional:
                     continued.add(id(item.origin))
         reached: set[object] = set()
@@ -244,9 +244,9 @@ class PatternAutomaton(ProgramExecutor):
                 if id(item.origin) not in continued:
                     out.append(item)
             else:
-                took = id(item) in taking
+                took = id(item) in accepting
                 if took:
-                    after = self.take(item.target, item.step, position)
+                    after = self.extend(item.target, item.step, position)
                     if after is not None and self._is_first_at(after, reached):
                         out.extend(self.expand(after, start, negated))
                 if item.next or (not item.any and (took or id(item.origin) in continued)):
@@ -255,7 +255,7 @@ class PatternAutomaton(ProgramExecutor):
                     out.append(item)
         return self._end_counted(out, position)
 
-    def _can_take(self, branch: Branch, position: int, moment: int) -> bool:
+    def _can_consume(self, branch: Branch, position: int, moment: int) -> bool:
         return (
             branch.opens <= moment
             and (not branch.next or position == branch.target.last + 1)
@@ -396,23 +396,28 @@ class PatternAutomaton(ProgramExecutor):
 
     def _occurs(self, program: int, outer: PartialMatch, low: int, high: int, since: int | None) -> bool:
         """Return whether the negated program matches among the events from ``low`` to before ``high``."""
-        bound = {position for _, position in outer.taken}
+        bound = {position for _, position in outer.bound_events}
         seed = PartialMatch(program, self.plan.programs[program].registers)
-        seed.hop, seed.taken, seed.current, seed.unified = _ANYWHERE, outer.taken, outer.current, outer.unified
+        seed.hop, seed.bound_events, seed.current, seed.unified = (
+            _ANYWHERE,
+            outer.bound_events,
+            outer.current,
+            outer.unified,
+        )
         openings = [(target, step) for target, step in self.closure(seed) if step is not None]
         for first in range(low, high):
             if first in bound or (since is not None and self.events[first].time <= since):
                 continue
             for target, step in openings:
                 if self.fits(step, target, first):
-                    after = self.take(target, step, first)
+                    after = self.extend(target, step, first)
                     if after is not None and self._completes(after, first, high):
                         return True
         return False
 
     def _completes(self, after: PartialMatch, first: int, high: int) -> bool:
         """Return whether a negated program that has begun matches before ``high``."""
-        bound = {position for _, position in after.taken}
+        bound = {position for _, position in after.bound_events}
         items: list[RunItem] = list(self.expand(after, first, True))
         for position in range(first + 1, high):
             if not items or any(isinstance(item, Acceptance) for item in items):

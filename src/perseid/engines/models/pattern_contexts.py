@@ -32,12 +32,12 @@ class ContextPartial:
 
     @property
     def start(self) -> int:
-        return self.match.taken[0][1]
+        return self.match.bound_events[0][1]
 
     @property
     def state(self) -> object:
         """Key of equivalent partial matches: the newest replaces the others (recent)."""
-        return self.match.taken[-1][0], tuple(counter[0] for counter in self.match.counters)
+        return self.match.bound_events[-1][0], tuple(counter[0] for counter in self.match.counters)
 
 
 class ContextAutomaton(PatternAutomaton):
@@ -58,16 +58,16 @@ class ContextAutomaton(PatternAutomaton):
 
     def feed(self, event: Event) -> None:
         position = self.events.append(event)
-        self._settle(position, event.time)
+        self._emit_decided(position, event.time)
         self._feed_context(position)
-        self._settle(position + 1, event.time)
+        self._emit_decided(position + 1, event.time)
         self._drop_oldest(self.partials)
 
     def advance(self, watermark: int) -> None:
-        self._settle(len(self.events), watermark + 1)
+        self._emit_decided(len(self.events), watermark + 1)
 
     def finish(self) -> None:
-        self._settle(len(self.events), END_OF_TIME)
+        self._emit_decided(len(self.events), END_OF_TIME)
 
     def deadlines(self) -> Iterator[int]:
         for partial in self.partials:
@@ -84,37 +84,37 @@ class ContextAutomaton(PatternAutomaton):
         self.partials.append(partial)
 
     def _partial(self, match: PartialMatch) -> ContextPartial:
-        options = list(self.expand(match, match.taken[0][1], False))
+        options = list(self.expand(match, match.bound_events[0][1], False))
         return ContextPartial(match, options, set(), match.last + 1)
 
     # completion
 
-    def _settle(self, seen: int, now: int) -> None:
+    def _emit_decided(self, seen: int, now: int) -> None:
         """Emit and drop the partial matches decided by events before a position and by the time ``now``."""
         self.partials = [partial for partial in self.partials if self._is_undecided(partial, seen, now)]
 
     def _is_undecided(self, partial: ContextPartial, seen: int, now: int) -> bool:
         """Return whether the partial match continues; otherwise emit its match or timeout, if any."""
         self._observe(partial, seen)
-        waits = False
+        is_pending = False
         timed_out: int | None = None
         for place, option in enumerate(partial.options):
             if isinstance(option, Acceptance):
                 if place in partial.ended:
                     continue
                 if not option.decided and option.end >= now:
-                    waits = True
-                elif not waits:
+                    is_pending = True
+                elif not is_pending:
                     self.emit(option.accepted, option.end, "match")
                     return False
             elif not self._has_ended(partial, place, now):
                 if option.closes < now:
                     timed_out = option.closes if timed_out is None else timed_out
                 elif now < END_OF_TIME:
-                    waits = True
-        if not waits and timed_out is not None and self.pattern.report_timeouts and not partial.has_successor:
+                    is_pending = True
+        if not is_pending and timed_out is not None and self.pattern.report_timeouts and not partial.has_successor:
             self.emit(partial.match, timed_out, "timed out")
-        return waits
+        return is_pending
 
     @staticmethod
     def _has_ended(partial: ContextPartial, place: int, now: int) -> bool:
@@ -153,7 +153,7 @@ class ContextAutomaton(PatternAutomaton):
                 isinstance(option, Branch)
                 and moment <= option.closes
                 and not self._has_ended(partial, place, moment)
-                and self._can_take(option, position, moment)
+                and self._can_consume(option, position, moment)
             ):
                 return option
         return None
@@ -163,7 +163,7 @@ class ContextAutomaton(PatternAutomaton):
         return None if first is None else self._partial(first)
 
     def _continue(self, option: Branch, position: int) -> ContextPartial | None:
-        after = self.take(option.target, option.step, position)
+        after = self.extend(option.target, option.step, position)
         return None if after is None else self._partial(after)
 
     def _replace(self, partial: ContextPartial, option: Branch, position: int) -> None:
@@ -174,7 +174,7 @@ class ContextAutomaton(PatternAutomaton):
 
     def _end_all(self, position: int) -> None:
         """End all partial matches; emit those that the event completes, such as by ending a repetition."""
-        self._settle(position + 1, self.events[position].time)
+        self._emit_decided(position + 1, self.events[position].time)
         self.partials.clear()
 
     # the contexts
@@ -253,10 +253,10 @@ class ContextAutomaton(PatternAutomaton):
             self._replace(partial, option, position)
             return
         match = partial.match
-        for step in dict.fromkeys(step for step, _ in reversed(match.taken)):
+        for step in dict.fromkeys(step for step, _ in reversed(match.bound_events)):
             if self.fits(step, match, position) and self.passes(step, match, position, match.unified):
                 gathered = match.copy(match.pc)
-                gathered.taken = (*match.taken, (step, position))
+                gathered.bound_events = (*match.bound_events, (step, position))
                 gathered.current = {**match.current, step: position}
                 gathered.clock = self.events[position].time
                 self.partials = [self._partial(gathered)]

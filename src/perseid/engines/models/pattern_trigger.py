@@ -30,11 +30,11 @@ from perseid.semantics.values import Value
 
 
 def plan_triggers(
-    rules: Rules, key: Sequence[str], beside: JoinedEvents | None = None
+    rules: Rules, key: Sequence[str], joined_events: JoinedEvents | None = None
 ) -> list[tuple[Plan, EventStreamFilter]]:
     """Compile the patterns that trigger rules, grouped by the events that they read."""
     found = []
-    for group in grouped(rules.patterns, rules.queries, tuple(key), beside=beside):
+    for group in grouped(rules.patterns, rules.queries, tuple(key), joined_events=joined_events):
         check(ast.PatternFile(group.patterns))
         plan = compile_set([resolve(bind(pattern)) for pattern in group.patterns])
         check_relations([pattern.pattern for pattern in plan.patterns], {})
@@ -66,13 +66,13 @@ class PatternTrigger:
         for one in self._patterns():
             one.renew_budget(budget)
 
-    def take(self, time: int, told: TransactionEffects) -> list[Match]:
-        return [match for stream in self.streams for match in stream.take(time, told)]
+    def process(self, time: int, effects: TransactionEffects) -> list[Match]:
+        return [match for stream in self.streams for match in stream.process(time, effects)]
 
     def pass_to(self, time: int) -> list[Match]:
         return [match for one in self._patterns() for match in one.advance(time - 1)]
 
-    def wake(self) -> int | None:
+    def next_timer(self) -> int | None:
         return min((end for one in self._patterns() for end in one.deadlines()), default=None)
 
     def finish(self) -> list[Match]:
@@ -101,10 +101,10 @@ class ModelEvents:
         self.place = 0
         self.occurrences: dict[str, int] = {}
 
-    def take(self, time: int, told: TransactionEffects) -> Iterator[Match]:
+    def process(self, time: int, effects: TransactionEffects) -> Iterator[Match]:
         if time != self.time:
             self.time, self.place, self.occurrences = time, 0, {}
-        for type_, values in event_values(self.queries, self.watched, told):
+        for type_, values in event_values(self.queries, self.watched, effects):
             event = self.event(time, type_, values, self.place)
             self.occurrences[event.id] = occurrence = self.occurrences.get(event.id, -1) + 1
             event = replace(event, occurrence=occurrence)
@@ -197,4 +197,4 @@ def _work_of(steps: int) -> int:
 
 
 def _by_end(raw: RawMatch) -> tuple[int, int, int]:
-    return raw.end, raw.taken[-1][1], raw.taken[0][1]
+    return raw.end, raw.bound_events[-1][1], raw.bound_events[0][1]

@@ -52,10 +52,10 @@ class ModelsPlan:
     """Columns that order changes of one time."""
     types: Mapping[str, pa.DataType]
     """Arrow types of the input columns: the roles of a change or the attributes of a frame, and the key."""
-    asked: tuple[PatternGroup, ...]
+    groups: tuple[PatternGroup, ...]
     schema: pa.Schema
     """The Arrow schema of the output rows."""
-    beside: Mapping[str, str] = field(default_factory=dict)
+    event_columns: Mapping[str, str] = field(default_factory=dict)
     """Columns of ordinary events next to the models, each with its input column."""
     frames: FrameShape | None = None
     """Shape of the frames if rows are frames; None if they are changes."""
@@ -67,18 +67,18 @@ class ModelsPlan:
     @cached_property
     def digest(self) -> str:
         """Hash of all that a state depends on: metamodel, queries, key, and the events that patterns read."""
-        frames = () if self.frames is None else (self.frames.said(),)
-        return self.digest_of(*(one.watched.said() for one in self.asked), *frames)
+        frames = () if self.frames is None else (self.frames.signature(),)
+        return self.digest_of(*(one.watched.signature() for one in self.groups), *frames)
 
-    def digest_of(self, *said: object) -> str:
+    def digest_of(self, *parts: object) -> str:
         """Hash the models and other values by their text, which is stable across changes of the code that parses it."""
         models = print_models(ModelFile(self.queries.kinds.metamodel, tuple(self.queries.queries.values())))
-        return hashlib.blake2b(repr((models, self.key, *said)).encode(), digest_size=16).hexdigest()
+        return hashlib.blake2b(repr((models, self.key, *parts)).encode(), digest_size=16).hexdigest()
 
     @cached_property
-    def told(self) -> tuple[str, ...]:
+    def reported_queries(self) -> tuple[str, ...]:
         """The queries with matches that are events of some pattern; other queries only support these."""
-        return tuple(dict.fromkeys(name for one in self.asked for name in one.watched.queries))
+        return tuple(dict.fromkeys(name for one in self.groups for name in one.watched.queries))
 
     @property
     def element(self) -> pa.DataType:
@@ -90,9 +90,9 @@ class ModelsPlan:
         """The input columns of frames, without those that affect no event."""
         return () if self.frames is None else tuple(name for name in self.frames.sets if name in self.types)
 
-    def over(self, asked: PatternGroup) -> SequencePlan:
+    def over(self, group: PatternGroup) -> SequencePlan:
         """Return the plan of a group with the options of the stream."""
-        return replace(asked.sequence, shards=self.shards, max_state=self.max_state, budget=self.budget)
+        return replace(group.sequence, shards=self.shards, max_state=self.max_state, budget=self.budget)
 
 
 def make_plan(
@@ -102,12 +102,12 @@ def make_plan(
     *,
     key: Sequence[str] = (),
     order_by: Sequence[str] = (),
-    beside: Mapping[str, str] | None = None,
+    event_columns: Mapping[str, str] | None = None,
     frames: FrameShape | None = None,
 ) -> ModelsPlan:
     """Plan compiled patterns over the events of models; ``types`` are the column types of changes or frames."""
     element = element_type(types, frames)
-    asked, schema = [], None
+    pattern_groups, schema = [], None
     for watched, plan in groups:
         if any(pattern.feeds_on for pattern in plan.patterns):
             raise UnsupportedError(
@@ -117,11 +117,18 @@ def make_plan(
         arrow = arrow_columns(queries, watched, element, key) | {name: types[name] for name in key}
         known = {name: arrow_type(kind) for name, kind in arrow.items()}
         sequence = make_linked_plan(plan, known, arrow=arrow)
-        asked.append(PatternGroup(watched, sequence))
+        pattern_groups.append(PatternGroup(watched, sequence))
         schema = sequence.schema if schema is None else join_schemas(schema, sequence.schema)
-    whole = schema or pa.schema([])
+    output_schema = schema or pa.schema([])
     return ModelsPlan(
-        queries, tuple(key), tuple(order_by), dict(types), tuple(asked), whole, dict(beside or {}), frames
+        queries,
+        tuple(key),
+        tuple(order_by),
+        dict(types),
+        tuple(pattern_groups),
+        output_schema,
+        dict(event_columns or {}),
+        frames,
     )
 
 

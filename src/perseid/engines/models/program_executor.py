@@ -95,19 +95,19 @@ class ProgramExecutor:
     def _pass_instruction(self, at: PartialMatch, instruction: p.Instruction) -> PartialMatch | None:
         """Execute an instruction with one successor, in place; return None if the thread ends there."""
         at.pc += 1
-        taken = len(at.taken)
+        bound = len(at.bound_events)
         match instruction:
             case p.SetHop():
                 at.hop, at.together = instruction.hop, False
             case p.Jump():
                 at.pc = instruction.target
             case p.LoopEnter():
-                at.set_counter(instruction.register, (0, taken, taken))
+                at.set_counter(instruction.register, (0, bound, bound))
             case p.LoopBack():
                 iterations, before, entered = at.counters[instruction.register]
                 turn = self.programs[at.program][instruction.target]
                 assert isinstance(turn, p.LoopTurn)
-                if before == taken and iterations >= turn.low:
+                if before == bound and iterations >= turn.low:
                     return None  # An empty iteration counts for all required ones; here none is required.
                 iterations += 1
                 if turn.high is None:
@@ -115,7 +115,7 @@ class ProgramExecutor:
                 at.set_counter(instruction.register, (iterations, before, entered))
                 at.pc = instruction.target
             case p.AllEnter():
-                at.set_counter(instruction.register, (0, 0, taken))
+                at.set_counter(instruction.register, (0, 0, bound))
                 at.absences += tuple(
                     RequiredAbsence(program, at.last, self._since(at), None, len(at.zones), instruction.register)
                     for program in instruction.barred
@@ -161,30 +161,30 @@ class ProgramExecutor:
     def _turn_loop(self, at: PartialMatch, turn: p.LoopTurn) -> list[PartialMatch]:
         """Return another iteration and the exit, if allowed, preferred first."""
         iterations, before, entered = at.counters[turn.register]
-        taken = len(at.taken)
-        empty = iterations > 0 and before == taken
+        bound = len(at.bound_events)
+        empty = iterations > 0 and before == bound
         may_leave = (empty or iterations >= turn.low) and all(self.guard(guard, at) for guard in turn.guards)
         may_repeat = not empty and (turn.high is None or iterations < turn.high)
-        if may_repeat and turn.until is not None and taken > entered:
-            inside = range(at.taken[entered][1] + 1, at.last + 1)
+        if may_repeat and turn.until is not None and bound > entered:
+            inside = range(at.bound_events[entered][1] + 1, at.last + 1)
             may_repeat = not any(self.fits(turn.until, at, position) for position in inside)
-        ways: list[PartialMatch] = []
+        successors: list[PartialMatch] = []
         if may_repeat:
-            again = at.copy(turn.body)
-            again.current = {step: position for step, position in at.current.items() if step not in turn.inside}
-            again.set_counter(turn.register, (iterations, taken, entered))
-            again.optional = (turn.reluctant and may_leave) or (at.optional and taken == entered)
+            iteration = at.copy(turn.body)
+            iteration.current = {step: position for step, position in at.current.items() if step not in turn.inside}
+            iteration.set_counter(turn.register, (iterations, bound, entered))
+            iteration.optional = (turn.reluctant and may_leave) or (at.optional and bound == entered)
             if iterations > 0:
-                again.hop, again.together = turn.hop, False
-                again.untils = () if turn.until is None else (*at.untils, turn.until)
-            ways.append(again)
+                iteration.hop, iteration.together = turn.hop, False
+                iteration.untils = () if turn.until is None else (*at.untils, turn.until)
+            successors.append(iteration)
         if may_leave:
             out = at.copy(turn.exit)
             out.set_counter(turn.register, UNUSED)
             if empty:
                 out.untils, out.optional = (), False
-            ways.append(out)
-        return ways[::-1] if turn.reluctant else ways
+            successors.append(out)
+        return successors[::-1] if turn.reluctant else successors
 
     def _turn_conjunction(self, at: PartialMatch, turn: p.AllTurn) -> list[PartialMatch]:
         """Return the missing members, or the exit if none is missing."""
@@ -197,11 +197,11 @@ class ProgramExecutor:
             out.absences = tuple(absence for absence in at.absences if absence.conjunction != turn.register)
             out.set_counter(turn.register, UNUSED)
             return [out]
-        ways = [at.copy(turn.members[n]) for n in missing]
-        if len(at.taken) > entered:
-            for way in ways:
-                way.hop, way.together = turn.hop, True
-        return ways
+        successors = [at.copy(turn.members[n]) for n in missing]
+        if len(at.bound_events) > entered:
+            for successor in successors:
+                successor.hop, successor.together = turn.hop, True
+        return successors
 
     # steps
 
@@ -230,8 +230,8 @@ class ProgramExecutor:
         unified = unify(self.pattern.steps[step].unify, event, target.unified)
         if unified is None:
             return False
-        asked = [n for n, needs in self._choice[step] if all(other in target.current for other in needs)]
-        return not asked or self._all_hold(asked, target, step, event, unified)
+        applicable = [n for n, needs in self._choice[step] if all(other in target.current for other in needs)]
+        return not applicable or self._all_hold(applicable, target, step, event, unified)
 
     def passes(self, step: int, target: PartialMatch, position: int, unified: Mapping[str, object]) -> bool:
         """Return whether the chosen event satisfies the ``must`` conditions of the step."""
@@ -241,7 +241,7 @@ class ProgramExecutor:
             known = self._tested[key] = self._all_local(self._local_tests[step], event)
         return known and (not self._tests[step] or self._all_hold(self._tests[step], target, step, event, unified))
 
-    def take(self, target: PartialMatch, step: int, position: int) -> PartialMatch | None:
+    def extend(self, target: PartialMatch, step: int, position: int) -> PartialMatch | None:
         """Return the partial match extended by the event, or None if a ``must`` condition rejects it."""
         self.spend(WORK_PER_STEP)
         event = self.events[position]
@@ -250,7 +250,7 @@ class ProgramExecutor:
         if not self.passes(step, target, position, unified):
             return None
         after = target.copy(target.pc)
-        after.taken = (*target.taken, (step, position))
+        after.bound_events = (*target.bound_events, (step, position))
         after.current = {**target.current, step: position}
         after.unified = unified
         after.clock, after.not_before = event.time, None
@@ -274,7 +274,7 @@ class ProgramExecutor:
         if at.bindings is None:
             steps = self.pattern.steps
             events: dict[str, list[Event]] = {}
-            for step, position in at.taken:
+            for step, position in at.bound_events:
                 name = steps[step].name
                 if name is not None:
                     events.setdefault(name, []).append(self.events[position])

@@ -71,8 +71,13 @@ class Reaction:
         if action.name is not None:
             self.emitted[action.name].append({**place, **(action.values or {})})
         elif action.change is None:
-            life = {"rule": action.rule, "match": dict(action.match or {}), "state": action.what, "round": action.round}
-            self.lives.append({**place, **life})
+            entry = {
+                "rule": action.rule,
+                "match": dict(action.match or {}),
+                "state": action.what,
+                "round": action.round,
+            }
+            self.lives.append({**place, **entry})
         elif action.model is not None:
             other = {**place, **dict(zip(self.models.key, action.model, strict=True))}
             self.elsewhere.append(change_row(self.models, other, action.change))
@@ -110,14 +115,14 @@ class Reaction:
     def events(self, *queries: str) -> pa.Table:
         """Return found, updated and lost matches of the named queries, or of all, iteration by iteration."""
         watched = EventStreamFilter(queries or tuple(self.models.queries.queries), ())
-        effects = ((key, time, one.told) for key, time, iterations in self._moments for one in iterations)
+        effects = ((key, time, one.effects) for key, time, iterations in self._moments for one in iterations)
         (rows,), _ = collect_events(self.models.queries, [watched], self.models.key, effects)
         return rows.table(*self.models.name_types())
 
     def __repr__(self) -> str:
-        fired = sum(life["state"] == "fired" for life in self.lives)
-        told = sum(map(len, self.emitted.values()))
-        parts = [f"{fired} rules fired", f"{len(self.changes)} changes", f"{told} rows emitted"]
+        fired = sum(entry["state"] == "fired" for entry in self.lives)
+        emitted = sum(map(len, self.emitted.values()))
+        parts = [f"{fired} rules fired", f"{len(self.changes)} changes", f"{emitted} rows emitted"]
         if self.elsewhere:
             parts.append(f"{len(self.elsewhere)} changes for other models")
         if self.rejected:
@@ -125,11 +130,11 @@ class Reaction:
         return f"<reaction: {', '.join(parts)}>"
 
 
-def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, changes: int) -> Reaction:
+def react_local(models: Models, rules: Rules, *, until: int | None, rounds: int, changes: int) -> Reaction:
     """Run the rules over every transaction of every model."""
     check_columns(models, rules)
     run = RuleRun(
-        rules=rules, patterns=plan_triggers(rules, models.key, models.shape_of_beside()), key=models.key, reported=None,
+        rules=rules, patterns=plan_triggers(rules, models.key, models.additional_event_types()), key=models.key, reported=None,
         models={}, triggers={}, until=until, rounds=rounds, changes=changes, budget=models.budget,
     )  # fmt: skip
     moments = [*run.run(models.transactions()), *run.run_timers(Watermark(ended=True))]
@@ -142,7 +147,7 @@ def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, 
 
 def check_columns(models: Models, rules: Rules) -> None:
     """Raise an error for emitted columns that clash with time or key, and for model keys of another length."""
-    own = {models.time, *models.key}
+    reserved = {models.time, *models.key}
     for rule in rules.rules:
         for block in rule.blocks:
             if block.model and len(block.model) != len(models.key):
@@ -153,7 +158,7 @@ def check_columns(models: Models, rules: Rules) -> None:
             for action in block.actions:
                 clash = [column_name(c) for c in action.columns] if isinstance(action, r.Emit) else []
                 for name in clash:
-                    if name in own:
+                    if name in reserved:
                         raise EventDataError(
                             f"Rule {rule.name} emits a column {name!r}, and every row has that column for its time or model.",
                             hint=f"Remove it, or rename it: {name} as own_{name}.",
@@ -162,7 +167,7 @@ def check_columns(models: Models, rules: Rules) -> None:
 
 def require_rules_on_spark(stream: Models, until: int | None) -> None:
     """Raise an error for features that rules do not support on Spark."""
-    if stream.beside is not None:
+    if stream.additional_events is not None:
         raise UnsupportedError(
             "On Spark, rules do not support events beside the model.",
             hint="Match these events with ps.patterns(…).match(…), or run the rules locally.",

@@ -42,7 +42,7 @@ class RepairSearchResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Path:
     state: State
     steps: tuple[RepairStep, ...]
     cost: Decimal
@@ -54,96 +54,96 @@ def search(
     """Search for fixes of a model with one of :data:`STRATEGIES`, over at most ``states`` states."""
     _refuse_lists(queries)
     space = _Space(queries, repairs, graph, aims, states)
-    if not space.worth[START][0]:
+    if not space.scores[START][0]:
         return RepairSearchResult([], True, 1, True)
     fixes = _climb(space) if strategy == "hill climbing" else _explore(space, strategy)
     complete = not space.full and strategy != "hill climbing"
-    return RepairSearchResult(sorted(fixes, key=Fix.rank), complete, len(space.worth), False)
+    return RepairSearchResult(sorted(fixes, key=Fix.rank), complete, len(space.scores), False)
 
 
 def _explore(space: _Space, strategy: str) -> list[Fix]:
     """Visit every state within bounds, in the order of the strategy; return the best fix for each valid state."""
-    ways: dict[State, list[_Way]] = {}
+    paths: dict[State, list[_Path]] = {}
     best: dict[State, Fix] = {}
     numbers = count()
-    todo: list[tuple[tuple[object, ...], int, _Way]] = []
+    todo: list[tuple[tuple[object, ...], int, _Path]] = []
 
-    def add(way: _Way) -> None:
-        if _is_better(way, ways.setdefault(way.state, [])):
-            heappush(todo, (_urgency(strategy, way, space), next(numbers), way))
+    def add(path: _Path) -> None:
+        if _is_better(path, paths.setdefault(path.state, [])):
+            heappush(todo, (_urgency(strategy, path, space), next(numbers), path))
 
-    add(_Way(START, (), Decimal(0)))
+    add(_Path(START, (), Decimal(0)))
     while todo:
-        way = heappop(todo)[2]
-        if not any(way is kept for kept in ways[way.state]):
+        path = heappop(todo)[2]
+        if not any(path is known for known in paths[path.state]):
             continue  # superseded by a better path
-        for step, state in space.steps(way.state):
-            cost = way.cost + step.cost
-            if not space.aims.allows(len(way.steps) + 1, cost):
+        for step, state in space.steps(path.state):
+            cost = path.cost + step.cost
+            if not space.aims.allows(len(path.steps) + 1, cost):
                 continue
-            after = _Way(state, (*way.steps, step), cost)
-            hard, soft = space.worth[state]
+            after = _Path(state, (*path.steps, step), cost)
+            hard, soft = space.scores[state]
             if hard:
                 add(after)
                 continue
             fix = Fix(after.steps, soft)
-            if state not in best or fix.way() < best[state].way():
+            if state not in best or fix.sort_key() < best[state].sort_key():
                 best[state] = fix
     return list(best.values())
 
 
-def _urgency(strategy: str, way: _Way, space: _Space) -> tuple[object, ...]:
+def _urgency(strategy: str, path: _Path, space: _Space) -> tuple[object, ...]:
     if strategy == "breadth first":
-        return (len(way.steps),)
+        return (len(path.steps),)
     if strategy == "depth first":
-        return (-len(way.steps),)
-    return (*space.worth[way.state], way.cost, len(way.steps), _texts(way))
+        return (-len(path.steps),)
+    return (*space.scores[path.state], path.cost, len(path.steps), _texts(path))
 
 
-def _is_better(way: _Way, known: list[_Way]) -> bool:
+def _is_better(path: _Path, known: list[_Path]) -> bool:
     """Return whether no known path beats this one; if so, add it and drop the known paths that it beats."""
-    if any(_beats(other, way) for other in known):
+    if any(_beats(other, path) for other in known):
         return False
-    known[:] = [other for other in known if not _beats(way, other)]
-    known.append(way)
+    known[:] = [other for other in known if not _beats(path, other)]
+    known.append(path)
     return True
 
 
-def _beats(one: _Way, other: _Way) -> bool:
-    if one.cost > other.cost or len(one.steps) > len(other.steps):
+def _beats(path: _Path, other: _Path) -> bool:
+    if path.cost > other.cost or len(path.steps) > len(other.steps):
         return False
-    equal = (one.cost, len(one.steps)) == (other.cost, len(other.steps))
-    return not equal or _texts(one) <= _texts(other)
+    equal = (path.cost, len(path.steps)) == (other.cost, len(other.steps))
+    return not equal or _texts(path) <= _texts(other)
 
 
-def _texts(way: _Way) -> tuple[str, ...]:
-    return tuple(step.description for step in way.steps)
+def _texts(path: _Path) -> tuple[str, ...]:
+    return tuple(step.description for step in path.steps)
 
 
 def _climb(space: _Space) -> list[Fix]:
     """Hill climbing: move to the best next state while it improves on the current one."""
-    way = _Way(START, (), Decimal(0))
-    while space.worth[way.state][0]:
+    path = _Path(START, (), Decimal(0))
+    while space.scores[path.state][0]:
         allowed = [
-            (space.worth[state], step.cost, step.description, step, state)
-            for step, state in space.steps(way.state)
-            if space.aims.allows(len(way.steps) + 1, way.cost + step.cost)
+            (space.scores[state], step.cost, step.description, step, state)
+            for step, state in space.steps(path.state)
+            if space.aims.allows(len(path.steps) + 1, path.cost + step.cost)
         ]
         if not allowed:
             return []
-        worth, _, _, step, state = min(allowed, key=lambda one: one[:3])
-        if worth >= space.worth[way.state]:
+        score, _, _, step, state = min(allowed, key=lambda one: one[:3])
+        if score >= space.scores[path.state]:
             return []
-        way = _Way(state, (*way.steps, step), way.cost + step.cost)
-    return [Fix(way.steps, space.worth[way.state][1])]
+        path = _Path(state, (*path.steps, step), path.cost + step.cost)
+    return [Fix(path.steps, space.scores[path.state][1])]
 
 
 class _Space:
     """The states reachable by repairs, and one live model that moves to the requested state."""
 
     def __init__(self, queries: Queries, repairs: Sequence[r.Repair], graph: Graph, aims: Aims, states: int) -> None:
-        asked = {*aims.hard, *aims.soft, *aims.never, *(repair.query for repair in repairs)}
-        self.live = LiveModel(_needed(queries, asked))
+        names = {*aims.hard, *aims.soft, *aims.never, *(repair.query for repair in repairs)}
+        self.live = LiveModel(_required_queries(queries, names))
         self.repairs = repairs
         self.aims = aims
         self.most = states
@@ -151,14 +151,14 @@ class _Space:
         """True if states were left out because the limit was reached."""
         self.live.transact(0, _establish_facts(facts(graph, graph.nodes)))
         self.at = START
-        self.worth: dict[State, tuple[int, int]] = {START: self._worth()}
+        self.scores: dict[State, tuple[int, int]] = {START: self._score()}
         """Number of matches of hard and of soft objectives, by state."""
         self.following: dict[State, list[tuple[RepairStep, State]]] = {}
 
     def steps(self, state: State) -> list[tuple[RepairStep, State]]:
         """Return the possible steps from a state, with the states they lead to."""
         if state not in self.following:
-            self._go(state)
+            self._move_to(state)
             self.following[state] = list(self._try_all(state))
         return self.following[state]
 
@@ -170,18 +170,18 @@ class _Space:
             for match in ordered(self.live.matches[repair.query].standing)
         ]
         for repair, match, changes in todo:
-            self._go(state)
+            self._move_to(state)
             done, refused = self._change(changes)
             if refused or any(self.live.matches[name].standing for name in self.aims.never):
                 continue
-            if self.at not in self.worth:
-                if len(self.worth) >= self.most:
+            if self.at not in self.scores:
+                if len(self.scores) >= self.most:
                     self.full = True
                     continue
-                self.worth[self.at] = self._worth()
+                self.scores[self.at] = self._score()
             yield RepairStep(repair.name, match, changes, repair.cost, describe_step(repair, match, done)), self.at
 
-    def _worth(self) -> tuple[int, int]:
+    def _score(self) -> tuple[int, int]:
         matches = self.live.matches
         hard = sum(len(matches[name].standing) for name in self.aims.hard)
         return hard, sum(len(matches[name].standing) for name in self.aims.soft)
@@ -191,11 +191,11 @@ class _Space:
         touched = {end for change in changes for end in (change.element, change.target) if end is not None}
         graph = self.live.graph
         before = facts(graph, touched)
-        told = self.live.transact(0, changes)
+        effects = self.live.transact(0, changes)
         self.at = self.at ^ before ^ facts(graph, touched)
-        return told.done, bool(told.refused)
+        return effects.done, bool(effects.refused)
 
-    def _go(self, state: State) -> None:
+    def _move_to(self, state: State) -> None:
         """Move the model to a state: remove the facts that the state lacks, add those that it has."""
         different = self.at ^ state
         if not different:
@@ -203,20 +203,22 @@ class _Space:
         graph = self.live.graph
         nodes = {fact[1] for fact in different if fact[0] == "node"}
         # Deleting a node also deletes its values and edges, including those that both states share.
-        there = facts(graph, {fact[1] for fact in different} | nodes)  # type: ignore[arg-type]
-        gone = {fact for fact in different if fact in there}
+        present = facts(graph, {fact[1] for fact in different} | nodes)  # type: ignore[arg-type]
+        removed = {fact for fact in different if fact in present}
         replaced = {e for e in nodes if sum(f[0] == "node" and f[1] == e for f in different) == 2}
-        again = {
-            f for f in there - gone if f[0] != "node" and (f[1] in replaced or (f[0] == "edge" and f[3] in replaced))
+        restored = {
+            f
+            for f in present - removed
+            if f[0] != "node" and (f[1] in replaced or (f[0] == "edge" and f[3] in replaced))
         }
-        self._change([*_taken_away(gone), *_establish_facts((different - gone) | again)])
+        self._change([*_remove_facts(removed), *_establish_facts((different - removed) | restored)])
         assert self.at == state
 
 
-def _establish_facts(wanted: Iterable[Fact]) -> list[Change]:
+def _establish_facts(missing: Iterable[Fact]) -> list[Change]:
     """Return the changes that establish facts: nodes, then their values, then edges."""
     found: list[Change] = []
-    for fact in wanted:
+    for fact in missing:
         element = cast("Element", fact[1])
         match fact[0]:
             case "node":
@@ -229,10 +231,10 @@ def _establish_facts(wanted: Iterable[Fact]) -> list[Change]:
     return sorted(found, key=lambda change: RANK[change.action])
 
 
-def _taken_away(gone: set[Fact]) -> list[Change]:
-    deleted: set[Element] = {fact[1] for fact in gone if fact[0] == "node"}  # type: ignore[misc]
+def _remove_facts(removed: set[Fact]) -> list[Change]:
+    deleted: set[Element] = {fact[1] for fact in removed if fact[0] == "node"}  # type: ignore[misc]
     found: list[Change] = []
-    for fact in gone:
+    for fact in removed:
         element = cast("Element", fact[1])
         match fact[0]:
             case "node":
@@ -256,23 +258,23 @@ def _refuse_lists(queries: Queries) -> None:
                 )
 
 
-def _needed(queries: Queries, asked: Iterable[str]) -> Queries:
+def _required_queries(queries: Queries, names: Iterable[str]) -> Queries:
     """Return only the queries that a search evaluates, and those that they call."""
-    wanted: set[str] = set()
-    todo = list(asked)
+    required: set[str] = set()
+    todo = list(names)
     while todo:
         name = todo.pop()
-        if name not in wanted:
-            wanted.add(name)
+        if name not in required:
+            required.add(name)
             todo.extend(m.called(queries.queries[name]))
-    for name in sorted(wanted):
+    for name in sorted(required):
         if any(ref.parts[-1] in queries.moving for ref in _refs(queries.queries[name])):
             raise UnsupportedError(
                 f"A search for repairs tries changes at one time, and query {name} has a moving window.",
                 hint="Use queries without moving averages and other moving windows.",
             )
-    kept = {name: query for name, query in queries.queries.items() if name in wanted}
-    return Queries(queries.kinds, kept, {name: queries.sorts[name] for name in kept}, {})
+    definitions = {name: query for name, query in queries.queries.items() if name in required}
+    return Queries(queries.kinds, definitions, {name: queries.sorts[name] for name in definitions}, {})
 
 
 def _refs(value: object) -> Iterator[ex.Ref]:

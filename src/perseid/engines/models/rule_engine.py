@@ -18,7 +18,7 @@ from perseid.engines.models.action_log import ActionLog, action_log_schema
 from perseid.engines.models.pattern_trigger import PatternTrigger, plan_triggers
 from perseid.engines.models.plan import ModelsPlan, make_plan
 from perseid.engines.models.rule_run import RuleRun
-from perseid.engines.models.shard import accept, by_time, encode_shard, ready, taken
+from perseid.engines.models.shard import accept, by_time, decode_shard, encode_shard, ready
 from perseid.engines.models.state import ModelsState
 from perseid.engines.models.transactions import Key
 from perseid.engines.models.trigger_state import decode_triggers, encode_triggers
@@ -50,17 +50,19 @@ class ReactingPlan(ModelsPlan):
     @cached_property
     def digest(self) -> str:
         """Hash of all that a state depends on: the models and the triggers. The actions of rules may change."""
-        waited = [
+        trigger_patterns = [
             (pattern.name, pattern.pattern.semantic_hash) for plan, _ in self.patterns for pattern in plan.patterns
         ]
-        return self.digest_of("rules", self.told, waited, [watched.said() for _, watched in self.patterns])
+        return self.digest_of(
+            "rules", self.reported_queries, trigger_patterns, [watched.signature() for _, watched in self.patterns]
+        )
 
     @cached_property
-    def told(self) -> tuple[str, ...]:
+    def reported_queries(self) -> tuple[str, ...]:
         """The queries that trigger rules, or with matches read by patterns that do."""
-        waited = [rule.trigger.query for rule in self.rules.rules if isinstance(rule.trigger, r.OnQuery)]
+        trigger_queries = [rule.trigger.query for rule in self.rules.rules if isinstance(rule.trigger, r.OnQuery)]
         watched = [name for _, one in self.patterns for name in one.queries]
-        return tuple(sorted({*waited, *watched}))
+        return tuple(sorted({*trigger_queries, *watched}))
 
 
 def make_rules_plan(
@@ -81,7 +83,7 @@ def make_rules_plan(
     _emitted_types(rules, base)
     schema = action_log_schema(time, {name: types[name] for name in key}, columns, base.element)
     return ReactingPlan(
-        base.queries, base.key, base.order_by, base.types, base.asked, schema,
+        base.queries, base.key, base.order_by, base.types, base.groups, schema,
         rules=rules, patterns=patterns, until=until, rounds=rounds, changes=changes,
     )  # fmt: skip
 
@@ -96,10 +98,10 @@ def emitted_types(
 
 def _emitted_types(rules: Rules, base: ModelsPlan) -> dict[str, dict[str, pa.DataType]]:
     returned: dict[str, dict[str, t.Type]] = {}
-    for asked in base.asked:
-        for pattern in asked.sequence.plan.patterns:
+    for group in base.groups:
+        for pattern in group.sequence.plan.patterns:
             names = rules.parameters.get(pattern.name, ())
-            schema = asked.sequence.schema
+            schema = group.sequence.schema
             returned[pattern.name] = {
                 name: arrow_type(schema.field(name).type) for name in names if name in schema.names
             }
@@ -126,40 +128,42 @@ class Running(ModelsState):
 
 def react(plan: ReactingPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """Process one call of a shard: apply complete transactions, run the rules, and log their effects."""
-    kept = _running(plan, state)
+    running = _running(plan, state)
     run = RuleRun(
-        rules=plan.rules, patterns=plan.patterns, key=plan.key, reported=plan.told, models=kept.models,
-        triggers=kept.triggers, until=plan.until, rounds=plan.rounds, changes=plan.changes, budget=plan.budget,
+        rules=plan.rules, patterns=plan.patterns, key=plan.key, reported=plan.reported_queries, models=running.models,
+        triggers=running.triggers, until=plan.until, rounds=plan.rounds, changes=plan.changes, budget=plan.budget,
     )  # fmt: skip
     run.renew_budget()
-    late, why, timely = by_time(rows, kept, watermark)
-    accept(plan, rows, timely, kept)
+    late, why, timely = by_time(rows, running, watermark)
+    accept(plan, rows, timely, running)
     counted: Counter[str] = Counter(events=len(timely), late=len(late), bad=0, capped=-run.capped())
     log = ActionLog(plan.schema, [plan.types[name] for name in plan.key], plan.element)
-    for key, time, iterations in chain(run.run(ready(kept, watermark)), run.run_timers(watermark)):
+    for key, time, iterations in chain(run.run(ready(running, watermark)), run.run_timers(watermark)):
         log.add(key, time, iterations)
         # Iteration 0 has the changes of the input, and none of a timer.
-        counted["bad"] += len(iterations[0].told.refused)
-    kept.pass_to(watermark)
+        counted["bad"] += len(iterations[0].effects.refused)
+    running.pass_to(watermark)
     state = None
     if not watermark.ended:
-        triggers = [kept.triggers[key] for key in kept.models]
-        kept.sequences = encode_triggers(plan.queries, plan.patterns, plan.types, plan.key, triggers, kept.done)
-        state = encode_shard(plan, kept)
+        triggers = [running.triggers[key] for key in running.models]
+        running.sequences = encode_triggers(plan.queries, plan.patterns, plan.types, plan.key, triggers, running.done)
+        state = encode_shard(plan, running)
     counted["capped"] += run.capped()
     counted["matches"] = len(log.rows)
-    counted["live_keys"] = len(kept.models)
-    counted["retained_events"] = len(kept.waiting)
+    counted["live_keys"] = len(running.models)
+    counted["retained_events"] = len(running.buffered)
     counted["state_bytes"] = 0 if state is None else len(state)
-    wakes = kept.first_times()
+    timers = running.first_times()
     # Rules act on a match that a deadline decides one microsecond after the deadline.
-    wakes += [wake + 1 for trigger in kept.triggers.values() if (wake := trigger.wake()) is not None]
-    return StepResult(log.table(), state, min(wakes, default=None), dict(counted), late, why)
+    timers += [timer + 1 for trigger in running.triggers.values() if (timer := trigger.next_timer()) is not None]
+    return StepResult(log.table(), state, min(timers, default=None), dict(counted), late, why)
 
 
 def _running(plan: ReactingPlan, state: bytes | None) -> Running:
-    kept = taken(plan, state)
-    if isinstance(kept, Running):
-        return kept
-    triggers = decode_triggers(plan.queries, plan.patterns, plan.types, plan.key, list(kept.models), kept.sequences)
-    return Running(kept.models, kept.waiting, kept.done, kept.sequences, triggers=triggers)
+    running = decode_shard(plan, state)
+    if isinstance(running, Running):
+        return running
+    triggers = decode_triggers(
+        plan.queries, plan.patterns, plan.types, plan.key, list(running.models), running.sequences
+    )
+    return Running(running.models, running.buffered, running.done, running.sequences, triggers=triggers)

@@ -88,24 +88,24 @@ class Attributes:
         self.kinds = kinds
         self.attribute = attribute
         self.default = None
-        self.held: dict[object, Value] = {}
+        self.current: dict[object, Value] = {}
 
     def listens(self) -> Iterator[Place]:
         return _of_attribute(self.kinds, self.attribute)
 
     def read(self, time: int, done: list[AppliedChange]) -> Changed:
         before: dict[Element, Value] = {}
-        held = self.held
+        current = self.current
         for one in done:
             if one.action == "set":
-                before.setdefault(one.element, held.get(one.element))
+                before.setdefault(one.element, current.get(one.element))
                 if one.new is None:
-                    held.pop(one.element, None)
+                    current.pop(one.element, None)
                 else:
-                    held[one.element] = one.new
-            elif one.element in held:
-                before.setdefault(one.element, held.pop(one.element))
-        return _differences(before, held)
+                    current[one.element] = one.new
+            elif one.element in current:
+                before.setdefault(one.element, current.pop(one.element))
+        return _differences(before, current)
 
 
 class MovingWindows:
@@ -119,16 +119,16 @@ class MovingWindows:
         self.window = window
         self.default = moving_value(window, ())
         """Result for a node without any value in its history."""
-        self.past: dict[Element, deque[tuple[int, Value]]] = {}
-        self.held: dict[object, Value] = {}
+        self.history: dict[Element, deque[tuple[int, Value]]] = {}
+        self.current: dict[object, Value] = {}
         self.due: list[tuple[int, int, Element]] = []
         """Heap of the time at which a value leaves a time window, a tie-breaking number, and the node."""
-        self.asked = 0
+        self.expected = 0
 
     def listens(self) -> Iterator[Place]:
         return _of_attribute(self.kinds, self.window.attribute)
 
-    def wakes(self, time: int) -> bool:
+    def is_due(self, time: int) -> bool:
         """Return whether a value leaves a window at or before this time."""
         return bool(self.due) and self.due[0][0] <= time
 
@@ -138,58 +138,58 @@ class MovingWindows:
             if one.action == "set":
                 self._remember(time, one.element, one.new)
                 touched[one.element] = None
-            elif one.element in self.past:
-                del self.past[one.element]
+            elif one.element in self.history:
+                del self.history[one.element]
                 touched[one.element] = None
         while self.due and self.due[0][0] <= time:
             element = heappop(self.due)[2]
-            if element in self.past:
+            if element in self.history:
                 touched[element] = None
-        before = {element: self.held.get(element, self.default) for element in touched}
+        before = {element: self.current.get(element, self.default) for element in touched}
         for element in touched:
-            self._make(time, element)
-        return _differences(before, self.held, self.default)
+            self._update(time, element)
+        return _differences(before, self.current, self.default)
 
-    def restore(self, past: Mapping[Element, list[tuple[int, Value]]]) -> Changed:
+    def restore(self, histories: Mapping[Element, list[tuple[int, Value]]]) -> Changed:
         """Continue from the contents of the windows after the last transaction."""
-        for element, values in past.items():
-            self.past[element] = deque(values, maxlen=self.window.values)
-            self.held[element] = moving_value(self.window, [value for _, value in values])
+        for element, values in histories.items():
+            self.history[element] = deque(values, maxlen=self.window.values)
+            self.current[element] = moving_value(self.window, [value for _, value in values])
             for time, _ in values if self.window.microseconds is not None else ():
                 self._expect(time, element)
-        return _differences(dict.fromkeys(past, self.default), self.held, self.default)
+        return _differences(dict.fromkeys(histories, self.default), self.current, self.default)
 
     def _expect(self, time: int, element: Element) -> None:
         assert self.window.microseconds is not None
-        self.asked += 1
-        heappush(self.due, (time + self.window.microseconds, self.asked, element))
+        self.expected += 1
+        heappush(self.due, (time + self.window.microseconds, self.expected, element))
 
     def _remember(self, time: int, element: Element, value: Value) -> None:
-        past = self.past.get(element)
-        if past is None:
-            past = self.past[element] = deque(maxlen=self.window.values)
-        if past and past[-1][0] == time:
+        history = self.history.get(element)
+        if history is None:
+            history = self.history[element] = deque(maxlen=self.window.values)
+        if history and history[-1][0] == time:
             # Only the last value in a transaction counts.
-            past.pop()
-        past.append((time, value))
+            history.pop()
+        history.append((time, value))
         if self.window.microseconds is not None:
             self._expect(time, element)
 
-    def _make(self, time: int, element: Element) -> None:
-        past = self.past.get(element)
-        if past is not None and self.window.microseconds is not None:
-            while past and past[0][0] <= time - self.window.microseconds:
-                past.popleft()
-        if past is None:
-            self.held.pop(element, None)
+    def _update(self, time: int, element: Element) -> None:
+        history = self.history.get(element)
+        if history is not None and self.window.microseconds is not None:
+            while history and history[0][0] <= time - self.window.microseconds:
+                history.popleft()
+        if history is None:
+            self.current.pop(element, None)
         else:
-            self.held[element] = moving_value(self.window, [value for _, value in past])
+            self.current[element] = moving_value(self.window, [value for _, value in history])
 
 
-def _differences(before: dict[Element, Value], held: dict[object, Value], default: Value = None) -> Changed:
+def _differences(before: dict[Element, Value], current: dict[object, Value], default: Value = None) -> Changed:
     changed: Changed = {}
     for element, old in before.items():
-        new = held.get(element, default)
+        new = current.get(element, default)
         if new != old or type(new) is not type(old):
             changed[element] = (old, new)
     return changed

@@ -91,7 +91,7 @@ class ModelsState:
     """The state of a shard between calls."""
 
     models: dict[Key, LiveModel] = field(default_factory=dict)
-    waiting: list[BufferedChange] = field(default_factory=list)
+    buffered: list[BufferedChange] = field(default_factory=list)
     done: int | None = None
     """Time up to which everything was emitted."""
     sequences: list[bytes | None] = field(default_factory=list)
@@ -106,11 +106,11 @@ class ModelsState:
 
     def first_times(self) -> list[int]:
         """Return the earliest time of the buffered rows, in a list that is empty without any."""
-        waiting = [one.time for one in self.waiting]
+        times = [one.time for one in self.buffered]
         if self.frames is not None:
             time = pc.min(self.frames["time"].filter(pc.invert(self.frames["seen"]))).as_py()
-            waiting += [] if time is None else [time]
-        return [min(waiting)] if waiting else []
+            times += [] if time is None else [time]
+        return [min(times)] if times else []
 
 
 def _plan_types(plan: ModelsPlan) -> dict[str, dict[str, pa.DataType]]:
@@ -120,32 +120,32 @@ def _plan_types(plan: ModelsPlan) -> dict[str, dict[str, pa.DataType]]:
     types["edges"] = {"source": plan.element, "target": plan.element}
     if plan.frames is not None:
         return types | {"frames": keys | {f"set {i}": plan.types[name] for i, name in enumerate(plan.frame_columns)}}
-    waiting = {role: plan.types[role] for role in ROLES} | keys
-    waiting |= {f"rank {i}": plan.types[name] for i, name in enumerate(plan.order_by)}
-    if plan.beside:
-        waiting["type"] = pa.string()
-        waiting |= {f"event {i}": plan.types[column] for i, column in enumerate(plan.beside.values())}
-    return types | {"waiting": waiting}
+    buffered = {role: plan.types[role] for role in ROLES} | keys
+    buffered |= {f"rank {i}": plan.types[name] for i, name in enumerate(plan.order_by)}
+    if plan.event_columns:
+        buffered["type"] = pa.string()
+        buffered |= {f"event {i}": plan.types[column] for i, column in enumerate(plan.event_columns.values())}
+    return types | {"waiting": buffered}
 
 
-def write_state(plan: ModelsPlan, kept: ModelsState) -> bytes:
+def write_state(plan: ModelsPlan, shard: ModelsState) -> bytes:
     """Encode the state of a shard."""
     facts = {
         "shards": plan.shards,
         "models": plan.digest,
-        "done": kept.done,
-        "groups": [state is not None for state in kept.sequences],
+        "done": shard.done,
+        "groups": [state is not None for state in shard.sequences],
     }
-    types, models = _plan_types(plan), kept.models
+    types, models = _plan_types(plan), shard.models
     graphs = [one.graph for one in models.values()]
     nodes = [(i, *node) for i, graph in enumerate(graphs) for node in graph.nodes.items()]
     edges = [(i, edge, *ends) for i, graph in enumerate(graphs) for edge in graph.forth for ends in graph.edges(edge)]
-    states = pa.array([state for state in kept.sequences if state is not None], pa.large_binary())
+    states = pa.array([state for state in shard.sequences if state is not None], pa.large_binary())
     keys = {name: pa.array([key[i] for key in models], kind) for i, (name, kind) in enumerate(types["models"].items())}
     tables = {
         "models": pa.RecordBatch.from_pydict({"count": pa.array([1] * len(models), pa.int8()), **keys}),
-        "waiting": _waiting(plan, kept.waiting, types["waiting"]) if plan.frames is None else None,
-        "frames": None if plan.frames is None else _frames(plan, kept),
+        "waiting": _buffered_batch(plan, shard.buffered, types["waiting"]) if plan.frames is None else None,
+        "frames": None if plan.frames is None else _frames(plan, shard),
         "nodes": _batch(NODES, nodes, types["nodes"]),
         "edges": _batch(EDGES, edges, types["edges"]),
         "groups": pa.record_batch([states], names=["state"]),
@@ -155,20 +155,25 @@ def write_state(plan: ModelsPlan, kept: ModelsState) -> bytes:
     return encode(LAYOUT, facts, tables)
 
 
-def _waiting(plan: ModelsPlan, waiting: list[BufferedChange], types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
+def _buffered_batch(
+    plan: ModelsPlan, buffered: list[BufferedChange], types: Mapping[str, pa.DataType]
+) -> pa.RecordBatch:
     columns: dict[str, Sequence[object]] = {
-        f"rank {i}": [one.rank[i] for one in waiting] for i in range(len(plan.order_by))
+        f"rank {i}": [one.rank[i] for one in buffered] for i in range(len(plan.order_by))
     }
-    columns |= {f"key {i}": [one.key[i] for one in waiting] for i in range(len(plan.key))}
+    columns |= {f"key {i}": [one.key[i] for one in buffered] for i in range(len(plan.key))}
     for role, attribute in zip(ROLES, ("action", "element", "kind", "attribute", "value", "target"), strict=True):
-        columns[role] = [getattr(one.change, attribute) if isinstance(one.change, Change) else None for one in waiting]
-    if plan.beside:
-        events = [one.change if isinstance(one.change, Happening) else None for one in waiting]
+        columns[role] = [getattr(one.change, attribute) if isinstance(one.change, Change) else None for one in buffered]
+    if plan.event_columns:
+        events = [one.change if isinstance(one.change, Happening) else None for one in buffered]
         columns["type"] = [None if one is None else one.type for one in events]
         values = [{} if one is None else dict(one.values) for one in events]
-        columns |= {f"event {i}": [own.get(name) for own in values] for i, name in enumerate(plan.beside)}
+        columns |= {
+            f"event {i}": [columns_of_event.get(name) for columns_of_event in values]
+            for i, name in enumerate(plan.event_columns)
+        }
     arrays = {name: pa.array(column, types[name]) for name, column in columns.items()}
-    return pa.RecordBatch.from_pydict({"time": pa.array([one.time for one in waiting], pa.int64()), **arrays})
+    return pa.RecordBatch.from_pydict({"time": pa.array([one.time for one in buffered], pa.int64()), **arrays})
 
 
 def frame_schema(plan: ModelsPlan) -> pa.Schema:
@@ -176,9 +181,9 @@ def frame_schema(plan: ModelsPlan) -> pa.Schema:
     return pa.schema([("time", pa.int64()), ("seen", pa.bool_()), *_plan_types(plan)["frames"].items()])
 
 
-def _frames(plan: ModelsPlan, kept: ModelsState) -> pa.RecordBatch:
+def _frames(plan: ModelsPlan, shard: ModelsState) -> pa.RecordBatch:
     schema = frame_schema(plan)
-    frames = schema.empty_table() if kept.frames is None else kept.frames
+    frames = schema.empty_table() if shard.frames is None else shard.frames
     return pa.RecordBatch.from_arrays([one_chunk(column) for column in frames.columns], schema=schema)
 
 
@@ -196,9 +201,9 @@ def _values_by_type(plan: ModelsPlan, models: Mapping[Key, LiveModel]) -> Iterat
         for (element, attribute), value in one.graph.values.items():
             rows(element, attribute).append((i, element, attribute, None, value))
         for operator in _moving_windows(one):
-            for element, past in operator.past.items():
-                own = rows(element, operator.window.attribute)
-                own += [(i, element, operator.name, time, value) for time, value in past]
+            for element, history in operator.history.items():
+                attribute_rows = rows(element, operator.window.attribute)
+                attribute_rows += [(i, element, operator.name, time, value) for time, value in history]
     return (found[name] for name in sorted(found))
 
 
@@ -216,7 +221,7 @@ def read_state(plan: ModelsPlan, state: bytes) -> ModelsState:
     """Decode the state of a shard for this plan."""
     expected = {"shards": plan.shards, "models": plan.digest}
     content = decode(LAYOUT, state, expected, _plan_types(plan))
-    if len(content.facts["groups"]) != len(plan.asked):
+    if len(content.facts["groups"]) != len(plan.groups):
         raise StateError(
             "Incompatible checkpoint: the query has other patterns.",
             hint=f"Restore the patterns of the query. {GO_BACK}",
@@ -229,7 +234,7 @@ def read_state(plan: ModelsPlan, state: bytes) -> ModelsState:
 
 def _read(plan: ModelsPlan, content: StateContent) -> ModelsState:
     keys = _columns(content.tables["models"], "key", len(plan.key))
-    found = [LiveModel(plan.queries, plan.told) for _ in keys]
+    found = [LiveModel(plan.queries, plan.reported_queries) for _ in keys]
     changes: list[list[Change]] = [[] for _ in keys]
     windows: list[dict[str, dict[Element, list[tuple[int, Value]]]]] = [{} for _ in keys]
     kinds: dict[tuple[int, Element], str] = {}
@@ -240,35 +245,35 @@ def _read(plan: ModelsPlan, content: StateContent) -> ModelsState:
     windowed = {one.name: one.window.attribute for one in _moving_windows(found[0])} if found else {}
     for table in (table for name, table in content.tables.items() if name.startswith("values ")):
         for model, element, attribute, time, value in _rows(table, VALUES.required_names):
-            own = attribute if time is None else windowed[attribute]
-            if arrow_of(carried[kinds[model, element]][own]) != table.schema.field("value").type:
+            source_attribute = attribute if time is None else windowed[attribute]
+            if arrow_of(carried[kinds[model, element]][source_attribute]) != table.schema.field("value").type:
                 raise ValueError("a value of another type")
             if time is None:
                 changes[model].append(Change("set", element, None, attribute, value))
             else:
-                past = windows[model].setdefault(attribute, {}).setdefault(element, [])
-                past.append((time, canonical(value)))
+                history = windows[model].setdefault(attribute, {}).setdefault(element, [])
+                history.append((time, canonical(value)))
     for model, edge, source, target in _rows(content.tables["edges"], EDGES.required_names):
         changes[model].append(Change("link", source, edge, target=target))
-    for one, made, before in zip(found, changes, windows, strict=True):
-        one.restore(made, before)
+    for one, model_changes, before in zip(found, changes, windows, strict=True):
+        one.restore(model_changes, before)
     written = iter(content.tables["groups"].column("state").to_pylist())
-    sequences = [next(written) if there else None for there in content.facts["groups"]]
+    sequences = [next(written) if has_state else None for has_state in content.facts["groups"]]
     state = ModelsState(dict(zip(keys, found, strict=True)), [], content.facts["done"], sequences)
     if plan.frames is None:
-        state.waiting = _read_waiting(plan, content.tables["waiting"])
+        state.buffered = _read_buffered(plan, content.tables["waiting"])
         return state
     state.frames = pa.Table.from_batches([content.tables["frames"].select(frame_schema(plan).names)])
     return state
 
 
-def _read_waiting(plan: ModelsPlan, table: pa.RecordBatch) -> list[BufferedChange]:
+def _read_buffered(plan: ModelsPlan, table: pa.RecordBatch) -> list[BufferedChange]:
     changes: list[Change | Happening] = [Change(*change) for change in _rows(table, ROLES)]
-    if plan.beside:
-        values = _columns(table, "event", len(plan.beside))
+    if plan.event_columns:
+        values = _columns(table, "event", len(plan.event_columns))
         for i, (type_, row) in enumerate(zip(table.column("type").to_pylist(), values, strict=True)):
             if type_ is not None:
-                changes[i] = Happening(type_, tuple(zip(plan.beside, row, strict=True)))
+                changes[i] = Happening(type_, tuple(zip(plan.event_columns, row, strict=True)))
     keys, ranks = _columns(table, "key", len(plan.key)), _columns(table, "rank", len(plan.order_by))
     times = table.column("time").to_pylist()
     return [BufferedChange(*one) for one in zip(keys, times, ranks, changes, strict=True)]

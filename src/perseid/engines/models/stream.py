@@ -80,7 +80,7 @@ class Models(StreamDeclaration[Matches, Data_co]):
     max_state: int = 1 << 28
     rules: Rules | None = None
     """Rules and repairs in the text of the metamodel."""
-    beside: Events | None = None
+    additional_events: Events | None = None
     """Ordinary events next to the models, with the same key."""
     max_ahead: int | None = None
     """Microseconds that an event time may be ahead of the arrival time on a stream."""
@@ -108,16 +108,16 @@ class Models(StreamDeclaration[Matches, Data_co]):
         changes = changes_of(self.columns, table)
         keys = list(zip(*(values_of(table, name) for name in self.key), strict=True)) if self.key else [()] * table.rows
         ranks = [values_of(table, name) for name in self.order_by]
-        waiting: Iterable[BufferedChange] = (
+        buffered: Iterable[BufferedChange] = (
             BufferedChange(keys[row], int(times[row]), tuple(column[row] for column in ranks), changes[row])
             for row in range(table.rows)
         )
-        yield from transactions(chain(waiting, self._happenings()))
+        yield from transactions(chain(buffered, self._happenings()))
 
     def tables(self) -> list[DeclaredTable]:
         """Return the tables of the stream: the changes, then those of ordinary events."""
         changes = Events({CHANGES: self.data}, time=self.time, key=self.key, order_by=self.order_by)
-        return [*changes.tables(), *([] if self.beside is None else self.beside.tables())]
+        return [*changes.tables(), *([] if self.additional_events is None else self.additional_events.tables())]
 
     def tables_of(self, watched: Sequence[EventStreamFilter]) -> list[DeclaredTable]:
         """Return the tables that patterns need: the changes, and those of ordinary events that a step names."""
@@ -127,7 +127,7 @@ class Models(StreamDeclaration[Matches, Data_co]):
 
     def require_same_place(self) -> None:
         """Raise an error unless the model and the events next to it are all on Spark, or all local."""
-        events = [] if self.beside is None else [one.data for _, one in self.beside.inputs()]
+        events = [] if self.additional_events is None else [one.data for _, one in self.additional_events.inputs()]
         if len({is_spark(data) for data in (self.data, *events)}) > 1:
             raise EventDataError(
                 "The model and its additional events must both be Spark DataFrames, or both be local.",
@@ -138,29 +138,32 @@ class Models(StreamDeclaration[Matches, Data_co]):
         """Return the query of patterns over tables with these schemas."""
         return bind_patterns(self, groups, schemas, None)
 
-    def shape_of_beside(self) -> JoinedEvents | None:
+    def additional_event_types(self) -> JoinedEvents | None:
         """Return the types and columns of the ordinary events next to the models, or None without any."""
-        if self.beside is None:
+        if self.additional_events is None:
             return None
-        return joined_types(self.beside, column_types(self.beside))
+        return joined_types(self.additional_events, column_types(self.additional_events))
 
     def _happenings(self) -> Iterator[BufferedChange]:
-        shape = self.shape_of_beside()
-        if self.beside is None or shape is None:
+        shape = self.additional_event_types()
+        if self.additional_events is None or shape is None:
             return
         names = [name for name, _ in shape.columns]
-        for event in read_events(self.beside):
+        for event in read_events(self.additional_events):
             for name in self.key:
                 if name not in event.attributes:
                     raise missing_column(
                         "The additional events", name, "key", list(event.attributes), "ps.graph.model(…, key=…)"
                     )
-            key, rank = (tuple(event.attributes.get(name) for name in own) for own in (self.key, self.order_by))
+            key, rank = (
+                tuple(event.attributes.get(name) for name in names_of_columns)
+                for names_of_columns in (self.key, self.order_by)
+            )
             values = tuple((name, event.attributes.get(name)) for name in names)
             if event.type is not None:  # no step accepts an event without a type
                 yield BufferedChange(key, event.time, rank, Happening(event.type, values))
 
-    def told(self, queries: Iterable[str] | None = None) -> Iterator[tuple[Key, int, TransactionEffects]]:
+    def effects(self, queries: Iterable[str] | None = None) -> Iterator[tuple[Key, int, TransactionEffects]]:
         """Yield the result of every transaction, for all queries or for some."""
         yield from apply_transactions({}, self.queries, queries, self.transactions())
 
@@ -175,7 +178,7 @@ class Models(StreamDeclaration[Matches, Data_co]):
     def event_tables(self, watched: Sequence[EventStreamFilter]) -> tuple[list[pa.Table], list[str]]:
         """Return a table of events for each watcher, and the reason for each rejected change; reads changes once."""
         queries = dict.fromkeys(name for one in watched for name in one.queries)
-        rows, rejected = collect_events(self.queries, watched, self.key, self.told(queries))
+        rows, rejected = collect_events(self.queries, watched, self.key, self.effects(queries))
         element, keys = self.name_types()
         return [one.table(element, keys) for one in rows], rejected
 
@@ -192,7 +195,7 @@ class Models(StreamDeclaration[Matches, Data_co]):
     def rejected(self) -> list[tuple[Key, int, Change, str]]:
         """Return the rejected changes: model key, time, change, and reason."""
         self._require_local("rejected")
-        return [(key, time, *one) for key, time, told in self.told() for one in told.refused]
+        return [(key, time, *one) for key, time, done in self.effects() for one in done.refused]
 
     refused = deprecated_method("refused", rejected)
 
@@ -202,7 +205,7 @@ class Models(StreamDeclaration[Matches, Data_co]):
         live: dict[Key, LiveModel] = {}
         timely = (one for one in self.transactions() if until is None or one[1] <= until)
         effects = apply_transactions(live, self.queries, None, timely)
-        warn_of_rejected([why for _, _, told in effects for _, why in told.refused])
+        warn_of_rejected([why for _, _, done in effects for _, why in done.refused])
         return live
 
     def _require_local(self, method: str) -> None:
@@ -226,7 +229,7 @@ class Models(StreamDeclaration[Matches, Data_co]):
         return f"<model {self.queries.kinds.metamodel.name}: changes {by}>"
 
 
-def events_here(models: Models, watched: Sequence[EventStreamFilter]) -> tuple[list[Events], list[str]]:
+def local_events(models: Models, watched: Sequence[EventStreamFilter]) -> tuple[list[Events], list[str]]:
     """Return the events of local models for each watcher, and the reasons of rejected changes; warn of these."""
     # A local run shares `apply_transactions`, `collect_events` and `FrameTable` with the step of the engine, and does
     # not call the step: rows of matches have no contributing events, and the step has no horizon, no patterns over
@@ -252,13 +255,15 @@ def joined_types(events: Events, types: Mapping[str, t.Type]) -> JoinedEvents:
     """Return the types of declared events and the columns that steps may use, without those of time and type."""
     several = isinstance(events.data, Mapping)
     times = set(events.time.values()) if isinstance(events.time, Mapping) else {events.time}
-    own = {name: type_ for name, type_ in types.items() if name not in times and (several or name != events.type)}
-    return JoinedEvents(tuple(events.data) if several else None, tuple(sorted(own.items())))
+    columns = {name: type_ for name, type_ in types.items() if name not in times and (several or name != events.type)}
+    return JoinedEvents(tuple(events.data) if several else None, tuple(sorted(columns.items())))
 
 
 def current_matches(live: Mapping[Key, LiveModel]) -> dict[Key, dict[str, list[Match]]]:
     """Return the current matches, by model and query."""
-    return {key: {name: ordered(held.standing) for name, held in one.matches.items()} for key, one in live.items()}
+    return {
+        key: {name: ordered(matches.standing) for name, matches in one.matches.items()} for key, one in live.items()
+    }
 
 
 def event_stream(data: pa.Table, models: Models, watched: EventStreamFilter) -> Events:
@@ -309,15 +314,15 @@ def bind_patterns(
     changes, *others = schemas
     needed = None if frames is None else _frame_columns(stream, frames, changes, watched)
     types = _change_columns(stream, changes) if needed is None else needed
-    beside = _event_columns(watched, others)
-    types |= {f"{EVENT}{name}": type_ for name, type_ in beside.items()}
+    event_columns = _event_columns(watched, others)
+    types |= {f"{EVENT}{name}": type_ for name, type_ in event_columns.items()}
     plan = make_plan(
         [(group.watched, plan) for group, plan in groups],
         stream.queries,
         types,
         key=stream.key,
         order_by=stream.order_by,
-        beside={name: f"{EVENT}{name}" for name in beside},
+        event_columns={name: f"{EVENT}{name}" for name in event_columns},
         frames=frames,
     )
     name = ", ".join(pattern.name for group, _ in groups for pattern in group.patterns)
@@ -376,12 +381,12 @@ def _query(
 
 def _input_of_changes(stream: Models, plan: ModelsPlan, types: Mapping[str, pa.DataType], schema: TableSchema) -> Input:
     if plan.frames is not None:
-        own = {name: name for name in types if name in schema.columns}
-        return Input(own, HashIdentity(prefix=0), _route(stream))
-    own = {name: stream.columns.get(name, name) for name in types}
+        sources = {name: name for name in types if name in schema.columns}
+        return Input(sources, HashIdentity(prefix=0), _route(stream))
+    sources = {name: stream.columns.get(name, name) for name in types}
     roles = (stream.columns[role] for role in ROLES)
     return Input(
-        {name: source for name, source in own.items() if source in schema.columns},
+        {name: source for name, source in sources.items() if source in schema.columns},
         HashIdentity(tuple(name for name in roles if name in schema.columns)),
         _route(stream),
     )
@@ -390,8 +395,8 @@ def _input_of_changes(stream: Models, plan: ModelsPlan, types: Mapping[str, pa.D
 def _input_of_events(
     stream: Models, types: Mapping[str, pa.DataType], schema: TableSchema, named: tuple[str, ...]
 ) -> Input:
-    own = {name: name.removeprefix(EVENT) for name in types if name.startswith(EVENT) or name not in ROLES}
-    columns = {name: source for name, source in own.items() if source in schema.columns}
+    sources = {name: name.removeprefix(EVENT) for name in types if name.startswith(EVENT) or name not in ROLES}
+    columns = {name: source for name, source in sources.items() if source in schema.columns}
     return Input(columns, HashIdentity(prefix=0), _route(stream), types=named)
 
 
@@ -433,9 +438,9 @@ def _event_columns(watched: Sequence[EventStreamFilter], schemas: Sequence[Table
         return {}
     found: dict[str, pa.DataType] = {}
     for name in dict.fromkeys(name for one in watched for name, _ in one.columns):
-        own = [_crossing(name, schema.columns[name]) for schema in schemas if name in schema.columns]
-        found[name] = own[0] if own else pa.null()
-        for other in own[1:]:
+        column_types = [_crossing(name, schema.columns[name]) for schema in schemas if name in schema.columns]
+        found[name] = column_types[0] if column_types else pa.null()
+        for other in column_types[1:]:
             found[name] = found[name] if other == found[name] else common_type(found[name], other)
     return found
 
@@ -448,10 +453,10 @@ def require_equal_keys(stream: Models, schemas: Sequence[TableSchema]) -> None:
             if name not in schema.columns:
                 table = "The DataFrame of additional events"
                 raise missing_column(table, name, "key", list(schema.columns), "ps.graph.model(df, …, key=…)")
-            own, theirs = changes.columns[name], schema.columns[name]
-            if own != theirs:
+            expected, theirs = changes.columns[name], schema.columns[name]
+            if expected != theirs:
                 raise EventDataError(
-                    f"Key column {name!r} is {own.type_name} in the changes and {theirs.type_name} in the additional events.",
+                    f"Key column {name!r} is {expected.type_name} in the changes and {theirs.type_name} in the additional events.",
                     hint="Cast one of them to the type of the other.",
                 )
 

@@ -24,19 +24,19 @@ class TopRows:
         self.groups: dict[object, _Group] = {}
 
     def step(self, delta: Delta) -> Delta:
-        moved: dict[object, None] = {}
+        changed: dict[object, None] = {}
         for row, weight in delta.items():
             at = self.group(row)
             group = self.groups.get(at)
             if group is None:
                 group = self.groups[at] = _Group()
             if group.change(self.rank(row), row[: self.width], weight):
-                moved[at] = None
+                changed[at] = None
         out: Delta = {}
-        for at in moved:
+        for at in changed:
             group = self.groups[at]
             before = group.standing
-            group.stand(self.count)
+            group.recompute(self.count)
             for row in before - group.standing:
                 add(out, row, -1)
             for row in group.standing - before:
@@ -59,18 +59,18 @@ class _Group:
 
     def change(self, rank: Sortable, row: Row, weight: int) -> bool:
         """Add a weight to a row; return whether the result may change."""
-        held = self.rows.get(rank)
-        if held is None:
+        weights = self.rows.get(rank)
+        if weights is None:
             self.rows[rank] = {row: weight}
             heappush(self.heap, rank)
         else:
-            add(held, row, weight)
-            if not held:
+            add(weights, row, weight)
+            if not weights:
                 del self.rows[rank]
                 self._tidy()
         return self.last is None or not self.last < rank
 
-    def stand(self, count: int) -> None:
+    def recompute(self, count: int) -> None:
         self.standing = set()
         seen: list[Sortable] = []
         while self.heap and len(self.standing) < count:

@@ -24,25 +24,25 @@ class BufferedChange:
     change: Change | Happening
 
 
-def transactions(waiting: Iterable[BufferedChange]) -> Iterator[Transaction]:
+def transactions(buffered: Iterable[BufferedChange]) -> Iterator[Transaction]:
     """Group the changes of one model and time: models in order of first occurrence, each in time order."""
     models: dict[Key, list[BufferedChange]] = {}
-    for one in waiting:
+    for one in buffered:
         models.setdefault(one.key, []).append(one)
-    for key, own in models.items():
-        own.sort(key=lambda one: (one.time, *in_turn(one.rank, one.change)))
+    for key, model_changes in models.items():
+        model_changes.sort(key=lambda one: (one.time, *in_turn(one.rank, one.change)))
         start = 0
-        for end in range(1, len(own) + 1):
-            if end == len(own) or own[end].time != own[start].time:
-                yield key, own[start].time, _mark_ties(own[start:end])
+        for end in range(1, len(model_changes) + 1):
+            if end == len(model_changes) or model_changes[end].time != model_changes[start].time:
+                yield key, model_changes[start].time, _mark_ties(model_changes[start:end])
                 start = end
 
 
-def _mark_ties(own: list[BufferedChange]) -> list[Change | Happening]:
+def _mark_ties(buffered: list[BufferedChange]) -> list[Change | Happening]:
     """Return the changes of one transaction in order; assignments that their ranks do not order are marked as tied."""
     found: list[Change | Happening] = []
-    for number, one in enumerate(own):
-        change, before = one.change, own[number - 1]
+    for number, one in enumerate(buffered):
+        change, before = one.change, buffered[number - 1]
         if number and is_tied(before.change, change) and have_equal_ranks(before.rank, one.rank):
             change = replace(change, tied=True)  # type: ignore[arg-type]
         found.append(change)

@@ -62,26 +62,26 @@ def encode_triggers(
         if not machines:
             out.append(None)
             continue
-        held = pa.RecordBatch.from_pydict(
+        machine_batch = pa.RecordBatch.from_pydict(
             {
                 "model": pa.array([model for model, _ in machines], pa.int32()),
                 "machine": pa.array([automaton for _, automaton in machines], pa.large_string()),
             }
         )
         written = _events([event for _, event in events.values()], known)
-        out.append(encode(LAYOUT, {}, {"events": written, "machines": held}))
+        out.append(encode(LAYOUT, {}, {"events": written, "machines": machine_batch}))
     return out
 
 
 def _events(events: list[Event], known: Mapping[str, pa.DataType]) -> pa.RecordBatch:
-    own = {
+    columns = {
         "time": pa.array([event.time for event in events], pa.int64()),
         "type": pa.array([event.type for event in events], pa.string()),
         "place": pa.array([event.attributes[PLACE] for event in events], pa.int64()),
         "occurrence": pa.array([event.occurrence for event in events], pa.int64()),
     }
-    given = {f"column {n}": pa.array([e.attributes[n] for e in events], kind) for n, kind in known.items()}
-    return pa.RecordBatch.from_pydict({**own, **given})
+    attribute_columns = {f"column {n}": pa.array([e.attributes[n] for e in events], kind) for n, kind in known.items()}
+    return pa.RecordBatch.from_pydict({**columns, **attribute_columns})
 
 
 def decode_triggers(
@@ -117,7 +117,7 @@ def decode_triggers(
 
 def _read(
     events: pa.RecordBatch,
-    held: pa.RecordBatch,
+    machines: pa.RecordBatch,
     known: Mapping[str, pa.DataType],
     streams: Sequence[ModelEvents],
 ) -> None:
@@ -125,18 +125,20 @@ def _read(
     if [events.schema.field(name).type for name in names[4:]] != [*known.values()]:
         raise ValueError("other columns")
     rows = list(zip(*(events.column(name).to_pylist() for name in names), strict=True))
-    made: dict[tuple[int, int], Event] = {}
+    decoded: dict[tuple[int, int], Event] = {}
 
     def numbered(model: int, number: int) -> Event:
-        if (model, number) not in made:
+        if (model, number) not in decoded:
             time, type_, place, occurrence, *values = rows[number_in(number, 0, len(rows))]
-            given = dict(zip(known, values, strict=True))
-            made[model, number] = replace(streams[model].event(time, type_, given, place), occurrence=occurrence)
-        return made[model, number]
+            attributes = dict(zip(known, values, strict=True))
+            decoded[model, number] = replace(
+                streams[model].event(time, type_, attributes, place), occurrence=occurrence
+            )
+        return decoded[model, number]
 
-    for model, said in zip(held.column("model").to_pylist(), held.column("machine").to_pylist(), strict=True):
+    for model, text in zip(machines.column("model").to_pylist(), machines.column("machine").to_pylist(), strict=True):
         stream = streams[number_in(model, 0, len(streams))]
-        number, passed, one = json.loads(said)
+        number, passed, one = json.loads(text)
         owner = stream.patterns[number_in(number, 0, len(stream.patterns))]
         owner.passed = time_or_none(passed)
         numbers = one["events"]

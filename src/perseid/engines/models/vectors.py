@@ -155,8 +155,8 @@ def arithmetic_of_integers(op: str, a: Vector, b: Vector) -> Vector:
     x, y = np.broadcast_arrays(a.values, b.values)
     found = _BY_OP[op](x, y)
     # Doubles estimate the magnitude of a result: those that may overflow are computed one by one.
-    near = np.abs(_BY_OP[op](x.astype(np.float64), y.astype(np.float64)))
-    doubtful = np.flatnonzero(near >= 2.0**62)
+    estimate = np.abs(_BY_OP[op](x.astype(np.float64), y.astype(np.float64)))
+    doubtful = np.flatnonzero(estimate >= 2.0**62)
     if not len(doubtful):
         return Vector(found, missing)
     found, over = np.array(found), np.zeros(found.shape, np.bool_)
@@ -187,7 +187,7 @@ def square_root(a: Vector) -> Vector:
     return Vector(np.sqrt(a.values), a.missing)
 
 
-def whole(toward: np.ufunc, a: Vector) -> Vector:
+def rounded(toward: np.ufunc, a: Vector) -> Vector:
     """Return ``floor`` or ``ceil`` of doubles as integers; null where they are out of range."""
     found = toward(a.values)
     fits = (found >= -(2.0**63)) & (found < 2.0**63)
@@ -197,13 +197,13 @@ def whole(toward: np.ufunc, a: Vector) -> Vector:
 
 def angle(points: Sequence[Vector]) -> Vector:
     """Return the degrees at the second of three points, by the same steps and library as for one frame."""
-    given = np.broadcast_arrays(*(p.values for p in points))
-    found, missing = np.empty(given[0].size), np.empty(given[0].size, np.bool_)
-    angles(tuple(read_only(np.ascontiguousarray(g).reshape(-1)) for g in given), found, missing)
-    unknown = missing.reshape(given[0].shape) if missing.any() else None
+    arrays = np.broadcast_arrays(*(p.values for p in points))
+    found, missing = np.empty(arrays[0].size), np.empty(arrays[0].size, np.bool_)
+    angles(tuple(read_only(np.ascontiguousarray(g).reshape(-1)) for g in arrays), found, missing)
+    unknown = missing.reshape(arrays[0].shape) if missing.any() else None
     for point in points:
         unknown = either(unknown, point.missing)
-    return Vector(found.reshape(given[0].shape), unknown)
+    return Vector(found.reshape(arrays[0].shape), unknown)
 
 
 # choices

@@ -38,7 +38,7 @@ def moving_totals(
     start: int,
     count: int,
     micros: int,
-    what: int,
+    function: int,
     out: Any,
     none: Any,
 ) -> bool:
@@ -48,14 +48,14 @@ def moving_totals(
     """
     low = start
     anywhere = False
-    if count > 0 and len(missing) == 0 and what != COUNT:  # fast path of the usual case, without checks
+    if count > 0 and len(missing) == 0 and function != COUNT:  # fast path of the usual case, without checks
         for place in range(len(out)):
             row = start + place
             total = 0.0
             begin = max(first[row], row - count + 1)
             for at in range(begin, row + 1):
                 total += values[at]
-            out[place] = total if what == SUM else total / (row + 1 - begin)
+            out[place] = total if function == SUM else total / (row + 1 - begin)
         return False
     for place in range(len(out)):
         row = start + place
@@ -67,7 +67,7 @@ def moving_totals(
                 known += 1
         none[place] = known == 0
         anywhere = anywhere or known == 0
-        out[place] = known if what == COUNT else total if what == SUM or known == 0 else total / known
+        out[place] = known if function == COUNT else total if function == SUM or known == 0 else total / known
     return anywhere
 
 

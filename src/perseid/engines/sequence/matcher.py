@@ -63,7 +63,7 @@ def kernel_matcher(
             )
             for i in range(len(raw))
         ]
-        found.sort(key=lambda m: (m.end, m.taken[-1][1], m.taken[0][1]))
+        found.sort(key=lambda m: (m.end, m.bound_events[-1][1], m.bound_events[0][1]))
         frontier = None if horizon is None else min(horizon, int(raw.frontiers[0]))
         return Partition(found, frontier, raw.capped)
 

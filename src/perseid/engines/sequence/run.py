@@ -36,7 +36,7 @@ from perseid.runtime.search_budget import (
     SearchBudget,
 )
 from perseid.semantics import core as c
-from perseid.semantics.evaluate import evaluate, truth
+from perseid.semantics.evaluate import evaluate, is_true
 from perseid.semantics.events import Event
 from perseid.semantics.scope import Bindings, MatchScope
 
@@ -485,6 +485,6 @@ def evaluator(bytecode: CompiledPattern, batch: OrderedEvents, arrays: y.Arrays)
                 current[step.name] = event(position)
         unified = unified_values(pattern, bytecode.columns, batch, space[at + shape[y.S_UNIFIED] :])
         scope = MatchScope(names, Bindings(bound, current, unified), event(own) if own >= 0 else None, batch.relations)
-        return int(truth(evaluate(bytecode.python_conditions[condition], scope)))
+        return int(is_true(evaluate(bytecode.python_conditions[condition], scope)))
 
     return evaluate_condition
