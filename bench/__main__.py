@@ -1,6 +1,6 @@
-"""``python -m bench NAME [--size quick|standard|full]``: a table for people, then one line of JSON.
+"""``python -m bench NAME [--size quick|standard|full]``: prints a table, then one line of JSON.
 
-The exit status is 1 when a figure is below ``bench/targets.toml``, 2 when the call is wrong or the machine lacks
+The exit status is 1 if a figure is below ``bench/targets.toml``, and 2 if the arguments are wrong or the machine lacks
 something that the benchmark needs.
 """
 
@@ -16,7 +16,7 @@ from bench import harness
 from bench.workload import EVENTS, QUERIES
 
 JOINS_PARTS = ("flat", "deep", "feed", "million")
-"""What ``joins --only`` accepts."""
+"""Values of ``joins --only``."""
 
 
 def _sequence(args: argparse.Namespace, data: Path) -> harness.Report:
@@ -32,19 +32,19 @@ def _stream(args: argparse.Namespace, data: Path) -> harness.Report:
 
 
 def _esper(args: argparse.Namespace, data: Path) -> harness.Report:
-    from bench.esper.contest import run
+    from bench.esper.benchmark import run
 
     return run(args.size, data, args.only)
 
 
 def _flink(args: argparse.Namespace, data: Path) -> harness.Report:
-    from bench.flink.contest import run
+    from bench.flink.benchmark import run
 
     return run(args.size, data, args.only)
 
 
 def _disorder(args: argparse.Namespace, data: Path) -> harness.Report:
-    from bench.disorder.contest import run
+    from bench.disorder.benchmark import run
 
     del data
     return run(args.size, args.out)
@@ -64,20 +64,20 @@ def _joins_stream(args: argparse.Namespace, data: Path) -> harness.Report:
 
 
 def _trees(args: argparse.Namespace, data: Path) -> harness.Report:
-    from bench.trees.contest import run
+    from bench.trees.benchmark import run
 
     return run(args.size, data, args.out, args.part)
 
 
 def _joins(args: argparse.Namespace, data: Path) -> harness.Report:
-    from bench.joins.contest import run
+    from bench.joins.benchmark import run
 
     del data
     return run(args.size, args.out, args.only)
 
 
 def _models(args: argparse.Namespace, data: Path) -> harness.Report:
-    from bench.models.contest import run
+    from bench.models.benchmark import run
 
     del data
     return run(args.size, args.out)
@@ -98,7 +98,7 @@ def _gestures_stream(args: argparse.Namespace, data: Path) -> harness.Report:
 
 
 def _uncertain(args: argparse.Namespace, data: Path) -> harness.Report:
-    from bench.uncertain.contest import run
+    from bench.uncertain.benchmark import run
 
     del data
     return run(args.size, args.out)
@@ -119,13 +119,13 @@ def _repair(args: argparse.Namespace, data: Path) -> harness.Report:
 
 
 def _crash(args: argparse.Namespace, data: Path) -> harness.Report:
-    from bench.crash.contest import run
+    from bench.crash.benchmark import run
 
     return run(args.size, data, args.kills, args.seed, args.minutes)
 
 
 def _pipeline(args: argparse.Namespace, data: Path) -> harness.Report:
-    from bench.pipeline.contest import run
+    from bench.pipeline.benchmark import run
 
     return run(args.size, data)
 
@@ -185,7 +185,7 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one benchmark and give the exit status."""
+    """Run one benchmark and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Perseid's benchmarks; speed is a ratio.")
     parser.add_argument("name", nargs="?", choices=sorted(BENCHES), metavar="NAME", help="which benchmark")
     parser.add_argument("--list", action="store_true", help="say what there is")
@@ -211,7 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.list:
         for name, (about, _) in BENCHES.items():
-            harness.say(f"{name}: {about}")
+            harness.print_line(f"{name}: {about}")
         return 0
     if args.name is None:
         parser.error("say which benchmark, or --list")
@@ -224,7 +224,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             report = BENCHES[args.name][1](args, data)
         except harness.MissingToolError as error:
-            harness.say(f"{args.name}: {error}", "stderr")
+            harness.print_line(f"{args.name}: {error}", "stderr")
             return 2
         targets = harness.targets_of(args.name, args.size)
         if args.only:
@@ -236,8 +236,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return harness.conclude(report, args.out, targets)
 
 
-def _check_names(parser: argparse.ArgumentParser, given: Sequence[str], known: Sequence[str]) -> None:
-    for name in given:
+def _check_names(parser: argparse.ArgumentParser, texts: Sequence[str], known: Sequence[str]) -> None:
+    for name in texts:
         if name not in known:
             parser.error(f"argument --only: {name!r}: there are {', '.join(known)}")
 

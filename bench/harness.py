@@ -1,4 +1,4 @@
-"""How things are timed and judged: contests in rounds, medians of paired ratios, targets, the last line of JSON."""
+"""Timing and validation: rounds in turns, medians of paired ratios, targets, the last line of JSON."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _BEGIN = time.monotonic()
 
 
 class TimeUp(BaseException):
-    """The time allowed is over; not an Exception, so that nothing on the way takes it for a failure of its own."""
+    """The time limit is over. Not an Exception, so that no handler takes it for a failure of its own."""
 
 
 class MissingToolError(Exception):
-    """A benchmark needs something that this machine does not have; says what, and how to get it."""
+    """The machine lacks something that the benchmark needs; the message says what, and how to install it."""
 
 
 @contextmanager
 def time_limit(seconds: float, stop: Callable[[], object] | None = None) -> Iterator[None]:
-    """Raise :class:`TimeUp` when the block has not ended in time. Main thread only; limits do not nest.
+    """Raise :class:`TimeUp` if the block does not end in time. Main thread only; limits do not nest.
 
-    With ``stop``, nothing is interrupted here: ``stop`` is called, again and again, until the block ends.
+    With ``stop``, nothing is interrupted here: ``stop`` is called repeatedly until the block ends.
     """
     if stop is not None:
         with _stopped_from_outside(seconds, stop):
@@ -79,72 +79,72 @@ def _stopped_from_outside(seconds: float, stop: Callable[[], object]) -> Iterato
 
 
 class Timed(NamedTuple):
-    """What was found, and the seconds that count: given by a call that does more than is to be timed."""
+    """A result and its measured seconds, returned by a call that does more than is timed."""
 
     seconds: float
-    answer: object
+    result: object
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """Something that answers a question, how it is called in the table, and the only answer whose time counts."""
+class Side:
+    """A side of a benchmark: its name in the table, its call, and the only valid result."""
 
     name: str
     run: Callable[[], object]
     expected: object = None
     proof: Callable[[], object] | None = None
-    """The warm-up, where the timed run cannot show its answer: must give what is expected."""
+    """Warm-up for a timed run that does not return its result: must return the expected one."""
 
 
 @dataclass
 class Record:
-    """The seconds of a contestant's rounds, or why there are none."""
+    """Seconds of a side's rounds, or why there are none."""
 
     seconds: list[float] = field(default_factory=list)
     failure: str | None = None
 
 
 class Clock:
-    """The time a whole run may take from the start of the process, and the most that one call may."""
+    """Time limits: of the whole run, from the start of the process, and of one call."""
 
     def __init__(self, total: float, call: float) -> None:
         self._end = _BEGIN + total
         self._call = call
 
     def allowance(self) -> float:
-        """Seconds the next call may take; zero or less when time is up."""
+        """Seconds that the next call may take; zero or less if the time is up."""
         return min(self._call, self._end - time.monotonic())
 
 
-def contest(
-    contestants: Sequence[Contestant],
+def run_rounds(
+    sides: Sequence[Side],
     clock: Clock,
     *,
     rounds: int = ROUNDS,
     warm: int = 1,
     stop: Callable[[], object] | None = None,
 ) -> dict[str, Record]:
-    """Let all run to warm up, the first time with proof, then in turns, every other round backwards. Who fails is out.
+    """Warm all sides up, the first time with proof, then run them in turns, every other round in reverse order.
 
-    ``stop`` ends a call from another thread, where raising in the midst of it would do harm.
+    A side that fails is dropped. ``stop`` ends a call from another thread, where raising inside it would be unsafe.
     """
-    records = {one.name: Record() for one in contestants}
+    records = {one.name: Record() for one in sides}
     for turn in range(warm + rounds):
-        for one in contestants if turn % 2 == 0 else reversed(contestants):
+        for one in sides if turn % 2 == 0 else reversed(sides):
             record = records[one.name]
             if record.failure is not None:
                 continue
             work = one.proof if turn == 0 and one.proof is not None else one.run
-            taken, record.failure = _attempt(work, one.expected, clock.allowance(), stop)
+            taken, record.failure = _run_timed(work, one.expected, clock.allowance(), stop)
             if turn >= warm and record.failure is None:
                 record.seconds.append(taken)
     return records
 
 
-def _attempt(
+def _run_timed(
     work: Callable[[], object], expected: object, allowed: float, stop: Callable[[], object] | None
 ) -> tuple[float, str | None]:
-    """The seconds that a call took, and what was wrong with it."""
+    """Return the seconds of a call, and its failure if any."""
     if allowed <= 0:
         return 0.0, "the run's time was up"
     start = time.perf_counter()
@@ -168,7 +168,7 @@ def _plain(value: object) -> str:
 
 
 def paired_ratio(ours: Record, theirs: Record) -> tuple[float | None, str]:
-    """How many times as fast we are, as the median over rounds; or None and why."""
+    """Median over rounds of the speed of ours as a multiple of theirs; or None and the reason."""
     for who, record in (("ours", ours), ("theirs", theirs)):
         if record.failure is not None:
             return None, f"{who}: {record.failure}"
@@ -179,7 +179,7 @@ def paired_ratio(ours: Record, theirs: Record) -> tuple[float | None, str]:
 
 @dataclass
 class Report:
-    """The figures of a run, larger being better, and the reasons for those that are missing."""
+    """Figures of a run, where larger is better, and the reasons for missing ones."""
 
     bench: str
     size: str
@@ -188,24 +188,24 @@ class Report:
     records: dict[str, Record] = field(default_factory=dict)
 
     def add(self, name: str, figure: float | None, reason: str = "") -> None:
-        """Put down a figure; one that is missing says why."""
+        """Add a figure; a missing one has a reason."""
         self.figures[name] = figure if figure is None else float(f"{figure:.4g}")
         if figure is None:
             self.reasons[name] = reason
 
     def short(self, targets: Mapping[str, float]) -> list[str]:
-        """Figures below their target, and targets without a figure: what was not measured is not met."""
+        """Figures below their target, and targets without a figure, because a missing figure does not meet its target."""
         found = ((name, self.figures.get(name)) for name in targets)
         return [name for name, figure in found if figure is None or figure < targets[name]]
 
     def last_line(self, targets: Mapping[str, float]) -> str:
-        """The line of JSON that machines read."""
+        """The machine-readable line of JSON."""
         return json.dumps(
             {"bench": self.bench, "size": self.size, "figures": self.figures, "short": self.short(targets)}
         )
 
     def table(self, targets: Mapping[str, float]) -> str:
-        """The figures for people, beside their targets."""
+        """A text table of the figures and their targets."""
         width = max(map(len, [*self.figures, *targets, "figure"]))
         lines = [f"{'figure':<{width}}  {'value':>10}  {'target':>7}"]
         for name in dict.fromkeys([*self.figures, *targets]):
@@ -219,7 +219,7 @@ class Report:
         return "\n".join(lines)
 
     def target_table(self, targets: Mapping[str, float]) -> str:
-        """Every target with its figure and whether it is met, as a Markdown table."""
+        """A Markdown table of every target, its figure and whether it is met."""
         lines = ["| figure | target | measured | met |", "|---|--:|--:|---|"]
         for name, target in targets.items():
             figure = self.figures.get(name)
@@ -230,7 +230,7 @@ class Report:
         return "\n".join(lines)
 
     def times(self, count: int) -> str:
-        """For people: what everybody took for so many events, whatever the ratios."""
+        """A text table of the times of all sides for ``count`` events."""
         width = max((len(name) for name in self.records), default=0)
         rounds = max((len(record.seconds) for record in self.records.values()), default=0)
         lines = [f"{count:,} events; medians of {rounds} rounds"]
@@ -244,7 +244,7 @@ class Report:
         return "\n".join(lines) + "\n"
 
     def write(self, folder: Path, targets: Mapping[str, float]) -> Path:
-        """Keep the run, with every time and the machine it was taken on, as JSON."""
+        """Write the run as JSON, with every time and the machine."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.bench}-{self.size}.json"
         whole = json.loads(self.last_line(targets)) | {
@@ -262,17 +262,17 @@ class Report:
 
 
 def targets_of(bench: str, size: str, path: Path = TARGETS) -> dict[str, float]:
-    """The least figures of a benchmark at a size."""
+    """Minimum figures of a benchmark at a size."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     return {name: float(least) for name, least in tables.get(bench, {}).get(size, {}).items()}
 
 
 def progress(text: str) -> None:
-    """Say on stderr what is going on, and since when."""
-    say(f"{time.monotonic() - _BEGIN:6.1f} s  {text}", "stderr")
+    """Print progress and the elapsed time to stderr."""
+    print_line(f"{time.monotonic() - _BEGIN:6.1f} s  {text}", "stderr")
 
 
-def say(text: str, stream: str = "stdout") -> None:
+def print_line(text: str, stream: str = "stdout") -> None:
     """Write a line: results to stdout, progress to stderr."""
     out = sys.stdout if stream == "stdout" else sys.stderr
     out.write(text + "\n")
@@ -280,10 +280,10 @@ def say(text: str, stream: str = "stdout") -> None:
 
 
 def conclude(report: Report, out: Path | None, targets: Mapping[str, float] | None = None) -> int:
-    """Print table and last line, write what was asked for, and give the exit status."""
+    """Print the table and the last line, write the requested files, and return the exit status."""
     least = targets_of(report.bench, report.size) if targets is None else targets
-    say(report.table(least))
+    print_line(report.table(least))
     if out is not None:
-        say(f"written: {report.write(out, least)}")
-    say(report.last_line(least))
+        print_line(f"written: {report.write(out, least)}")
+    print_line(report.last_line(least))
     return 1 if report.short(least) else 0

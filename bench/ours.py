@@ -1,4 +1,4 @@
-"""Every call of Perseid that the benchmarks make."""
+"""All calls of Perseid by the sequence benchmarks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import perseid
-from bench.truth import Answer
+from bench.truth import MatchChecksum
 from bench.workload import EventArrays, Query
 
 if TYPE_CHECKING:
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
 
     from perseid.engines.sequence.columns import OrderedEvents
 
-# Benchmarks may be newer or older than what they measure: what is missing shows up as a figure without a value.
+# The benchmarks may be newer or older than the product: a missing API shows as a figure without a value.
 _perseid: Any = perseid
 ROOM = 4096
-"""Times the room a search begins with: enough for all matches of 20 million events."""
+"""Factor on the initial match buffer of a search: enough for all matches of 20 million events."""
 
 
-def on_spark(query: Query, frame: DataFrame) -> Answer:
-    """Matches of a query over a Spark frame, counted and their ids added up in Spark."""
-    from bench.spark_rivals import answer_of
+def on_spark(query: Query, frame: DataFrame) -> MatchChecksum:
+    """Matches of a query over a Spark DataFrame; Spark counts them and sums their ids."""
+    from bench.spark_baselines import checksum_of
 
     pattern = _perseid.pattern(query.text)
-    return answer_of(pattern.match(_perseid.events(frame, time="ts", type="type", id="id")), "aid")
+    return checksum_of(pattern.match(_perseid.events(frame, time="ts", type="type", id="id")), "aid")
 
 
-def local(query: Query, path: Path) -> Answer:
+def local(query: Query, path: Path) -> MatchChecksum:
     """Matches of a query over a Parquet file, without Spark."""
     pattern = _perseid.pattern(query.text)
     matches = pattern.match(_perseid.events(str(path), time="ts", type="type", id="id"))
     ids = matches.to_arrow().column("aid")
-    return Answer(len(matches), int(pc.sum(ids).as_py() or 0))
+    return MatchChecksum(len(matches), int(pc.sum(ids).as_py() or 0))
 
 
-def in_memory(query: Query, rows: list[dict[str, Any]]) -> Answer:
+def in_memory(query: Query, rows: list[dict[str, Any]]) -> MatchChecksum:
     """Matches of a query over a list of rows."""
     matches = _perseid.pattern(query.text).match(_perseid.events(rows, time="ts", type="type", id="id"))
-    return Answer(len(matches), sum(int(match.values["aid"]) for match in matches))
+    return MatchChecksum(len(matches), sum(int(match.values["aid"]) for match in matches))
 
 
-def kernel_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
-    """Events per second of the kernel alone, one core, over arrays that are ordered by key, time and id.
+def kernel_rate(query: Query, arrays: EventArrays) -> tuple[float, MatchChecksum]:
+    """Events per second of the kernel alone, on one core, over arrays ordered by key, time and id.
 
-    Times only the kernel: what it needs beside the arrays (key bounds, masks, a first call that compiles) is made
-    before the clock starts. Also gives what it found, so that the rate counts only with the right answer.
+    Times only the kernel: what it needs in addition to the arrays (key bounds, masks, a first call that compiles) is
+    computed before. Also returns the result, so that the rate counts only if it is correct.
     """
     from perseid.engines.sequence import kernel
     from perseid.engines.sequence import layout as y
@@ -68,19 +68,19 @@ def kernel_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
     prepared = kernel_arrays(numbered, batch, *make_space(numbered, ROOM))
     none = np.zeros(0, np.int64)
     started = time.perf_counter()
-    answer = kernel.search_starts(prepared, offsets, offsets[1:], np.zeros(len(offsets), np.int64), none, none)
+    status = kernel.search_starts(prepared, offsets, offsets[1:], np.zeros(len(offsets), np.int64), none, none)
     taken = time.perf_counter() - started
-    if answer != y.CONTINUE:
+    if status != y.CONTINUE:
         raise RuntimeError("the room made for the kernel was too small")
     starts = raw.starts
-    return len(arrays) / taken, Answer(len(raw), int(arrays.id[starts].sum()))
+    return len(arrays) / taken, MatchChecksum(len(raw), int(arrays.id[starts].sum()))
 
 
-def engine_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
-    """Events per second of the engine, one thread, from arrays in the order of time to matches in numbers.
+def engine_rate(query: Query, arrays: EventArrays) -> tuple[float, MatchChecksum]:
+    """Events per second of the engine on one thread, from arrays in time order to match positions.
 
-    Times dropping what no step wants, ordering by key and time, masks and indexes, and the kernel; planning comes
-    before, and so must a first call, which compiles. Also gives what it found.
+    Times dropping what no step takes, ordering by key and time, masks and indexes, and the kernel. Planning comes
+    before, and so must a first call, which compiles. Also returns the result.
     """
     from perseid.engines.sequence.engine import find_all
     from perseid.engines.sequence.plan import make_plan
@@ -95,11 +95,11 @@ def engine_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
     [found] = find_all(numbered, rows, threads=1)
     taken = time.perf_counter() - started
     starts = found.batch.order[found.raw.starts]
-    return len(arrays) / taken, Answer(len(found.raw), int(arrays.id[starts].sum()))
+    return len(arrays) / taken, MatchChecksum(len(found.raw), int(arrays.id[starts].sum()))
 
 
 def _columns(arrays: EventArrays) -> dict[str, Any]:
-    """Times, types and columns as engines take them."""
+    """Times, types and columns in the form that engines take."""
     return {
         "time": arrays.ts * 1000,
         "type_codes": arrays.type.astype(np.int32),
@@ -109,7 +109,7 @@ def _columns(arrays: EventArrays) -> dict[str, Any]:
 
 
 def _batch(columns: Mapping[str, Any]) -> OrderedEvents:
-    """The same as the kernel's batch, which has no keys."""
+    """The columns as the kernel's batch, which has no keys."""
     from perseid.engines.sequence.columns import OrderedEvents
 
     return OrderedEvents(columns["time"], columns["type_codes"], columns["type_names"], columns["columns"])
@@ -125,14 +125,14 @@ def streamed(query: Query, frame: DataFrame, shards: int, **settings: Any) -> Da
     return found
 
 
-def stands(changes: DataFrame) -> DataFrame:
-    """What was told and not taken back."""
+def current_matches(changes: DataFrame) -> DataFrame:
+    """Emitted matches without the retracted ones."""
     folded: DataFrame = _perseid.disorder.current_matches(changes)
     return folded
 
 
 def counters(progress: Any) -> dict[str, int]:
-    """What a stream counted in one batch, by its progress."""
+    """Counters of a stream in one batch, from its progress."""
     from perseid.spark.progress import counters as counted
 
     (observed,) = (row for name, row in progress["observedMetrics"].items() if name.startswith("perseid"))

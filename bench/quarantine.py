@@ -1,4 +1,4 @@
-"""A job with ten rules of which one exceeds its search budget, beside the same job with the other nine."""
+"""A job with ten rules, one of which exceeds its search budget, compared with the same job without this rule."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from bench import spark_rivals
-from bench.harness import Clock, Contestant, Report, Timed, contest, paired_ratio, progress, say
+from bench import spark_baselines
+from bench.harness import Clock, Report, Side, Timed, paired_ratio, print_line, progress, run_rounds
 from perseid.cli.running import settings_of
 from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import read_job
@@ -49,27 +49,27 @@ EXPLODING = "pattern exploding\nmatch Burst a ->> Burst b ->> Burst c ->> Burst 
 
 
 def run(size: str, data: Path) -> Report:
-    """Measure at a size, with generated files kept in a folder."""
+    """Measure at a size, with generated files cached in a folder."""
     clock = Clock(*LIMITS[size])
     report = Report("quarantine", size)
     files, per_file = SIZES[size]
     source = write_files(data / f"quarantine-{files}-{per_file}", files, per_file)
     with (
         tempfile.TemporaryDirectory(prefix="perseid-bench-quarantine-") as scratch,
-        spark_rivals.session(Path(scratch), settings_of(SHARDS, "local[*]")) as spark,
+        spark_baselines.session(Path(scratch), settings_of(SHARDS, "local[*]")) as spark,
     ):
         progress("the nine rules once, for their matches")
-        expected = run_job(spark, source, Path(scratch), NINE).answer
+        expected = run_job(spark, source, Path(scratch), NINE).result
         sides = [
-            Contestant("nine rules", partial(run_job, spark, source, Path(scratch), NINE), expected),
-            Contestant("ten rules, one exploding", partial(_run_ten, spark, source, Path(scratch)), expected),
+            Side("nine rules", partial(run_job, spark, source, Path(scratch), NINE), expected),
+            Side("ten rules, one exploding", partial(_run_ten, spark, source, Path(scratch)), expected),
         ]
-        report.records |= contest(
+        report.records |= run_rounds(
             sides, clock, warm=0, rounds=1 if size == "quick" else 3, stop=spark.sparkContext.cancelAllJobs
         )
     nine, ten = report.records.values()
     report.add("nine_of_ten.rate", *paired_ratio(ten, nine))
-    say(report.times(files * per_file))
+    print_line(report.times(files * per_file))
     return report
 
 

@@ -1,4 +1,4 @@
-"""Where real data lies that is not ours to ship: beside the project, or where the variable PERSEID_DATA says."""
+"""Folder of data sets that the repository does not contain: next to the project, or PERSEID_DATA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paper 2's case: one host has more cpu available than in total, and a search offers the two ways to mend it."""
+"""Paper 2's repair case: one host has more available cpu than total cpu, and the search finds the two quick fixes."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 def run(size: str) -> harness.Report:
     """Seconds from rows of changes to quick fixes, in a model of the paper's one host and in a larger one."""
     report = harness.Report("repair", size)
-    harness.say("| hosts | strategy | fixes | models looked at | ms |\n|---|---|---|---|---|")
+    harness.print_line("| hosts | strategy | fixes | models looked at | ms |\n|---|---|---|---|---|")
     for hosts in (1, HOSTS[size]):
         rows = _rows(hosts)
         for strategy in STRATEGIES:
             seconds, fixes = _timed(rows, strategy)
             found = [repr(fix) for fix in fixes]
             right = found == (EXPECTED[:1] if strategy == "hill climbing" else EXPECTED)
-            harness.say(f"| {hosts:,} | {strategy} | {len(fixes)} | {fixes.states} | {seconds * 1000:.1f} |")
+            harness.print_line(f"| {hosts:,} | {strategy} | {len(fixes)} | {fixes.states} | {seconds * 1000:.1f} |")
             name = f"{'paper' if hosts == 1 else 'large'}.{strategy.replace(' ', '_')}"
             report.add(f"{name}.fixes", len(fixes) if right else None, f"found {found}")
             report.add(f"{name}.within_one_second", 1 / seconds)

@@ -1,7 +1,7 @@
-"""The right answers, by plain loops over each key's events: no automaton, nothing of the engine.
+"""Expected results, by plain loops over the events of each key: no automaton, and no code of the engine.
 
-An answer is the number of matches and the sum of ``a.id`` over them: an engine that finds other matches, equal in
-number, is found out.
+A result is the number of matches and the sum of ``a.id`` over them, which also detects a wrong set of matches of the
+correct size.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Floats = npt.NDArray[np.float64]
 A, B, C = 0, 1, 2
 
 
-class Answer(NamedTuple):
-    """What a contestant found."""
+class MatchChecksum(NamedTuple):
+    """Number of matches and sum of ids."""
 
     matches: int
     id_sum: int
@@ -37,7 +37,8 @@ def _compiled(function: F) -> F:
 
 @_compiled
 def _rising_end(i: int, end: int, ts: Ints, kind: Kinds, v: Floats) -> int:
-    """Where A at i, the first later B with a greater v, and the first C after it end in time; -1 where they do not."""
+    """Index at which A at i, the first later B with a greater v, and the first C after it end within the window;
+    otherwise -1."""
     j = i + 1
     while j < end and ts[j] - ts[i] < WINDOW_MS and not (kind[j] == B and v[j] > v[i]):
         j += 1
@@ -144,49 +145,49 @@ _LOOPS: dict[str, Callable[..., tuple[int, int]]] = {
 }
 
 
-def answer(query: str, events: EventArrays) -> Answer:
-    """The right answer of a query over events that are ordered by key, time and id."""
+def expected_result(query: str, events: EventArrays) -> MatchChecksum:
+    """Expected result of a query over events that are ordered by key, time and id."""
     found = _LOOPS[query](events.key_bounds(), events.id, events.ts, events.type, events.v)
-    return Answer(int(found[0]), int(found[1]))
+    return MatchChecksum(int(found[0]), int(found[1]))
 
 
-def wanted(query: Query, events: EventArrays) -> Answer:
-    """How many events can matter to a query, and the sum of their ids."""
+def relevant_events(query: Query, events: EventArrays) -> MatchChecksum:
+    """Number of events that can affect a query, and the sum of their ids."""
     if query.strict:
-        return Answer(len(events), int(events.id.sum()))
+        return MatchChecksum(len(events), int(events.id.sum()))
     kept = np.isin(events.type, [ord(name) - ord("A") for name in query.types])
-    return Answer(int(kept.sum()), int(events.id[kept].sum()))
+    return MatchChecksum(int(kept.sum()), int(events.id[kept].sum()))
 
 
 class Truth:
-    """The right answers over so many events, kept in a folder beside the data."""
+    """Expected results over ``count`` events, cached in the data folder."""
 
     def __init__(self, folder: Path, count: int) -> None:
         self.count = count
         self._path = folder / f"truth-{count}-v{FORMAT}.json"
         known = json.loads(self._path.read_text()) if self._path.exists() else {}
-        self._known = {name: Answer(*pair) for name, pair in known.items()}
+        self._known = {name: MatchChecksum(*pair) for name, pair in known.items()}
 
     def prepare(self, queries: Iterable[Query]) -> None:
-        """Work out what is not known yet."""
+        """Compute results that are not cached yet."""
         missing = [query for query in queries if query.name not in self._known]
         for dataset in dict.fromkeys(query.dataset for query in missing):
             events = generate(dataset, self.count).by_key()
             for query in (q for q in missing if q.dataset == dataset):
-                self._known[query.name] = answer(query.name, events)
-                self._known[f"{query.name} wanted"] = wanted(query, events)
+                self._known[query.name] = expected_result(query.name, events)
+                self._known[f"{query.name} wanted"] = relevant_events(query, events)
         if missing:
             self._path.write_text(json.dumps(self._known, indent=2))
 
-    def of(self, query: Query) -> Answer:
-        """What the query must find."""
+    def of(self, query: Query) -> MatchChecksum:
+        """Expected result of the query."""
         return self._known[query.name]
 
-    def wanted_by(self, query: Query) -> Answer:
-        """The events that can matter to the query."""
+    def relevant_to(self, query: Query) -> MatchChecksum:
+        """Events that can affect the query."""
         return self._known[f"{query.name} wanted"]
 
     @property
-    def everything(self) -> Answer:
-        """All events; ids count from zero."""
-        return Answer(self.count, self.count * (self.count - 1) // 2)
+    def all_events(self) -> MatchChecksum:
+        """Count and id sum of all events; ids count from zero."""
+        return MatchChecksum(self.count, self.count * (self.count - 1) // 2)

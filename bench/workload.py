@@ -1,4 +1,4 @@
-"""The events and the queries: one place that says what is measured."""
+"""Events and queries of the sequence benchmarks."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ SEED = 20240601
 KEYS = 10_000
 ROW_GROUP = 250_000
 FORMAT = 1
-"""Part of every cached file's name: raise it when what is generated changes."""
+"""Part of every cached file's name: increment it if the generated data changes."""
 
 WINDOW_MS = 60_000
-"""Q1 to Q3: the last event comes less than this after the first."""
+"""Q1 to Q3: the last event is less than this after the first."""
 ABSENCE_MS = 30_000
-"""Q4: no B comes less than this after A."""
+"""Q4: there is no B for less than this after A."""
 PAIR_WINDOW_MS = 600_000
-"""Q5: the second A comes less than this after the first."""
+"""Q5: the second A is less than this after the first."""
 
 EVENTS = {"quick": 1_000_000, "standard": 2_000_000, "full": 20_000_000}
 FILLERS = 27
-"""Columns of the wide file that no query asks for; with key, type and v they are 30, beside id and ts."""
+"""Columns of the wide file that no query reads; with key, type and v they are 30, in addition to id and ts."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A pattern as a user writes it, and what answering it takes at the least."""
+    """A pattern as a user writes it, and its minimal input."""
 
     name: str
     dataset: str
     text: str
     types: tuple[str, ...]
-    """The event types that its steps name."""
+    """Event types that its steps name."""
     strict: bool
-    """Whether every event counts, so that none may be dropped before the shuffle."""
+    """All events matter, so none may be dropped before the shuffle."""
     columns: tuple[str, ...] = ("id", "ts", "key", "type", "v")
-    """The columns it reads."""
+    """Columns that it reads."""
 
 
 def _sequence(match: str, condition: str, window: int, skip: str = "") -> str:
@@ -139,13 +139,13 @@ class EventArrays:
         return EventArrays(self.id[order], self.ts[order], self.key[order], self.type[order], self.v[order])
 
     def key_bounds(self) -> npt.NDArray[np.int64]:
-        """Where each key's events begin, and the end; events must be ordered by key."""
+        """Start index of each key's events, and the end index; events must be ordered by key."""
         changes = np.flatnonzero(self.key[1:] != self.key[:-1]) + 1
         return np.concatenate(([0], changes, [len(self)])).astype(np.int64)
 
 
 def generate(dataset: str, count: int, keys: int = KEYS) -> EventArrays:
-    """The events of a dataset: ``plain`` for Q1 to Q4, ``wide`` for Q1w, ``busy`` for Q5.
+    """Events of a dataset: ``plain`` for Q1 to Q4, ``wide`` for Q1w, ``busy`` for Q5.
 
     plain: an event every millisecond, uniform keys, types A to J, v in 0..100.
     wide: keys drawn by Zipf's law with exponent 1.1, four events share each time.
@@ -183,12 +183,12 @@ def rows(events: EventArrays, dataset: str = "plain", keys: int = KEYS) -> pa.Ta
 
 
 def _long_keys(keys: int) -> pa.Array:
-    """A text of 36 characters for each key."""
+    """A string of 36 characters for each key."""
     return pa.array([str(uuid.uuid5(uuid.NAMESPACE_OID, str(i))) for i in range(keys)])
 
 
 def _fillers(ids: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
-    """Columns that nobody asks for: numbers and texts of a thousand values each."""
+    """Columns that no query reads: numbers and strings of a thousand values each."""
     texts = pa.array([f"value {i:04d}" for i in range(1000)])
     columns = {}
     for i in range(FILLERS):
@@ -203,7 +203,7 @@ def _fillers(ids: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
 
 
 def parquet(folder: Path, dataset: str, count: int) -> Path:
-    """The dataset's Parquet file in this folder, written unless it is there."""
+    """Path of the dataset's Parquet file in this folder, written if it does not exist."""
     path = folder / f"{dataset}-{count}-v{FORMAT}.parquet"
     if path.exists():
         return path

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import perseid as ps
-from bench.models.gestures import Half
+from bench.models.gestures import BodyGroup
 from examples import gesture_frames
 
 ROOT = Path(__file__).parents[1]
@@ -84,7 +84,7 @@ def test_the_example_runs_and_its_picture_is_in_the_docs(
 
 
 def test_the_bench_knows_what_is_right() -> None:
-    halves = [Half(share, 24, seed) for seed, share in enumerate((2, 1))]
+    groups = [BodyGroup(share, 24, seed) for seed, share in enumerate((2, 1))]
     expected = [gesture_frames.expected(share, 24, seed=seed) for seed, share in enumerate((2, 1))]
-    found = [sum(half.answer(question) for half in halves) for question in ("events", "gestures")]
+    found = [sum(group.run_query(query) for group in groups) for query in ("events", "gestures")]
     assert found == [sum(part) for part in zip(*expected, strict=True)]

@@ -1,1 +1,1 @@
-"""A whole job, with servers, files and processes of its own, that is hurt again and again and has to come out right."""
+"""Fault injection: a complete job with its own servers, files and processes must leave correct sinks."""

@@ -1,4 +1,4 @@
-"""A disk that can be full: a small file system of its own where we may mount one, else a limit on the size of files."""
+"""A disk that can be filled: a small file system if this process may mount one, otherwise a limit on file sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEGABYTES = 512
 
 
 class Disk:
-    """Room for a job."""
+    """Disk space for a job."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -32,7 +32,7 @@ class Disk:
         return "a file system without room" if self.mounted else "RLIMIT_FSIZE"
 
     def fill(self, processes: Iterable[int]) -> None:
-        """Nothing more can be written; by limit, nothing of these processes."""
+        """Make all further writes fail; with the limit on file sizes, only those of these processes."""
         if self.mounted:
             piece = bytes(1 << 20)
             with (self.folder / "ballast").open("wb", buffering=0) as out:
@@ -64,5 +64,5 @@ class Disk:
     ) -> None:
         self.free()
         if self.mounted:
-            # Lazily: a process of a job that was just killed may still have a file open.
+            # Lazy unmount: a process of a job that was just killed may still have an open file.
             subprocess.run(["umount", "--lazy", str(self.folder)], check=False, capture_output=True)

@@ -1,4 +1,4 @@
-"""What the job is asked and fed: shop events, out of order, with hot keys, equal times and payloads that are no events."""
+"""Patterns and input of the job: shop events out of order, with hot keys, equal times and malformed payloads."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ SCHEMA = "n bigint, ts timestamp, type string, user string, ip string, amount do
 LATENESS = "1 hour"
 BASE = datetime(2026, 1, 1, tzinfo=UTC)
 STEP = 2.0
-"""Seconds of the stream between two events."""
+"""Seconds of event time between two events."""
 DISORDER = 600
-"""Seconds that an event may come after those that are later, well within the lateness."""
+"""Seconds that an event may arrive after later ones, well within the lateness."""
 USERS = 400
 PARTITIONS = 2
 MALFORMED: Sequence[bytes] = (b"", b"{", b"[1]", b'{"n": "x"}', b"\xff\xfe", b'{"n": 1} and more', b"null")
 _TYPES = random.Random(3).choices(("Order", "Payment", "Refund", "Login", "Browse"), (5, 6, 1, 4, 4), k=997)
 
-Named = tuple[str, str]
+MatchKey = tuple[str, str]
 """A match by its pattern and its id."""
 
 
 @dataclass
 class Feed:
-    """Events in the order in which they arrive, the same for a seed."""
+    """Events in order of arrival, the same for the same seed."""
 
     seed: int
     _chance: random.Random = field(init=False)
@@ -48,10 +48,10 @@ class Feed:
         self._chance = random.Random(self.seed)
 
     def event(self, n: int) -> dict[str, Any]:
-        """The next event; whole seconds, so that many have the same time."""
+        """The next event, in whole seconds, so that many have the same time."""
         chance = self._chance
         second = int(n * STEP) - (chance.randrange(DISORDER) if chance.random() < 0.3 else 0)
-        user = 0 if chance.random() < 0.05 else int(USERS * chance.random() ** 2)  # some are hot
+        user = 0 if chance.random() < 0.05 else int(USERS * chance.random() ** 2)  # hot keys
         return {
             "n": n,
             "ts": (BASE + timedelta(seconds=second)).isoformat().replace("+00:00", "Z"),
@@ -63,13 +63,13 @@ class Feed:
 
 
 def closing(n: int) -> dict[str, Any]:
-    """An event of no pattern, so late that everything before it is decided."""
-    far = BASE + timedelta(seconds=n * STEP, days=2)  # not in the future: the job rejects such records
+    """An event that no pattern matches, so late that everything before it is final."""
+    far = BASE + timedelta(seconds=n * STEP, days=2)  # not in the future, because the job rejects such records
     return {"n": -1, "ts": far.isoformat().replace("+00:00", "Z"), "type": "Close", "user": "u0"}
 
 
 def poisoned(n: int) -> dict[str, Any]:
-    """An event whose clock is wrong: it would make every later event late."""
+    """An event with a wrong clock, which would make every later event late."""
     return {"n": -2 - n, "ts": "9999-12-31T00:00:00Z", "type": "Order", "user": "u0"}
 
 
@@ -77,8 +77,8 @@ def payload(event: dict[str, Any]) -> bytes:
     return json.dumps(event).encode()
 
 
-def answer(events: Iterable[dict[str, Any]]) -> set[Named]:
-    """What is right: the same patterns over the same events in this process, as a finished set."""
+def expected_matches(events: Iterable[dict[str, Any]]) -> set[MatchKey]:
+    """Expected matches: the same patterns over the same events in this process, as finite input."""
     rows = [{"ip": None, "amount": None, **event, "ts": datetime.fromisoformat(event["ts"])} for event in events]
     found = ps.patterns(PATTERNS).match(ps.events(rows, id="n"))
     named = [(match.pattern, match.match_id) for match in found]
@@ -87,15 +87,15 @@ def answer(events: Iterable[dict[str, Any]]) -> set[Named]:
 
 
 @dataclass(frozen=True)
-class Setup:
-    """Where the parts of a job are."""
+class JobSetup:
+    """Locations and settings of the parts of a job."""
 
     folder: Path
     servers: str
     postgres: str
     jars: Sequence[Path]
     settings: dict[str, str]
-    """Of Spark, so that it knows Delta."""
+    """Spark settings that enable Delta."""
 
     @property
     def file(self) -> Path:
@@ -106,7 +106,8 @@ class Setup:
         return self.folder / "checkpoint"
 
     def write(self, name: str = "job.yaml", **more: Any) -> None:
-        """A file of the job: four sinks, Kafka first, which is then written while a batch is searched; dead letters beside them."""
+        """Write a job file with four sinks, Kafka first, so that it is written during matching, and a dead-letter
+        sink."""
         self.folder.mkdir(parents=True, exist_ok=True)
         source = {"servers": self.servers, "topic": "events", "schema": SCHEMA, "required": ["n", "ts", "type"]}
         source |= more.pop("source", {})

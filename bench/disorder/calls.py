@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from bench.disorder.arriving import DELAY, Course, Stream, events_of
+from bench.disorder.workload import DELAY, RunOutput, Stream, events_of
 from perseid.runtime.contract import Engine
 from perseid.runtime.event_batch import EventBatch, take_events
 from perseid.runtime.watermark import Watermark
 
 
-def run_calls(engine: Engine, plan: Any, stream: Stream, size: int) -> Course:
+def run_calls(engine: Engine, plan: Any, stream: Stream, size: int) -> RunOutput:
     """Run an engine over a stream; only its steps are timed."""
     given = stream if engine.name == "conservative" else stream.without_punctuations()
     steps = [(rows, Watermark(None, now), arrived) for rows, now, arrived in _calls(given, size)]
@@ -39,7 +39,7 @@ def run_calls(engine: Engine, plan: Any, stream: Stream, size: int) -> Course:
     read = np.searchsorted(arrived, stream.arrival[events].max(axis=1, initial=-1), side="right")
     elapsed = np.array(ends)
     milliseconds = 1000 * (elapsed[call + 1] - elapsed[read])
-    return Course(elapsed[-1], peak, events, arrived[call], back, milliseconds, late)
+    return RunOutput(elapsed[-1], peak, events, arrived[call], back, milliseconds, late)
 
 
 def _calls(stream: Stream, size: int) -> Iterator[tuple[EventBatch, int | None, int]]:

@@ -26,16 +26,16 @@ COLORS = {
 """By method; a method over stacks has a dashed line and a mark of its own."""
 
 
-def draw(measured: Sequence[dict[str, Any]], folder: Path) -> Iterator[Path]:
+def draw(measurements: Sequence[dict[str, Any]], folder: Path) -> Iterator[Path]:
     """Write the charts; methods differ in color, mark and dash."""
     import altair as alt
 
     folder.mkdir(parents=True, exist_ok=True)
-    inline: Any = alt.Data  # it has no types
+    inline: Any = alt.Data  # altair has no types
     for measure, (title, unit, form) in MEASURES.items():
-        low = 0.0 if measure != "emitted_precision" else min([0.98, *(one[measure] for one in measured)])
-        high = max(one[measure] for one in measured) * (1.05 if measure != "emitted_precision" else 1)
-        base = alt.Chart(inline(values=list(measured))).encode(
+        low = 0.0 if measure != "emitted_precision" else min([0.98, *(one[measure] for one in measurements)])
+        high = max(one[measure] for one in measurements) * (1.05 if measure != "emitted_precision" else 1)
+        base = alt.Chart(inline(values=list(measurements))).encode(
             x=alt.X("disorder:Q", title="events delayed (%)", axis=alt.Axis(values=[0, 10, 20, 30, 40, 50])),
             y=alt.Y(f"{measure}:Q", title=unit, axis=alt.Axis(format=form), scale=alt.Scale(domain=[low, high])),
             color=alt.Color("method:N", scale=alt.Scale(domain=list(COLORS), range=list(COLORS.values())), title=None),

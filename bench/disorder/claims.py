@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bench.disorder.measured import Measured
+from bench.disorder.measurements import MethodMeasurement
 
 K_SLACK, CONSERVATIVE, AGGRESSIVE, INFA_HTS = "K-slack", "conservative", "aggressive", "INFA-HTS"
 OTHERS = (K_SLACK, CONSERVATIVE, AGGRESSIVE)
@@ -16,13 +16,13 @@ CROSSING_PERCENT = 40
 HOLDS, TIED, FAILS = "holds", "tied", "fails"
 NOT_MEASURED = "not measured"
 
-Lookup = Callable[[str, int], Measured]
+Lookup = Callable[[str, int], MethodMeasurement]
 """Measurement of a role of the paper at a percentage of delayed events."""
 Check = Callable[[Lookup, Sequence[int]], list[str]]
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """A sentence of the paper, and a check that gives one verdict for each point it is about."""
 
     figure: int
@@ -123,24 +123,24 @@ def _worst(measure: str) -> Check:
 
 
 CLAIMS = (
-    Claim(4, "INFA-HTS has the least execution time", _least("seconds", INFA_HTS, OTHERS, TIE)),
-    Claim(4, "Aggressive follows", _least("seconds", AGGRESSIVE, (K_SLACK, CONSERVATIVE), TIE)),
-    Claim(4, "K-slack has the largest execution time", _least("seconds", K_SLACK, (CONSERVATIVE, AGGRESSIVE, INFA_HTS), TIE, -1)),
-    Claim(4, "Aggressive is faster than conservative below 40 %, slower from 40 %", _cross("seconds", TIE)),
-    Claim(5, "INFA-HTS needs the least memory", _least("peak_bytes", INFA_HTS, OTHERS, 0.0)),
-    Claim(5, "Conservative follows", _least("peak_bytes", CONSERVATIVE, (K_SLACK, AGGRESSIVE), 0.0)),
-    Claim(5, "Aggressive and K-slack need the most memory", _most_memory),
-    Claim(6, "INFA-HTS has the least latency", _least("latency", INFA_HTS, OTHERS, 0.0)),
-    Claim(6, "K-slack has the largest latency", _least("latency", K_SLACK, (CONSERVATIVE, AGGRESSIVE, INFA_HTS), 0.0, -1)),
-    Claim(6, "Aggressive has less latency than conservative below 40 %, more from 40 %", _cross("latency", 0.0)),
-    Claim(6, "The latency of conservative falls with more delayed events", _falls("latency", CONSERVATIVE, 0.0)),
-    Claim(7, "INFA-HTS, conservative and K-slack have similar accuracy (recall)", _similar_recall),
-    Claim(7, "Aggressive has the worst accuracy, as recall of the emitted matches", _worst("emitted_recall")),
-    Claim(7, "Aggressive has the worst accuracy, as precision of the emitted matches", _worst("emitted_precision")),
-    Claim(8, "INFA-HTS has the highest throughput", _least("rate", INFA_HTS, OTHERS, TIE, -1)),
-    Claim(8, "K-slack has the lowest throughput", _least("rate", K_SLACK, (CONSERVATIVE, AGGRESSIVE, INFA_HTS), TIE)),
-    Claim(8, "The times of all four grow with the share of delayed events", _all_rise),
-    Claim(8, "The time of INFA-HTS grows least", _flattest),
+    PaperClaim(4, "INFA-HTS has the least execution time", _least("seconds", INFA_HTS, OTHERS, TIE)),
+    PaperClaim(4, "Aggressive follows", _least("seconds", AGGRESSIVE, (K_SLACK, CONSERVATIVE), TIE)),
+    PaperClaim(4, "K-slack has the largest execution time", _least("seconds", K_SLACK, (CONSERVATIVE, AGGRESSIVE, INFA_HTS), TIE, -1)),
+    PaperClaim(4, "Aggressive is faster than conservative below 40 %, slower from 40 %", _cross("seconds", TIE)),
+    PaperClaim(5, "INFA-HTS needs the least memory", _least("peak_bytes", INFA_HTS, OTHERS, 0.0)),
+    PaperClaim(5, "Conservative follows", _least("peak_bytes", CONSERVATIVE, (K_SLACK, AGGRESSIVE), 0.0)),
+    PaperClaim(5, "Aggressive and K-slack need the most memory", _most_memory),
+    PaperClaim(6, "INFA-HTS has the least latency", _least("latency", INFA_HTS, OTHERS, 0.0)),
+    PaperClaim(6, "K-slack has the largest latency", _least("latency", K_SLACK, (CONSERVATIVE, AGGRESSIVE, INFA_HTS), 0.0, -1)),
+    PaperClaim(6, "Aggressive has less latency than conservative below 40 %, more from 40 %", _cross("latency", 0.0)),
+    PaperClaim(6, "The latency of conservative falls with more delayed events", _falls("latency", CONSERVATIVE, 0.0)),
+    PaperClaim(7, "INFA-HTS, conservative and K-slack have similar accuracy (recall)", _similar_recall),
+    PaperClaim(7, "Aggressive has the worst accuracy, as recall of the emitted matches", _worst("emitted_recall")),
+    PaperClaim(7, "Aggressive has the worst accuracy, as precision of the emitted matches", _worst("emitted_precision")),
+    PaperClaim(8, "INFA-HTS has the highest throughput", _least("rate", INFA_HTS, OTHERS, TIE, -1)),
+    PaperClaim(8, "K-slack has the lowest throughput", _least("rate", K_SLACK, (CONSERVATIVE, AGGRESSIVE, INFA_HTS), TIE)),
+    PaperClaim(8, "The times of all four grow with the share of delayed events", _all_rise),
+    PaperClaim(8, "The time of INFA-HTS grows least", _flattest),
 )  # fmt: skip
 GROUPS: Mapping[str, Mapping[str, str]] = {
     "others over stacks": {role: f"{role}, stacks" for role in OTHERS} | {INFA_HTS: "assemble"},
@@ -161,15 +161,15 @@ def verdict(found: Sequence[str]) -> str:
     return f"holds at {held} of {len(found)}" + (f", tied at {tied}" if tied else "")
 
 
-def check_claims(measured: Sequence[Measured]) -> Iterator[tuple[Claim, list[str]]]:
+def check_claims(measurements: Sequence[MethodMeasurement]) -> Iterator[tuple[PaperClaim, list[str]]]:
     """Each claim with its verdict by comparison; a claim about a method that failed is not measured."""
-    known = {(one.method, one.disorder): one for one in measured}
-    percents = sorted({one.disorder for one in measured})
+    known = {(one.method, one.disorder): one for one in measurements}
+    percents = sorted({one.disorder for one in measurements})
     for claim in CLAIMS:
         verdicts = []
         for names in GROUPS.values():
 
-            def at(role: str, percent: int, names: Mapping[str, str] = names) -> Measured:
+            def at(role: str, percent: int, names: Mapping[str, str] = names) -> MethodMeasurement:
                 return known[names[role], percent]
 
             try:

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from bench.disorder import stacks
-from bench.disorder.arriving import Course
 from bench.disorder.heap import FACTOR, pop, push
+from bench.disorder.workload import RunOutput
 from perseid.engines.disorder import assembly as a
 from perseid.engines.disorder.assemble import ArrivalOrderShard, AssemblyArrays, kernel_keys, run_with_buffers
 from perseid.engines.disorder.assembly import (
@@ -233,7 +233,7 @@ class PreparedStream:
         )  # fmt: skip
 
 
-def run_method(method: str, stream: PreparedStream, bits: int = 0) -> Course:
+def run_method(method: str, stream: PreparedStream, bits: int = 0) -> RunOutput:
     """Run a method over a stream in order of arrival; only its loop is timed."""
     seconds = 0.0
     usage = np.zeros((4, len(stream.arrival) + 1), np.int64)
@@ -268,9 +268,9 @@ def run_method(method: str, stream: PreparedStream, bits: int = 0) -> Course:
                 call = assemble
                 given = (_hash_table(bits, len(stream.offsets)), bits, stream.tags, *given, clocks, stream.sure, usage)
         begin = time.perf_counter()
-        answer: int = call(room.arrays, room.work, *given)
+        result: int = call(room.arrays, room.work, *given)
         seconds = time.perf_counter() - begin
-        return answer
+        return result
 
     room = run_with_buffers(
         stream.bytecode,
@@ -286,7 +286,7 @@ def run_method(method: str, stream: PreparedStream, bits: int = 0) -> Course:
     at = np.where(back, a.RETRACTION - moments, moments)
     ids = stream.identity[raw.positions.reshape(len(raw), int(room.work[a.H_SLOTS]))]
     peak = int(_retained_bytes(method, stream, room, usage, bits).max(initial=0))
-    return Course(seconds, peak, ids, np.append(stream.come, stream.come[-1])[at], back)
+    return RunOutput(seconds, peak, ids, np.append(stream.come, stream.come[-1])[at], back)
 
 
 def _retained_bytes(method: str, stream: PreparedStream, room: AssemblyArrays, usage: Any, bits: int) -> Any:

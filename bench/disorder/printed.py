@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.disorder.arriving import UNIT, WINDOW, Stream
+from bench.disorder.workload import UNIT, WINDOW, Stream
 from perseid.runtime.event_batch import flatten_column
 
 ACCEPTED = "ABCDEFG"

@@ -1,1 +1,2 @@
-"""Esper in memory beside the kernel, one thread each: ``queries.py`` what it is asked, ``rival.py`` its process."""
+"""Esper in memory compared with the kernel, one thread each: ``queries.py`` has its statements, ``process.py`` its
+process."""

@@ -1,12 +1,11 @@
-"""What Esper is asked: for each query the fastest form found that gives the right matches.
+"""Esper's statements: for each query the fastest form found that returns the correct matches.
 
-Streams named by event type, so that nobody looks at an event that no statement wants, are far faster than conditions
-on the type; ``key = a.key`` is twice as fast as a context for each key. Where the order of all events counts, they
-come as one stream, and nothing was faster than ``match_recognize``.
+Streams per event type, so that no statement filters out events by their type, are far faster than conditions on the
+type; ``key = a.key`` is twice as fast as a context for each key. Where the order of all events matters, they are one
+stream, and nothing was faster than ``match_recognize``.
 
-Esper's clock is set forward once a second of event time: at every event it would cost as much as sending does. So
-it is the conditions on ``ts`` that say exactly what is in time; timers, a second late, clear up and say what did not
-happen.
+Esper's clock advances once per second of event time: per event it would cost as much as sending. So the conditions on
+``ts`` make the bounds exact, and timers, up to a second late, only free memory and detect absences.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from dataclasses import dataclass
 from bench.workload import ABSENCE_MS, WINDOW_MS
 
 TICK_MS = 1000
-"""Event time that may pass before Esper's clock is set forward."""
+"""Event time between two advances of Esper's clock."""
 _WINDOW_AND_TICK = f"{WINDOW_MS + TICK_MS} milliseconds"
 _ABSENCE_AND_TICK = f"{ABSENCE_MS + TICK_MS} milliseconds"
 
 
 @dataclass(frozen=True)
 class Form:
-    """A query in Esper's language; the statement named ``matches`` gives ``aid``."""
+    """A query in Esper's language; the statement named ``matches`` returns ``aid``."""
 
     epl: str
     by_type: bool
-    """Whether events come as streams A to J, or all as one stream, Event."""
+    """Events are streams A to J if true, otherwise one stream, Event."""
 
 
 _RISING = f"""
@@ -35,8 +34,9 @@ _RISING = f"""
   where c.ts - a.ts < {WINDOW_MS}
 """
 
-# match_recognize cannot say this: it gives a match as soon as it is complete, also where an earlier A has one that
-# takes longer and rules it out. So matches of every A wait, in the order of their A, until none can come before them.
+# match_recognize cannot express this: it emits a match as soon as it is complete, although an earlier A may have a
+# longer match that excludes it. So the matches of every A are buffered, in the order of their A, until no match can
+# precede them.
 _Q1 = f"""
 create table Ended(key Integer primary key, ts long);
 insert into Rising select a.id as id, a.key as key, a.ts as first, c.ts as last from {_RISING};

@@ -1,1 +1,2 @@
-"""Flink beside a stream of ours: ``queries.py`` what it is asked, ``rival.py`` its process, ``lanes.py`` its files."""
+"""Flink compared with a stream of ours: ``queries.py`` has its queries, ``process.py`` its process, ``lanes.py`` its
+files."""

@@ -1,8 +1,8 @@
-"""The stream's events as Flink reads them: one file for each source task, events in the order of time in each.
+"""The stream's events as files for Flink: one file for each source task, in event-time order within each.
 
-Flink's tasks read side by side, and its clock is that of the one furthest behind. From files that follow each other in
-time, one task would be minutes ahead of the other, with all that it read waiting in state; and files are handed out in
-no order, so that most events would come too late. Dealt out by turns, as to the partitions of a topic, none waits long.
+Flink's tasks read in parallel, and its watermark is that of the slowest task. With files that follow each other in
+time, one task would be minutes ahead of another, and buffer all that it reads; and files are assigned in no order, so
+most events would be late. Distributed round-robin, as over the partitions of a topic, all files advance together.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 from bench.workload import ROW_GROUP
 
 TURN = 1000
-"""Events that go to one file before the next has its turn: few beside what may come late, and those that share a time
-stay together, since four do."""
+"""Events that go to one file before the next file's turn: few compared with the allowed lateness, and events that share
+a time stay together, because four do."""
 
 
 def lanes(pieces: Path, count: int) -> Path:
-    """A folder of so many files with all rows of the pieces, beside them."""
+    """Write ``count`` files with all rows of the pieces to a sibling folder, and return it."""
     target = pieces.with_name(f"{pieces.name}-lanes-{count}")
     if target.exists():
         return target
@@ -42,7 +42,7 @@ def lanes(pieces: Path, count: int) -> Path:
 
 
 def _joined(pieces: Path) -> Iterator[pa.Table]:
-    """As many rows at a time as fill a row group of two files; the pieces are read in the order of their names."""
+    """Yield tables of as many rows as fill a row group of two files; pieces are read in the order of their names."""
     waiting: list[pa.Table] = []
     for path in sorted(pieces.iterdir()):
         waiting.append(pq.read_table(path))

@@ -1,9 +1,9 @@
-"""What Flink is asked: for each query the fastest form found that gives the right matches.
+"""Flink's queries: for each query the fastest form found that returns the correct matches.
 
-Where a query lets other events pass, those that it does not name are dropped before they are moved to their keys, as a
-careful user would write it; ``MATCH_RECOGNIZE`` and Flink CEP would otherwise buffer, order and look at all of them.
+If a query lets other events pass, events of types that it does not name are dropped before the shuffle, as an
+experienced user would write it; otherwise ``MATCH_RECOGNIZE`` and Flink CEP would buffer, sort and check all of them.
 
-``within`` leaves its bound out in Flink: 60 seconds are less than 60 seconds.
+Flink's ``within`` excludes its bound: within 60 seconds means less than 60 seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bench.workload import ABSENCE_MS, PAIR_WINDOW_MS, QUERIES, WINDOW_MS, Query
 
 DELAY_MS = 1000
-"""How late events may come, as in the stream beside it."""
+"""Lateness of events, as in the stream that Flink is compared with."""
 
 _WINDOWS = {"Q4": ABSENCE_MS, "Q5": PAIR_WINDOW_MS}
 _FIELDS = {"id": "bigint", "ts": "timestamp_ltz(3)", "key": "int", "type": "string", "v": "double"}
@@ -24,18 +24,18 @@ _FIELDS = {"id": "bigint", "ts": "timestamp_ltz(3)", "key": "int", "type": "stri
 
 @dataclass(frozen=True)
 class CepForm:
-    """A pattern of ``Patterns.java`` and what its job has to know."""
+    """A pattern of ``Patterns.java`` and the parameters of its job."""
 
     query: str
     window_ms: int
     types: str
-    """The letters of the events that are kept; empty where all count."""
+    """First letters of the event types that are not filtered out; empty if all types matter."""
     reads_v: bool
     long_keys: bool
 
 
 def cep_form(query: Query) -> CepForm:
-    """How Flink CEP is asked a query; it can express every one."""
+    """Flink CEP form of a query; CEP can express every query."""
     return CepForm(
         query.name,
         _WINDOWS.get(query.name, WINDOW_MS),
@@ -49,7 +49,7 @@ def cep_form(query: Query) -> CepForm:
 
 
 def table(query: Query, folder: str) -> str:
-    """The table that a query is asked of: only the columns it reads, with the stream's watermark."""
+    """The table of a query: only the columns it reads, with the stream's watermark."""
     kinds = _FIELDS | ({"key": "string"} if query.dataset == "wide" else {})
     columns = ", ".join(f"`{name}` {kinds[name]}" for name in query.columns)
     return (
@@ -69,7 +69,8 @@ def _recognize(query: Query, pattern: str, define: str, skip: str) -> str:
     )
 
 
-# Between its steps a row is what the next step is not: Flink follows one thread, where `x*?` would have it follow all.
+# Between its steps, a row is any row that the next step does not take: Flink follows one thread; with `x*?` it would
+# follow all.
 _RISING = "a x* b y* c"
 _RISING_ROWS = (
     "a as a.type = 'A', x as x.type <> 'B' or x.v <= a.v, b as b.type = 'B' and b.v > a.v, "
@@ -80,7 +81,7 @@ _RUN_ROWS = "a as a.type = 'A', b as b.type = 'B', c as c.type = 'C' and sum(b.v
 _EVERY_START = "to next row"
 _PAST_LAST = "past last row"
 
-# A pattern of rows ends with a row, and what did not happen has none; an outer join within bounds of time says it.
+# A MATCH_RECOGNIZE match ends with a row, but an absence has no row; an outer join within time bounds expresses it.
 _ABSENCE = f"""\
 select a.id as aid from (select * from events where type = 'A') a left join (select * from events where type = 'B') b
 on a.`key` = b.`key` and b.ts between a.ts and a.ts + interval '{(ABSENCE_MS - 1) / 1000:.3f}' second(3)

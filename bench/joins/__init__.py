@@ -1,1 +1,1 @@
-"""Paper 3's experiments: many queries that join documents by value, shared by template and one after the other."""
+"""Paper 3's experiments: many queries that join documents by value, shared by template and one by one."""

@@ -27,7 +27,7 @@ COLORS = {
 }
 
 
-class Timed(Protocol):
+class RepeatedTiming(Protocol):
     @property
     def median(self) -> float: ...
 
@@ -35,7 +35,7 @@ class Timed(Protocol):
     def quartiles(self) -> tuple[float, float]: ...
 
 
-class Plotted(Protocol):
+class PlottedPoint(Protocol):
     @property
     def figure(self) -> str: ...
 
@@ -43,10 +43,10 @@ class Plotted(Protocol):
     def x(self) -> float: ...
 
     @property
-    def times(self) -> Mapping[str, Timed | None]: ...
+    def times(self) -> Mapping[str, RepeatedTiming | None]: ...
 
 
-def draw_all(points: Sequence[Plotted], folder: Path) -> None:
+def draw_all(points: Sequence[PlottedPoint], folder: Path) -> None:
     """Write the charts: a line for each method, with its median and its quartiles."""
     folder.mkdir(parents=True, exist_ok=True)
     for figure, (title, axis, wide) in AXES.items():
@@ -70,7 +70,7 @@ def draw_all(points: Sequence[Plotted], folder: Path) -> None:
 def _draw(rows: list[dict[str, Any]], title: str, axis: str, wide: bool, path: Path) -> None:
     import altair as alt
 
-    inline: Any = alt.Data  # it has no types
+    inline: Any = alt.Data  # altair has no types
     scale = alt.Scale(domain=list(COLORS), range=list(COLORS.values()))
     microseconds = "microseconds per document"
     chart: Any

@@ -16,7 +16,7 @@ NO_VIEWS, SHARED, CACHED = VIEWS
 ALIKE, ORDERS, MUCH, SIX, TWO, LITTLE, FLAT = 2.0, 100.0, 10.0, (4.0, 9.0), 1.5, 1.5, 1.3
 
 
-class Measured(Protocol):
+class MeasuredPoint(Protocol):
     """A point of a figure."""
 
     @property
@@ -33,8 +33,8 @@ class Measured(Protocol):
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A sentence of the paper with its bound, the figures that decide it, and whether it holds."""
+class JoinClaim:
+    """A claim of the paper with its bound, the figures that decide it, and its verdict."""
 
     figure: str
     text: str
@@ -49,13 +49,13 @@ class Claim:
 HEAD = "| figure | claim | in this run | |\n|---|---|---|---|"
 
 
-def check(points: Sequence[Measured], splits: Mapping[str, Mapping[str, float]]) -> Iterator[Claim]:
-    """All claims whose points were measured, by figure."""
+def check(points: Sequence[MeasuredPoint], splits: Mapping[str, Mapping[str, float]]) -> Iterator[JoinClaim]:
+    """Check all claims that have measured points, by figure."""
     return iter(sorted(_checked(points, splits), key=lambda claim: int(claim.figure.split(",")[0])))
 
 
-def _checked(points: Sequence[Measured], splits: Mapping[str, Mapping[str, float]]) -> Iterator[Claim]:
-    by_figure: dict[str, list[Measured]] = {}
+def _checked(points: Sequence[MeasuredPoint], splits: Mapping[str, Mapping[str, float]]) -> Iterator[JoinClaim]:
+    by_figure: dict[str, list[MeasuredPoint]] = {}
     for point in points:
         by_figure.setdefault(point.figure.split()[1], []).append(point)
     for figure, claims in _CLAIMS.items():
@@ -70,7 +70,7 @@ def _checked(points: Sequence[Measured], splits: Mapping[str, Mapping[str, float
         yield _views_help_more(by_figure["14"], by_figure["15"])
 
 
-def slower(points: Sequence[Measured]) -> Iterator[str]:
+def slower(points: Sequence[MeasuredPoint]) -> Iterator[str]:
     """For each method of ours: the points where a baseline is faster."""
     for baseline in (SEQUENTIAL, SQL, SQL_BATCHES):
         for method in VIEWS:
@@ -83,29 +83,29 @@ def slower(points: Sequence[Measured]) -> Iterator[str]:
             yield f"- {method} slower than {baseline}: {', '.join(found) or 'nowhere'}; {some} points compared."
 
 
-def _median(point: Measured, method: str) -> float:
+def _median(point: MeasuredPoint, method: str) -> float:
     timing = point.times[method]
     assert timing is not None
     return timing.median
 
 
-def _ratio(point: Measured, one: str, other: str) -> float:
+def _ratio(point: MeasuredPoint, one: str, other: str) -> float:
     return _median(point, one) / _median(point, other)
 
 
-def _growth(points: Sequence[Measured], method: str) -> float:
-    """The last point by the first."""
+def _growth(points: Sequence[MeasuredPoint], method: str) -> float:
+    """Cost at the last point divided by the cost at the first."""
     return _median(points[-1], method) / _median(points[0], method)
 
 
-def _gains(point: Measured) -> str:
+def _gains(point: MeasuredPoint) -> str:
     return ", ".join(f"{name} {_ratio(point, SEQUENTIAL, name):,.1f}" for name in VIEWS)
 
 
-def _few_queries(figure: str) -> Callable[[Sequence[Measured]], Claim]:
-    def claim(points: Sequence[Measured]) -> Claim:
+def _similar_at_small_sizes(figure: str) -> Callable[[Sequence[MeasuredPoint]], JoinClaim]:
+    def claim(points: Sequence[MeasuredPoint]) -> JoinClaim:
         ratio = _ratio(points[0], SEQUENTIAL, NO_VIEWS)
-        return Claim(
+        return JoinClaim(
             figure,
             f"With few queries MMQJP and Sequential do not differ much (within a factor of {ALIKE:g})",
             f"{points[0].x:,g} queries, Sequential by ours: {_gains(points[0])}",
@@ -115,9 +115,9 @@ def _few_queries(figure: str) -> Callable[[Sequence[Measured]], Claim]:
     return claim
 
 
-def _two_orders(figure: str) -> Callable[[Sequence[Measured]], Claim]:
-    def claim(points: Sequence[Measured]) -> Claim:
-        return Claim(
+def _two_orders(figure: str) -> Callable[[Sequence[MeasuredPoint]], JoinClaim]:
+    def claim(points: Sequence[MeasuredPoint]) -> JoinClaim:
+        return JoinClaim(
             figure,
             f"With many queries MMQJP is two orders of magnitude faster than Sequential (at least {ORDERS:g} times)",
             f"{points[-1].x:,g} queries, Sequential by ours: {_gains(points[-1])}",
@@ -127,9 +127,9 @@ def _two_orders(figure: str) -> Callable[[Sequence[Measured]], Claim]:
     return claim
 
 
-def _leaves(points: Sequence[Measured]) -> Claim:
+def _leaves(points: Sequence[MeasuredPoint]) -> JoinClaim:
     ours, theirs = _growth(points, NO_VIEWS), _growth(points, SEQUENTIAL)
-    return Claim(
+    return JoinClaim(
         "9",
         f"Both cost about 6 times as much with 12 leaves as with 4 ({SIX[0]:g} to {SIX[1]:g} times)",
         f"no views {ours:.1f} times, Sequential {theirs:.1f} times",
@@ -137,9 +137,9 @@ def _leaves(points: Sequence[Measured]) -> Claim:
     )
 
 
-def _zipf_ours(points: Sequence[Measured]) -> Claim:
+def _zipf_ours(points: Sequence[MeasuredPoint]) -> JoinClaim:
     medians = [_median(point, NO_VIEWS) for point in points]
-    return Claim(
+    return JoinClaim(
         "10",
         f"The Zipf parameter has little impact on MMQJP (largest by smallest below {LITTLE:g})",
         f"no views, largest by smallest: {max(medians) / min(medians):.2f}",
@@ -147,9 +147,9 @@ def _zipf_ours(points: Sequence[Measured]) -> Claim:
     )
 
 
-def _zipf_theirs(points: Sequence[Measured]) -> Claim:
+def _zipf_theirs(points: Sequence[MeasuredPoint]) -> JoinClaim:
     gain = 1 / _growth(points, SEQUENTIAL)
-    return Claim(
+    return JoinClaim(
         "10",
         f"Sequential is twice as fast with Zipf parameter 1.6 as with 0 (at least {TWO:g} times)",
         f"Sequential {gain:.2f} times as fast",
@@ -157,10 +157,10 @@ def _zipf_theirs(points: Sequence[Measured]) -> Claim:
     )
 
 
-def _more_than_linear(points: Sequence[Measured]) -> Claim:
+def _more_than_linear(points: Sequence[MeasuredPoint]) -> JoinClaim:
     more = points[-1].x / points[0].x
     ours, theirs = _growth(points, NO_VIEWS), _growth(points, SEQUENTIAL)
-    return Claim(
+    return JoinClaim(
         "11",
         "Both costs grow more than linearly with the number of queries",
         f"{more:,g} times the queries: no views {ours:,.1f} times, Sequential {theirs:,.1f} times the cost",
@@ -168,9 +168,9 @@ def _more_than_linear(points: Sequence[Measured]) -> Claim:
     )
 
 
-def _most_joins(points: Sequence[Measured]) -> Claim:
+def _most_joins(points: Sequence[MeasuredPoint]) -> JoinClaim:
     ours, theirs = _growth(points, NO_VIEWS), _growth(points, SEQUENTIAL)
-    return Claim(
+    return JoinClaim(
         "12",
         "The cost of MMQJP grows faster with K than that of Sequential",
         f"K = {points[0].x:g} to {points[-1].x:g}: no views {ours:.2f} times, Sequential {theirs:.2f} times",
@@ -178,12 +178,12 @@ def _most_joins(points: Sequence[Measured]) -> Claim:
     )
 
 
-def _zipf_three_levels(points: Sequence[Measured]) -> Claim:
+def _zipf_three_levels(points: Sequence[MeasuredPoint]) -> JoinClaim:
     spread = {}
     for method in (NO_VIEWS, SEQUENTIAL):
         medians = [_median(point, method) for point in points]
         spread[method] = max(medians) / min(medians)
-    return Claim(
+    return JoinClaim(
         "13",
         "The Zipf parameter has a larger impact on Sequential than on MMQJP (largest by smallest)",
         f"no views {spread[NO_VIEWS]:.2f}, Sequential {spread[SEQUENTIAL]:.2f}",
@@ -191,9 +191,9 @@ def _zipf_three_levels(points: Sequence[Measured]) -> Claim:
     )
 
 
-def _views_are_small(figure: str, split: Mapping[str, float]) -> Claim:
+def _views_are_small(figure: str, split: Mapping[str, float]) -> JoinClaim:
     views = split["Rvj"] + split["RL and RR"]
-    return Claim(
+    return JoinClaim(
         figure,
         "Computing Rvj, RL and RR costs little beside the template queries (below a fifth)",
         f"{1e6 * views:.2f} us beside {1e6 * split['template queries']:.2f} us per document",
@@ -201,9 +201,9 @@ def _views_are_small(figure: str, split: Mapping[str, float]) -> Claim:
     )
 
 
-def _views_help(figure: str) -> Callable[[Sequence[Measured]], Claim]:
-    def claim(points: Sequence[Measured]) -> Claim:
-        return Claim(
+def _views_help(figure: str) -> Callable[[Sequence[MeasuredPoint]], JoinClaim]:
+    def claim(points: Sequence[MeasuredPoint]) -> JoinClaim:
+        return JoinClaim(
             figure,
             f"Views help greatly (at least {TWO:g} times)",
             f"no views by shared views {_ratio(points[-1], NO_VIEWS, SHARED):.2f}, "
@@ -214,9 +214,9 @@ def _views_help(figure: str) -> Callable[[Sequence[Measured]], Claim]:
     return claim
 
 
-def _views_help_more(flat: Sequence[Measured], deep: Sequence[Measured]) -> Claim:
+def _views_help_more(flat: Sequence[MeasuredPoint], deep: Sequence[MeasuredPoint]) -> JoinClaim:
     one, other = (_ratio(points[-1], NO_VIEWS, SHARED) for points in (flat, deep))
-    return Claim(
+    return JoinClaim(
         "14, 15",
         "Views help more with three levels, where there are more templates",
         f"no views by shared views: two levels {one:.2f}, three levels {other:.2f}",
@@ -224,8 +224,8 @@ def _views_help_more(flat: Sequence[Measured], deep: Sequence[Measured]) -> Clai
     )
 
 
-def _much_faster(points: Sequence[Measured]) -> Claim:
-    return Claim(
+def _much_faster(points: Sequence[MeasuredPoint]) -> JoinClaim:
+    return JoinClaim(
         "16",
         f"With many queries the throughput of MMQJP is far above that of Sequential (at least {MUCH:g} times)",
         f"{points[-1].x:,g} queries, Sequential by ours: {_gains(points[-1])}",
@@ -233,12 +233,12 @@ def _much_faster(points: Sequence[Measured]) -> Claim:
     )
 
 
-def _reading_is_cheap(points: Sequence[Measured]) -> Claim | None:
+def _reading_is_cheap(points: Sequence[MeasuredPoint]) -> JoinClaim | None:
     point = points[-1]
     if point.read_s is None:
         return None
     least = min(_median(point, name) for name in (*VIEWS, SEQUENTIAL))
-    return Claim(
+    return JoinClaim(
         "16",
         "Reading the documents takes significantly less time than joining them with any method (below a half)",
         f"{point.x:,g} queries: reading {1e6 * point.read_s:.1f} us, no views {1e6 * _median(point, NO_VIEWS):.1f} us, "
@@ -247,7 +247,7 @@ def _reading_is_cheap(points: Sequence[Measured]) -> Claim | None:
     )
 
 
-def _stays_flat(points: Sequence[Measured]) -> Claim | None:
+def _stays_flat(points: Sequence[MeasuredPoint]) -> JoinClaim | None:
     late = [point for point in points if point.x >= 10_000]
     if len(late) < 2:
         return None
@@ -255,7 +255,7 @@ def _stays_flat(points: Sequence[Measured]) -> Claim | None:
         name: max(_median(point, name) for point in late) / min(_median(point, name) for point in late)
         for name in VIEWS
     }
-    return Claim(
+    return JoinClaim(
         "16",
         f"The throughput of MMQJP stays flat from 10,000 queries on (within a factor of {FLAT:g})",
         "slowest by fastest: " + ", ".join(f"{name} {each:.2f}" for name, each in spread.items()),
@@ -263,9 +263,9 @@ def _stays_flat(points: Sequence[Measured]) -> Claim | None:
     )
 
 
-def _views_help_feeds(points: Sequence[Measured]) -> Claim:
+def _views_help_feeds(points: Sequence[MeasuredPoint]) -> JoinClaim:
     gains = [_ratio(point, NO_VIEWS, SHARED) for point in points]
-    return Claim(
+    return JoinClaim(
         "16",
         "Views raise the throughput further",
         f"no views by shared views: {min(gains):.2f} to {max(gains):.2f}",
@@ -273,9 +273,9 @@ def _views_help_feeds(points: Sequence[Measured]) -> Claim:
     )
 
 
-def _slices_help(points: Sequence[Measured]) -> Claim:
+def _slices_help(points: Sequence[MeasuredPoint]) -> JoinClaim:
     gains = [_ratio(point, SHARED, CACHED) for point in points]
-    return Claim(
+    return JoinClaim(
         "16",
         "Cached slices of RL would raise it further (the paper's expectation)",
         f"shared views by cached views: {min(gains):.2f} to {max(gains):.2f}",
@@ -283,8 +283,8 @@ def _slices_help(points: Sequence[Measured]) -> Claim:
     )
 
 
-_CLAIMS: dict[str, tuple[Callable[[Sequence[Measured]], Claim | None], ...]] = {
-    "8": (_few_queries("8"), _two_orders("8")),
+_CLAIMS: dict[str, tuple[Callable[[Sequence[MeasuredPoint]], JoinClaim | None], ...]] = {
+    "8": (_similar_at_small_sizes("8"), _two_orders("8")),
     "9": (_leaves,),
     "10": (_zipf_ours, _zipf_theirs),
     "11": (_more_than_linear, _two_orders("11")),

@@ -1,7 +1,7 @@
 """Times of the join alone, by method: ours with each kind of views, Sequential, and SQL per template on DuckDB.
 
-Documents come in parts of ``PART`` documents. A repetition is one part; where a part takes too long, the first documents of it.
-Loading documents (the dictionary of texts and the arrays of the state) is outside all times, as in the paper.
+Documents come in parts of ``PART`` documents. A repetition is one part, or the first documents of a part that takes too
+long. Loading documents (the dictionary of texts and the arrays of the state) is outside all times, as in the paper.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ PART = 200
 REPETITIONS = 5
 """Parts that are timed: 1,000 documents."""
 SEQUENTIAL_LIMIT_S = 15.0
-"""Where 1,000 documents take longer, fewer are timed."""
+"""Seconds for 1,000 documents above which fewer are timed."""
 STATEMENTS_LIMIT_S = 20.0
-"""Where the statements of one batch take longer, there is no time."""
+"""Seconds for the statements of one batch above which there is no time."""
 COMPARISON_LIMIT_S = 3.0
-"""The same where variants of SQL are compared."""
+"""The same limit in the comparison of SQL variants."""
 
 Part = tuple[Any, ChainBindings]
 
@@ -63,7 +63,7 @@ class Timing:
 
 
 class LoadTimingJoiner(Joiner):
-    """A joiner that adds up what loading documents takes."""
+    """A joiner that measures the time to load documents."""
 
     load_s = 0.0
 
@@ -101,7 +101,7 @@ def join_parts(subscriptions: Subscriptions, views: int, parts: Sequence[Part]) 
 def time_sequential(
     subscriptions: Subscriptions, before: Sequence[Part], timed: Sequence[Part], due: Any, limit_s: float
 ) -> Timing:
-    """One query after the other over the first documents of each part; ``due`` are the notifications that must be found."""
+    """Time one query after another over the first documents of each part; ``due`` are the expected notifications."""
     joiner = Joiner(subscriptions, y.CACHED, view_bytes=1 << 34)
     index = joiner.index = subscriptions.compiled()
     rows = [row for _, row in subscriptions.numbers]
@@ -155,7 +155,8 @@ class SqlChoice:
 def open_sql(
     subscriptions: Subscriptions, variant: tuple[str, bool], before: Sequence[Part], timed: Sequence[Part]
 ) -> tuple[SqlTemplates, int]:
-    """The baseline with all documents before the timed ones in its state, and the number of the first timed one."""
+    """Open the baseline with all documents before the timed ones in its state; also return the number of the first
+    timed one."""
     sql = SqlTemplates(subscriptions, *variant)
     sql.stage(*concatenate([*before, *timed]))
     base = sum(len(times) for times, _ in before)
@@ -189,9 +190,10 @@ def time_sql(
     budget_s: float,
     least: int,
 ) -> dict[str, Timing | None]:
-    """SQL per template, a document at a time and in batches; None where one took longer than ``STATEMENTS_LIMIT_S``.
+    """Time SQL per template by single documents and in batches; None where one took longer than ``STATEMENTS_LIMIT_S``.
 
-    Each has up to ``REPETITIONS`` repetitions in ``budget_s`` seconds, and at least ``least``, however long they take.
+    Each has up to ``REPETITIONS`` repetitions in ``budget_s`` seconds, and at least ``least``, regardless of their
+    time.
     """
     found: dict[str, Timing | None] = {}
     for name, variant, batch in ((SQL, choice.single, 1), (SQL_BATCHES, choice.batches, PART)):

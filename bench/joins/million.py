@@ -1,8 +1,9 @@
-"""A million subscriptions of which no two ask for the same, over items of feeds.
+"""A million distinct subscriptions over items of feeds.
 
-Every subscription relates two items by author, channel or title, and asks for texts or prices besides; these constants
-differ, so that nothing collapses. What is measured is what a million cost more than ten thousand, when both have the same
-notifications: the others ask for what does not occur, half of them for a text that does and one that does not.
+Every subscription joins two items by author, channel or title, and has conditions on texts or prices; these constants
+differ, so no two subscriptions are merged. The benchmark measures the cost of a million subscriptions compared with ten
+thousand, when both have the same notifications: the other subscriptions have constants that do not occur, and half of
+them combine one that occurs with one that does not.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench import harness
-from bench.trees.feeds import Press
+from bench.trees.feeds import EntryGenerator
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import ChainBindings, Joiner, notified
@@ -39,13 +40,13 @@ from perseid.engines.joins.register import IndexBuilder
 from perseid.engines.joins.values import Values
 
 DAY = 24 * 3600 * 1_000_000
-FEW, CHANGED, PART, ROUNDS = 10_000, 10_000, 200, 3
+BASE_COUNT, CHANGED, PART, ROUNDS = 10_000, 10_000, 200, 3
 PRICES = 5_000
-"""Subscriptions that differ in a price alone, where very many are due."""
+"""Subscriptions that differ only in a price, in the test with very many notifications."""
 LETTERS, WORDS = 5, 1_000
-"""Words that are asked for and occur: some of those that titles are made of."""
+"""Words in subscriptions that occur: some of those in titles."""
 SHAPES = (
-    # same title, written by somebody else before
+    # same title, an earlier item by another author
     "F//item->a[/title->t][/author->p] FOLLOWED BY{{t = u AND u contains '{word}' AND p = '{author}', {days} days}} F//item->b[/title->u]",
     # same author
     "F//item->a[/author->p][/price->e] FOLLOWED BY{{p = q AND u contains '{word}' AND e < {price}, {days} days}} "
@@ -53,7 +54,7 @@ SHAPES = (
     # same channel
     "F//item->a[/channel_url->c][/title->t] FOLLOWED BY{{c = d AND u contains '{word}' AND t contains '{other}', {days} days}} "
     "F//item->b[/channel_url->d][/title->u]",
-    # same author, and cheaper than what the same author wrote
+    # same author, and cheaper than the earlier item
     "F//item->a[/author->p][/price->e] FOLLOWED BY{{p = q AND d = '{channel}' AND f < e AND f < {price}, {days} days}} "
     "F//item->b[/author->q][/channel_url->d][/price->f]",
 )
@@ -64,7 +65,7 @@ BURST = (
 
 
 @dataclass(frozen=True)
-class Size:
+class MillionSize:
     many: int
     items: int
     """Items that are joined and timed, after as many that are not."""
@@ -72,26 +73,26 @@ class Size:
 
 
 SIZES = {
-    "quick": Size(100_000, 1_000, 200),
-    "standard": Size(1_000_000, 10_000, 1_000),
-    "full": Size(1_000_000, 40_000, 2_000),
+    "quick": MillionSize(100_000, 1_000, 200),
+    "standard": MillionSize(1_000_000, 10_000, 1_000),
+    "full": MillionSize(1_000_000, 40_000, 2_000),
 }
 
 
-class Spread(NamedTuple):
-    """What items and subscriptions are made of."""
+class Vocabulary(NamedTuple):
+    """Vocabulary of items and subscriptions."""
 
     words: Sequence[str]
     missing: Sequence[str]
-    """Words that are in no item."""
+    """Words that occur in no item."""
     channels: Sequence[str]
 
 
 def items(count: int, sections: int) -> Iterator[tuple[int, bytes]]:
     """Items with their times, in order."""
-    press, chance = Press(random.Random(11), count), random.Random(12)
+    generator, chance = EntryGenerator(random.Random(11), count), random.Random(12)
     for _ in range(count):
-        entry = press.next_of(press.channel())
+        entry = generator.next_of(generator.channel())
         body = (
             f"<item><item_url>{escape(entry.item_url)}</item_url><channel_url>{entry.channel_url}</channel_url>"
             f"<title>{escape(entry.title)}</title><author>{entry.author}</author><section>s{chance.randrange(sections)}</section>"
@@ -100,29 +101,31 @@ def items(count: int, sections: int) -> Iterator[tuple[int, bytes]]:
         yield int(entry.timestamp.timestamp() * 1_000_000), body.encode()
 
 
-def spread() -> Spread:
-    press = Press(random.Random(11), 1)
-    known = list(dict.fromkeys(press.words))
-    # Short words are inside many others.
+def make_vocabulary() -> Vocabulary:
+    generator = EntryGenerator(random.Random(11), 1)
+    known = list(dict.fromkeys(generator.words))
+    # Short words are substrings of many others.
     words = [word for word in known if len(word) > LETTERS][:WORDS]
     missing = [f"{word[:-1]}{c}q" for word in known for c in "xyzjkvw"]
-    return Spread(words, [word for word in missing if word not in known], [f"{host}/feed" for host in press.hosts])
+    return Vocabulary(
+        words, [word for word in missing if word not in known], [f"{host}/feed" for host in generator.hosts]
+    )
 
 
 def subscriptions(count: int) -> Iterator[tuple[str, str]]:
-    """So many texts by their names: the first ten thousand ask for what occurs."""
+    """``count`` subscriptions by name: the constants of the first ten thousand occur."""
     return ((f"subscriber-{number:07}", text) for number, text in enumerate(texts(0, count)))
 
 
 def texts(begin: int, end: int, all_live: bool = False) -> Iterator[str]:
-    """The subscriptions of these numbers: no two have the same constants."""
-    made, chance = spread(), random.Random(begin)
+    """Subscriptions with these numbers: no two have the same constants."""
+    made, chance = make_vocabulary(), random.Random(begin)
     for number in range(begin, end):
-        live = all_live or number < FEW
+        live = all_live or number < BASE_COUNT
         place, shape = divmod(number, len(SHAPES))
         first = made.words if live or place % 2 else made.missing
         second = made.words if live else made.missing
-        # A price below which nothing is asks for what does not occur.
+        # No item has a price below these, so the condition never holds.
         prices = range(100_00, 100_000_00, 37) if live else range(1, 99_00)
         some: Sequence[Any] = made.channels if shape == 3 else first
         others: Sequence[Any] = prices if shape in (1, 3) else second
@@ -140,12 +143,12 @@ def texts(begin: int, end: int, all_live: bool = False) -> Iterator[str]:
 
 @cache
 def _step(total: int) -> int:
-    """A step that visits all of so many places, and soon some everywhere."""
+    """A step that visits all of ``total`` places, and soon some in each region."""
     return next(step for step in counted(int(total * 0.618)) if gcd(step, total) == 1)
 
 
 def burst(count: int) -> Iterator[tuple[str, str]]:
-    """Subscriptions that very many of are due at once: of a section, each with another price."""
+    """Subscriptions of which very many match at once: on a section, each with another price."""
     chance = random.Random(4)
     for number in range(count):
         section, step = divmod(number, PRICES)
@@ -156,17 +159,17 @@ def burst(count: int) -> Iterator[tuple[str, str]]:
         )
 
 
-def registered(given: Iterator[tuple[str, str]]) -> tuple[Subscriptions, IndexBuilder]:
-    """An index of subscriptions, whose texts are not kept."""
+def build_index(texts_by_name: Iterator[tuple[str, str]]) -> tuple[Subscriptions, IndexBuilder]:
+    """Build an index of subscriptions, without their texts."""
     index = Subscriptions(Values())
     register = IndexBuilder(index)
-    while some := dict(islice(given, 10_000)):
+    while some := dict(islice(texts_by_name, 10_000)):
         register.add(some)
     return index, register
 
 
 class Run(NamedTuple):
-    """Items through an index."""
+    """Result of joining items with an index."""
 
     read: float
     joined: float
@@ -176,17 +179,17 @@ class Run(NamedTuple):
     joiner: Joiner
 
 
-class Stream:
-    """Items that come in parts; the first half is there before anything is timed."""
+class ItemStream:
+    """Items that arrive in parts; the first half is loaded before the timed part."""
 
     def __init__(self, count: int, sections: int, timed: int) -> None:
-        given = list(items(count, sections))
-        self.times = np.array([at for at, _ in given], np.int64)
-        self.bodies = [body for _, body in given]
+        timed_items = list(items(count, sections))
+        self.times = np.array([at for at, _ in timed_items], np.int64)
+        self.bodies = [body for _, body in timed_items]
         self.first = count - timed
 
     def run(self, index: Subscriptions, expand: bool = False) -> Run:
-        index.values.keep(np.zeros(0, np.int64))  # what is known of texts is part of what is measured
+        index.values.keep(np.zeros(0, np.int64))  # the value dictionary is part of the measurement
         joiner, reader = Joiner(index), ChainReader(compile_chains(list(index.chains)))
         joiner.index = index.compiled()
         read = joined = expanded = 0.0
@@ -218,14 +221,14 @@ class Stream:
 
 
 def run(size: str, report: harness.Report) -> None:
-    """All that is measured at a million."""
+    """Run all measurements with a million subscriptions."""
     chosen = SIZES[size]
     start = time.perf_counter()
-    few, _ = registered(subscriptions(FEW))
-    many, register = registered(subscriptions(chosen.many))
+    few, _ = build_index(subscriptions(BASE_COUNT))
+    many, register = build_index(subscriptions(chosen.many))
     harness.progress(f"{chosen.many:,} subscriptions are read in {time.perf_counter() - start:.1f} s")
-    harness.say(f"million: {_said(few)}; {_said(many)}")
-    stream = Stream(2 * chosen.items, 10, chosen.items)
+    harness.print_line(f"million: {_describe_index(few)}; {_describe_index(many)}")
+    stream = ItemStream(2 * chosen.items, 10, chosen.items)
     last = _against(stream, few, many, report)
     _changes(stream, many, register, last, chosen.many, report)
     del few, many, register, last
@@ -234,20 +237,20 @@ def run(size: str, report: harness.Report) -> None:
     _memory(chosen.many, report)
 
 
-def _said(index: Subscriptions) -> str:
+def _describe_index(index: Subscriptions) -> str:
     groups = int(np.count_nonzero(np.diff(index.compiled().ends, axis=1)))
     return f"{len(index.numbers):,} subscriptions, {groups:,} distinct, {len(index.templates)} templates, {index.prefixes:,} prefixes"
 
 
-def _against(stream: Stream, few: Subscriptions, many: Subscriptions, report: harness.Report) -> Joiner:
+def _against(stream: ItemStream, few: Subscriptions, many: Subscriptions, report: harness.Report) -> Joiner:
     alone, together = [], []
     for turn in range(ROUNDS + 1):
         small, large = stream.run(few), stream.run(many)
         if turn:
             alone.append(small.joined / large.joined)
             together.append((small.read + small.joined) / (large.read + large.joined))
-    for name, one in ((FEW, small), (len(many.numbers), large)):
-        harness.say(
+    for name, one in ((BASE_COUNT, small), (len(many.numbers), large)):
+        harness.print_line(
             f"million: {name:>9,} subscriptions: {stream.timed / one.joined:,.0f} items/s joined, "
             f"{stream.timed / (one.read + one.joined):,.0f} read and joined, {one.due / stream.timed:.3f} notifications an item, "
             f"{one.rows / stream.timed:.3f} pairs"
@@ -261,13 +264,13 @@ def _against(stream: Stream, few: Subscriptions, many: Subscriptions, report: ha
 
 
 def _changes(
-    stream: Stream, index: Subscriptions, register: IndexBuilder, joiner: Joiner, many: int, report: harness.Report
+    stream: ItemStream, index: Subscriptions, register: IndexBuilder, joiner: Joiner, many: int, report: harness.Report
 ) -> None:
-    """Subscriptions that come and go while documents do: until the first documents are joined with what is new."""
+    """Add and remove subscriptions between documents: time until the first documents are joined with the new ones."""
     reader = ChainReader(compile_chains(list(index.chains)))
     times, bindings = stream.part(reader, len(stream.bodies) - PART)
     late = times + (times[-1] - times[0]) + 1
-    new = {f"late-{number}": text for number, text in enumerate(texts(FEW, FEW + CHANGED, all_live=True))}
+    new = {f"late-{number}": text for number, text in enumerate(texts(BASE_COUNT, BASE_COUNT + CHANGED, all_live=True))}
     start = time.perf_counter()
     register.add(new)
     joiner.changed()
@@ -280,39 +283,39 @@ def _changes(
     removed = time.perf_counter() - start
     if gone != CHANGED:
         raise AssertionError(f"{gone} were removed")
-    harness.say(
+    harness.print_line(
         f"million: {CHANGED:,} added to {many:,} in {added:.2f} s, removed in {removed:.2f} s, {PART} items being joined each time"
     )
     report.add("million.adding", 2 / added)
     report.add("million.removing", 2 / removed)
 
 
-def _bursts(size: Size, report: harness.Report) -> None:
-    """What a notification costs where very many are due."""
-    taken: dict[int, list[Run]] = {FEW: [], size.many: []}
-    indexes = {count: registered(burst(count))[0] for count in taken}
-    streams = {count: Stream(2 * size.burst_items, count // PRICES, size.burst_items) for count in taken}
+def _bursts(size: MillionSize, report: harness.Report) -> None:
+    """Cost of a notification when very many subscriptions match."""
+    taken: dict[int, list[Run]] = {BASE_COUNT: [], size.many: []}
+    indexes = {count: build_index(burst(count))[0] for count in taken}
+    streams = {count: ItemStream(2 * size.burst_items, count // PRICES, size.burst_items) for count in taken}
     for _ in range(ROUNDS + 1):
         for count, runs in taken.items():
             runs.append(streams[count].run(indexes[count], expand=True))
     for count, runs in taken.items():
         one, timed = runs[-1], streams[count].timed
-        harness.say(
+        harness.print_line(
             f"million: {count:>9,} subscriptions of which very many are due: {one.due / timed:,.0f} notifications an item, "
             f"{1e6 * statistics.median(each.joined / each.due for each in runs[1:]):.3f} us each, "
             f"{1e6 * statistics.median((each.joined + each.expanded) / each.due for each in runs[1:]):.3f} us with whose each is "
-            f"({_said(indexes[count])})"
+            f"({_describe_index(indexes[count])})"
         )
     for name, cost in (("compact", lambda one: one.joined), ("expanded", lambda one: one.joined + one.expanded)):
         ratios = [
             (cost(small) / small.due) / (cost(large) / large.due)
-            for small, large in zip(taken[FEW][1:], taken[size.many][1:], strict=True)
+            for small, large in zip(taken[BASE_COUNT][1:], taken[size.many][1:], strict=True)
         ]
         report.add(f"million.cost_per_notification.{name}", statistics.median(ratios))
 
 
 def _memory(count: int, report: harness.Report) -> None:
-    told: Mapping[str, Any] = json.loads(
+    memory: Mapping[str, Any] = json.loads(
         subprocess.run(
             [sys.executable, "-m", "bench.joins.million", str(count)],
             check=True,
@@ -321,11 +324,11 @@ def _memory(count: int, report: harness.Report) -> None:
             env=dict(os.environ),
         ).stdout
     )
-    harness.say(
-        f"million: {told['bytes']:.0f} bytes for each of {told['distinct']:,} distinct subscriptions, of these {told['names']:.0f} "
-        f"the text of its name; {told['peak']:.0f} at the peak, while they are read"
+    harness.print_line(
+        f"million: {memory['bytes']:.0f} bytes for each of {memory['distinct']:,} distinct subscriptions, of these {memory['names']:.0f} "
+        f"the text of its name; {memory['peak']:.0f} at the peak, while they are read"
     )
-    report.add("million.memory", 200 / told["bytes"])
+    report.add("million.memory", 200 / memory["bytes"])
 
 
 def _resident() -> int:
@@ -337,18 +340,18 @@ def _peak() -> int:
     return int(line.split()[1]) * 1024
 
 
-def measured(count: int) -> dict[str, float]:
-    """What subscriptions take of this process, by the memory that is resident before and after."""
-    warm, _ = registered(subscriptions(1_000))
+def measure_memory(count: int) -> dict[str, float]:
+    """Memory of subscriptions in this process, as the difference of resident memory."""
+    warm, _ = build_index(subscriptions(1_000))
     joiner = Joiner(warm)
-    stream = Stream(PART, 10, 0)
+    stream = ItemStream(PART, 10, 0)
     times, bindings = stream.part(ChainReader(compile_chains(list(warm.chains))), 0)
     joiner.add(times, bindings)
     names = sum(len(name) for name, _ in islice(subscriptions(count), 1_000)) / 1_000
     del warm, joiner, bindings
     gc.collect()
     before = _resident()
-    index, register = registered(subscriptions(count))
+    index, register = build_index(subscriptions(count))
     joiner = Joiner(index)
     times, bindings = stream.part(ChainReader(compile_chains(list(index.chains))), 0)
     joiner.add(times, bindings)
@@ -366,4 +369,4 @@ def measured(count: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    harness.say(json.dumps(measured(int(sys.argv[1]))))
+    harness.print_line(json.dumps(measure_memory(int(sys.argv[1]))))

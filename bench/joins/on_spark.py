@@ -1,8 +1,9 @@
-"""Subscriptions on Spark: a stream of items beside one that only moves them, two ways to share the work, and changes while it runs.
+"""Subscriptions on Spark: a stream of items compared with a baseline stream, two partitioning schemes, and changes at
+runtime.
 
-Items are those of feeds, subscriptions are distinct ones with windows without end, so that every item may meet all before
-it. The bare query reads the same files, carries the same documents to Python and through a stateful operator with as many
-shards, and does nothing with them.
+Items are those of feeds. Subscriptions are distinct and have infinite windows, so that every item may join all earlier
+ones. The baseline query reads the same files, moves the same documents to Python and through a stateful operator with
+as many shards, and does no work on them.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import perseid as ps
-from bench import harness, spark_rivals
-from bench.joins.contest import DEFAULT_LEAVES, DEFAULT_QUERIES, DEFAULT_ZIPF
-from bench.joins.million import FEW, items, registered, subscriptions, texts
+from bench import harness, spark_baselines
+from bench.joins.benchmark import DEFAULT_LEAVES, DEFAULT_QUERIES, DEFAULT_ZIPF
+from bench.joins.million import BASE_COUNT, build_index, items, subscriptions, texts
 from bench.joins.workload import Drawn, Schema, pairs_of_documents
 from bench.stream import Bench, seconds_of
 from perseid.engines.joins import layout as y
@@ -44,74 +45,75 @@ if TYPE_CHECKING:
 SHARES = 2
 SECTIONS = 10
 MOST_BATCHES = 40
-"""Of the query that is changed while it runs."""
+"""Batches of the query with changing subscriptions."""
 ARROW = pa.schema([("ts", pa.timestamp("us", "UTC")), ("n", pa.int64()), ("xml", pa.string())])
 _DAYS = re.compile(r"\d+ days")
 
 
 @dataclass(frozen=True)
-class Size:
+class JoinsStreamSize:
     items: int
     files: int
     queries: int
     live: int
-    """Those that ask for what occurs: without windows, what is due to an item grows with all items before it."""
+    """Subscriptions with constants that occur: without windows, the notifications of an item grow with all earlier
+    items."""
     routed: int
-    """Items that are shared out in both ways."""
+    """Items that are partitioned in both ways."""
     rounds: int
     running: int
-    """Subscriptions of the query that is changed while it runs."""
+    """Subscriptions of the query that changes at runtime."""
 
 
 SIZES = {
-    "quick": Size(1_000, 1, 1_000, 1_000, 500, 1, 0),
-    "standard": Size(225_000, 9, 100_000, 1_000, 20_000, 5, 200_000),
-    "full": Size(225_000, 9, 100_000, 1_000, 40_000, 5, 1_000_000),
+    "quick": JoinsStreamSize(1_000, 1, 1_000, 1_000, 500, 1, 0),
+    "standard": JoinsStreamSize(225_000, 9, 100_000, 1_000, 20_000, 5, 200_000),
+    "full": JoinsStreamSize(225_000, 9, 100_000, 1_000, 40_000, 5, 1_000_000),
 }
 ROUNDS = {"quick": 1, "standard": 1, "full": 3}
 
 
 def run(size: str) -> harness.Report:
     report, chosen = harness.Report("joins-stream", size), SIZES[size]
-    asked_by = dict(_endless(given(chosen.queries, chosen.live)))
+    subscription_texts = dict(_endless(distinct_subscriptions(chosen.queries, chosen.live)))
     with (
         tempfile.TemporaryDirectory(prefix="perseid-bench-joins-") as scratch,
-        spark_rivals.session(Path(scratch)) as spark,
+        spark_baselines.session(Path(scratch)) as spark,
     ):
-        spark.conf.set(spark_rivals.PARTITIONS_SETTING, str(SHARES))
+        spark.conf.set(spark_baselines.PARTITIONS_SETTING, str(SHARES))
         bench = Bench(spark, Path(scratch), delay="0 seconds")
         folder = Path(scratch) / "items"
         write(folder, chosen.items, chosen.files)
-        _throughput(report, bench, folder, asked_by, chosen, ROUNDS[size])
-        _routes(report, spark, folder, asked_by, chosen)
+        _throughput(report, bench, folder, subscription_texts, chosen, ROUNDS[size])
+        _routes(report, spark, folder, subscription_texts, chosen)
         if chosen.running:
             _changed(report, spark, Path(scratch), chosen)
     return report
 
 
-def given(count: int, live: int, channels: bool = False) -> Iterator[tuple[str, str]]:
-    """So many distinct subscriptions, of which these many ask for what occurs.
+def distinct_subscriptions(count: int, live: int, channels: bool = False) -> Iterator[tuple[str, str]]:
+    """``count`` distinct subscriptions, of which ``live`` have constants that occur.
 
-    Those that relate items of one channel are left out, unless they are asked for: without a window an item meets all
-    items of its channel, a seventieth of all there are, and the time goes by the square of the items.
+    Those that join items of one channel are left out unless ``channels`` is true: without a window, an item joins all
+    items of its channel, a seventieth of all items, and the time is quadratic in the items.
     """
-    first = FEW - (live if channels else live * 4 // 3)
-    some = (text for text in texts(first, FEW + 2 * count) if channels or "c = d" not in text)
+    first = BASE_COUNT - (live if channels else live * 4 // 3)
+    some = (text for text in texts(first, BASE_COUNT + 2 * count) if channels or "c = d" not in text)
     return ((f"subscriber-{number:07}", text) for number, text in enumerate(islice(some, count)))
 
 
-def _endless(given: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    for name, text in given:
+def _endless(subscriptions_by_name: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    for name, text in subscriptions_by_name:
         yield name, _DAYS.sub("forever", text)
 
 
 def write(folder: Path, count: int, files: int) -> None:
-    """Items in the order of time, in so many files of one age after the other."""
+    """Write items in time order to files of increasing age."""
     folder.mkdir()
     each = -(-count // files)
-    given = enumerate(items(count, SECTIONS))
+    numbered = enumerate(items(count, SECTIONS))
     for number in range(files):
-        add_file(folder, number, list(islice(given, each)))
+        add_file(folder, number, list(islice(numbered, each)))
 
 
 def add_file(folder: Path, number: int, some: Sequence[tuple[int, tuple[int, bytes]]]) -> None:
@@ -132,34 +134,39 @@ def _documents(frame: DataFrame) -> ps.xml.Documents:
 
 
 def _throughput(
-    report: harness.Report, bench: Bench, folder: Path, asked_by: dict[str, str], size: Size, rounds: int
+    report: harness.Report,
+    bench: Bench,
+    folder: Path,
+    subscription_texts: dict[str, str],
+    size: JoinsStreamSize,
+    rounds: int,
 ) -> None:
     start = time.perf_counter()
-    asked = ps.xscl.subscriptions(asked_by)
-    harness.progress(f"{len(asked_by):,} subscriptions are read in {time.perf_counter() - start:.1f} s")
+    subscription_set = ps.xscl.subscriptions(subscription_texts)
+    harness.progress(f"{len(subscription_texts):,} subscriptions are read in {time.perf_counter() - start:.1f} s")
     ratios, rates = [], []
     for _ in range(rounds):
-        bench.combine("ours")
-        ran = bench.stream(asked.match(_documents(bench.source(folder)), query_partitions=SHARES))
+        bench.use_separate_workers("ours")
+        ran = bench.stream(subscription_set.match(_documents(bench.source(folder)), query_partitions=SHARES))
         taken = seconds_of(ran)
-        bench.combine("bare")
-        bare = seconds_of(bench.stream(moved(bench.source(folder))))
-        told = [counters(one.observedMetrics["perseid subscriptions"].asDict(recursive=True)) for one in ran]
-        rows, state = sum(one["matches"] for one in told), max(one["state_bytes"] for one in told)
+        bench.use_separate_workers("bare")
+        baseline_s = seconds_of(bench.stream(baseline(bench.source(folder))))
+        reports = [counters(one.observedMetrics["perseid subscriptions"].asDict(recursive=True)) for one in ran]
+        rows, state = sum(one["matches"] for one in reports), max(one["state_bytes"] for one in reports)
         each = ", ".join(f"{one.durationMs['triggerExecution'] / 1000:.1f}" for one in ran)
-        harness.say(
-            f"stream: {size.items:,} items, {len(asked_by):,} subscriptions, windows without end: {taken:.1f} s, "
-            f"{size.items / taken:,.0f} items/s, {rows:,} rows of pairs told, {state / 1e6:,.0f} MB of state at the end "
-            f"in all shares; bare {bare:.1f} s, {size.items / bare:,.0f} items/s; batches took {each} s"
+        harness.print_line(
+            f"stream: {size.items:,} items, {len(subscription_texts):,} subscriptions, windows without end: {taken:.1f} s, "
+            f"{size.items / taken:,.0f} items/s, {rows:,} rows of pairs emitted, {state / 1e6:,.0f} MB of state at the end "
+            f"in all query partitions; baseline {baseline_s:.1f} s, {size.items / baseline_s:,.0f} items/s; batches took {each} s"
         )
-        ratios.append(bare / taken)
+        ratios.append(baseline_s / taken)
         rates.append(size.items / taken)
     report.add("stream.items_per_second", sorted(rates)[len(rates) // 2])
     report.add("stream.bare", sorted(ratios)[len(ratios) // 2])
 
 
-def moved(frame: DataFrame) -> DataFrame:
-    """Documents to Python and back, and through an operator that keeps nothing."""
+def baseline(frame: DataFrame) -> DataFrame:
+    """Move documents to Python and back, and through an operator without state of its own."""
     from pyspark.sql import functions as f
 
     def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -176,15 +183,15 @@ def moved(frame: DataFrame) -> DataFrame:
     rows = rows.selectExpr("*", f"element_at(array({named}), cast(pmod(n, {SHARES}) as int) + 1) as shard")
     unknown = f.lit(None).cast("timestamp").alias("event_time", metadata={"spark.watermarkDelayMs": 0})
     grouped = rows.select("*", unknown).groupBy("shard")
-    done = grouped.applyInPandasWithState(counted, "rows bigint", "kept binary", "append", "EventTimeTimeout")
+    done = grouped.applyInPandasWithState(counted, "rows bigint", "content binary", "append", "EventTimeTimeout")
     return done.where(f.col("rows") < 0)
 
 
-# Two ways to share the work
+# Two partitioning schemes
 
 
-def asked_pairs(rows: Iterable[TemplateRow]) -> set[tuple[NodeChain, NodeChain]]:
-    """Pairs of chains that some equality asks for: the older document's, the newer's."""
+def compared_pairs(rows: Iterable[TemplateRow]) -> set[tuple[NodeChain, NodeChain]]:
+    """Pairs of chains that some equality compares: the older document's, the newer's."""
     return {
         (asked.older, asked.newer)
         for row in {id(row): row for row in rows}.values()
@@ -194,7 +201,7 @@ def asked_pairs(rows: Iterable[TemplateRow]) -> set[tuple[NodeChain, NodeChain]]
 
 
 def equal_pairs(bindings: ChainBindings, chains: Sequence[NodeChain], asked: set[tuple[NodeChain, NodeChain]]) -> int:
-    """How many pairs of rows of two documents have one text and chains that somebody asks to be equal."""
+    """Number of pairs of rows of two documents with the same text and chains that some subscription compares."""
     before: dict[int, list[int]] = defaultdict(list)
     for older, newer in asked:
         before[chains.index(newer)].append(chains.index(older))
@@ -213,15 +220,15 @@ def equal_pairs(bindings: ChainBindings, chains: Sequence[NodeChain], asked: set
 
 
 def _paper(report: harness.Report) -> None:
-    """The paper's queries and documents, with its defaults."""
+    """Run the paper's queries and documents, with its defaults."""
     schema = Schema.flat(DEFAULT_LEAVES)
     made = Drawn(schema, DEFAULT_LEAVES, DEFAULT_ZIPF).subscriptions(DEFAULT_QUERIES)
     chains = list(made.chains)
     times, bindings = pairs_of_documents(schema, chains, 40)
     due = int(Joiner(made).add(times, bindings).rows[:, y.O_COUNT].sum())
-    pairs = equal_pairs(bindings, chains, asked_pairs(row for _, row in made.numbers))
+    pairs = equal_pairs(bindings, chains, compared_pairs(row for _, row in made.numbers))
     rows = len(bindings.chains)
-    harness.say(
+    harness.print_line(
         f"routes: the paper's defaults, Zipf {DEFAULT_ZIPF}: {due:,} notifications; by value {rows:,} rows and then {pairs:,} "
         f"pairs are shuffled, {(rows + pairs) / due:.3f} a notification; by share {SHARES * rows:,} rows, "
         f"{SHARES * rows / due:.3f} a notification"
@@ -231,13 +238,15 @@ def _paper(report: harness.Report) -> None:
     report.add("routes.paper.by_share", SHARES * rows / due)
 
 
-def _routes(report: harness.Report, spark: SparkSession, folder: Path, asked_by: dict[str, str], size: Size) -> None:
+def _routes(
+    report: harness.Report, spark: SparkSession, folder: Path, subscription_texts: dict[str, str], size: JoinsStreamSize
+) -> None:
     _paper(report)
     frame = spark.read.parquet(str(folder)).where(f"n < {size.routed}").cache()
     frame.count()
-    index, _ = registered(iter(asked_by.items()))
-    pairs = asked_pairs(row for _, row in index.numbers)
-    plan = make_plan(asked_by, pa.schema([("n", pa.int64())]))
+    index, _ = build_index(iter(subscription_texts.items()))
+    pairs = compared_pairs(row for _, row in index.numbers)
+    plan = make_plan(subscription_texts, pa.schema([("n", pa.int64())]))
     inputs = (_documents(frame).bind_events(describe_table(frame, None)),)
     read = prepare_rows(PrepareStage("joins", plan, plan.found, inputs), [frame])
     rows = read.selectExpr(DOCUMENT, f"inline(arrays_zip({CHAINS}, {TEXTS}))").toDF("document", "chain", "text")
@@ -251,18 +260,18 @@ def _routes(report: harness.Report, spark: SparkSession, folder: Path, asked_by:
         what.write.format("noop").mode("overwrite").save()
         return time.perf_counter() - start
 
-    asked = ps.xscl.subscriptions(asked_by)
-    told = asked.match(_documents(frame), query_partitions=SHARES, expand=False)
-    counts = told.selectExpr("count(*) as rows", "sum(size(subscriptions)) as due").first()
+    subscription_set = ps.xscl.subscriptions(subscription_texts)
+    reports = subscription_set.match(_documents(frame), query_partitions=SHARES, expand=False)
+    counts = reports.selectExpr("count(*) as rows", "sum(size(subscriptions)) as due").first()
     many, met_rows = rows.count(), met.count()
-    # Workers read subscriptions when they first need them, and keep them.
+    # Workers load subscriptions on first use, and cache them.
     by_share, by_value = (
-        min(taken(one) for _ in range(size.rounds)) for one in (told, met.repartition(SHARES, "document"))
+        min(taken(one) for _ in range(size.rounds)) for one in (reports, met.repartition(SHARES, "document"))
     )
     assert counts is not None
     due = max(counts["due"] or 0, 1)
-    harness.say(
-        f"routes: {size.routed:,} items, {len(asked_by):,} distinct subscriptions with constants: {due:,} notifications; by value "
+    harness.print_line(
+        f"routes: {size.routed:,} items, {len(subscription_texts):,} distinct subscriptions with constants: {due:,} notifications; by value "
         f"{many:,} rows and then {met_rows:,} pairs, {(many + met_rows) / due:,.1f} a notification, {by_value:.1f} s as Spark joins "
         f"them before any template is asked; by share {SHARES * many:,} rows, {SHARES * many / due:.2f} a notification, "
         f"{by_share:.1f} s with everything"
@@ -273,15 +282,15 @@ def _routes(report: harness.Report, spark: SparkSession, folder: Path, asked_by:
     frame.unpersist()
 
 
-# Changes while it runs
+# Changes at runtime
 
 
-def _changed(report: harness.Report, spark: SparkSession, scratch: Path, size: Size) -> None:
-    """Ten thousand subscriptions are added to a query that runs: what the batch that takes them takes more than others."""
+def _changed(report: harness.Report, spark: SparkSession, scratch: Path, size: JoinsStreamSize) -> None:
+    """Add ten thousand subscriptions to a running query: measures how much longer the batch takes that loads them."""
     table = ps.xscl.subscription_table(scratch / "table")
     start = time.perf_counter()
-    given = subscriptions(size.running + 10_000)
-    while some := dict(islice(given, min(100_000, size.running))):
+    texts_by_name = subscriptions(size.running + 10_000)
+    while some := dict(islice(texts_by_name, min(100_000, size.running))):
         if len(some) <= 10_000:
             later = {f"late {name}": text for name, text in some.items()}
             break
@@ -293,8 +302,8 @@ def _changed(report: harness.Report, spark: SparkSession, scratch: Path, size: S
     add_file(folder, 0, list(islice(parts, 200)))
     frame = spark.readStream.schema(spark.read.parquet(str(folder)).schema).option("maxFilesPerTrigger", 1)
     stream = frame.parquet(str(folder)).withWatermark("ts", "0 seconds")
-    told = table.match(_documents(stream), query_partitions=SHARES)
-    writer = told.writeStream.format("noop").option("checkpointLocation", str(scratch / "changed"))
+    reports = table.match(_documents(stream), query_partitions=SHARES)
+    writer = reports.writeStream.format("noop").option("checkpointLocation", str(scratch / "changed"))
     query = writer.trigger(processingTime="0 seconds").start()
     durations: list[float] = []
 
@@ -307,7 +316,7 @@ def _changed(report: harness.Report, spark: SparkSession, scratch: Path, size: S
             add_file(folder, number, list(islice(parts, 200)))
 
     try:
-        # Any worker may be given any share, and reads its subscriptions when it first is.
+        # Any worker may receive any query partition, and loads its subscriptions on first use.
         while len(durations) < MOST_BATCHES - 12 and (len(durations) < 4 or max(durations[-4:]) > 2 * min(durations)):
             batches(1)
         usual, warm = sorted(durations[-4:])[2], len(durations)
@@ -318,7 +327,7 @@ def _changed(report: harness.Report, spark: SparkSession, scratch: Path, size: S
     finally:
         query.stop()
     after = durations[warm:]
-    harness.say(
+    harness.print_line(
         f"changed: 10,000 added to a stream of {size.running:,}: written in {written:.2f} s; batches took {usual:.2f} s before and at "
         f"most {max(after):.2f} s after ({', '.join(f'{one:.2f}' for one in durations)}; {warm} before)"
     )
@@ -326,7 +335,7 @@ def _changed(report: harness.Report, spark: SparkSession, scratch: Path, size: S
 
 
 def _wait(query: Any, batches: int) -> None:
-    """Until so many batches with rows are over."""
+    """Wait until ``batches`` batches with rows are done."""
     end = time.monotonic() + 600
     while sum(1 for one in query.recentProgress if one.numInputRows) < batches:
         if time.monotonic() > end or not query.isActive:

@@ -1,7 +1,7 @@
-"""One query after the other, inside one compiled loop, over the same state and the same indexes: the rival.
+"""Baseline: one query after another inside one compiled loop, over the same state and the same indexes.
 
-For each query its first equality is looked up by value; the others are decided between the rows of the two documents,
-which lie side by side. Nothing is shared between queries.
+The first equality of each query is looked up by value; the others are decided between the rows of the two documents,
+which are contiguous. Queries share nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from perseid.engines.joins.layout import compiled, entry
 
 @compiled
 def _rest(x: Index, store: Store, room: Room, t: int, paths: Rows, q: int, older: int, newer: int) -> int:
-    """How many ways there are to choose rows for a query's edges from one on."""
+    """Count the ways to choose rows for a query's edges from ``first`` on."""
     first, edges, start = x.templates[t, T_FIRST], x.templates[t, T_COUNT], 1
     depth = start
     if depth == edges:
@@ -51,7 +51,7 @@ def _rest(x: Index, store: Store, room: Room, t: int, paths: Rows, q: int, older
 
 @entry
 def list_rows(store: Store, room: Room, values: int) -> None:
-    """Lists of rows by value, for all values there are."""
+    """Build lists of rows by value, for all values."""
     for value in range(values):
         if store.heads[value, 1] == -2:
             store.heads[value, 1] = -1
@@ -61,12 +61,12 @@ def list_rows(store: Store, room: Room, values: int) -> None:
 
 @entry
 def sequential(
-    x: Index, store: Store, room: Room, of: Ints, paths: Rows, windows: Ints, first: int, last: int, asked: int
+    x: Index, store: Store, room: Room, of: Ints, paths: Rows, windows: Ints, first: int, last: int, queries: int
 ) -> int:
-    """How many notifications documents are due, for the first so many queries."""
+    """Count the notifications of documents for the first ``queries`` queries."""
     found = 0
     for newer in range(first, last):
-        for q in range(asked):
+        for q in range(queries):
             t = of[q]
             e = x.templates[t, T_FIRST]
             for new in range(store.documents[newer, 0], store.documents[newer, 1]):

@@ -1,7 +1,7 @@
-"""Where the time goes when views are made (paper 3's Figures 14 and 15): pairs of values, views, template queries.
+"""Time of each part when views are computed (paper 3's Figures 14 and 15): pairs of values, views, template queries.
 
-The kernel does all three for one older document after the other and has no clock, so its parts are run on their own here, each
-with those before it, and the differences are what they take.
+The kernel does all three for each older document in turn and has no clock. So this module runs each part with those
+before it, and the differences are the times of the parts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ ROUNDS = 9
 
 @entry
 def until(x: Index, store: Store, room: Room, first: int, last: int, stage: int) -> int:
-    """Documents up to a stage: the state alone, equal values (Rvj), or rows by edge (RL and RR). How many pairs there are."""
+    """Process documents up to a stage: the state alone, equal values (Rvj), or rows by edge (RL and RR). Return the
+    number of pairs."""
     found = 0
     for newer in range(first, last):
         begin, end = store.documents[newer, 0], store.documents[newer, 1]
@@ -59,9 +60,9 @@ def until(x: Index, store: Store, room: Room, first: int, last: int, stage: int)
 
 
 def split(subscriptions: Subscriptions, times: Any, bindings: ChainBindings) -> dict[str, float]:
-    """Seconds for all documents, by what they went to: of the kernels alone."""
+    """Seconds for all documents by part, of the kernels alone."""
     tried = Joiner(subscriptions, layout.SHARED)
-    tried.add(times, bindings)  # which tells how much room is needed
+    tried.add(times, bindings)  # determines the required capacity
     taken: dict[int, list[float]] = {stage: [] for stage in (STATE, PAIRS, VIEWS, WHOLE)}
     for _ in range(ROUNDS):
         for stage, seconds in taken.items():

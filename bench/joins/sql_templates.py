@@ -44,7 +44,7 @@ create table rr(docid integer, var1 integer, var2 integer, node1 bigint, node2 b
 create table pairs(docid1 integer, var1 integer, var2 integer, node1 bigint, node2 bigint,
                    docid2 integer, var3 integer, var4 integer, node3 bigint, node4 bigint);
 """
-# The leaf edges of the documents on one side whose string values occur on the other side.
+# Leaf edges of the documents on one side with string values that occur on the other side.
 _LEAVES = """
 with leaves as (
   select b.docid, b.var1, b.var2, b.node1, b.node2, d.strval
@@ -79,7 +79,7 @@ class SqlTemplates:
             self.connection.execute("create index rbin_node on rbin(node2)")
         self.variables: dict[tuple[str, str], int] = {}
         self.members: list[list[Any]] = []
-        """By query id in ``rt``: the owners of the equal queries that it stands for."""
+        """By query id in ``rt``: the owners of the equal queries that it represents."""
         self.chains = list(subscriptions.chains)
         self.templates = list(subscriptions.templates)
         self._values = subscriptions.values
@@ -108,7 +108,7 @@ class SqlTemplates:
             self._insert(f"rt_{number}", {"qid": qids, "n": counts} | {name: of[:, i] for i, name in enumerate(names)})
 
     def _variables_of(self, row: TemplateRow) -> tuple[int, ...]:
-        """The variables of a query by node of its template: those of the older document, then those of the newer."""
+        """Variables of a query by node of its template: those of the older document, then those of the newer."""
         found: tuple[dict[int, int], dict[int, int]] = ({}, {})
         for edge, asked in zip(row.template.edges, row.asked, strict=True):
             if edge.kind is not Kind.EQUAL:
@@ -119,7 +119,7 @@ class SqlTemplates:
         return tuple(known[slot] for known in found for slot in sorted(known))
 
     def _variables_on(self, chain: NodeChain) -> list[int]:
-        """The variables that a chain binds, from the root down; equal definitions are one variable."""
+        """Variables that a chain binds, from the root down; equal definitions are one variable."""
         if "[" in chain.tree or "(" in chain.tree:
             raise ValueError(f"{chain.tree} has conditions, which are not translated to SQL")
         path, found = "", []
@@ -136,7 +136,7 @@ class SqlTemplates:
         self.connection.unregister("arrow")
 
     def stage(self, count: int, bindings: ChainBindings) -> None:
-        """Declare so many further documents with the chains found in them."""
+        """Declare ``count`` further documents with the chains found in them."""
         values = np.asarray(self._values.numbers(bindings.texts), np.int64)
         documents = self.documents + np.asarray(bindings.documents, np.int64)
         chains, at = np.asarray(bindings.chains), np.asarray(bindings.at)
@@ -175,7 +175,7 @@ class SqlTemplates:
             self.connection.execute(f"delete from r{table} where docid >= ?", [first])
 
     def join(self, first: int, last: int, limit_s: float) -> tuple[float, int]:
-        """Join these documents with all before them and with each other: seconds in statements, and notifications.
+        """Join these documents with all earlier ones and with each other: seconds in statements, and notifications.
 
         Raises ``TimeoutError`` after ``limit_s`` seconds.
         """
@@ -212,7 +212,7 @@ class SqlTemplates:
         return found
 
     def measure_overhead(self, repetitions: int = 200) -> float:
-        """Seconds that a prepared statement takes which reads no table."""
+        """Seconds of a prepared statement that reads no table."""
         self.connection.execute("prepare nothing as select 1")
         start = time.perf_counter()
         for _ in range(repetitions):
@@ -225,7 +225,7 @@ class SqlTemplates:
         self.connection.close()
 
     def _load(self, first: int, last: int) -> None:
-        """Fill the witness relations and the state; documents that come together are joined with each other."""
+        """Fill the witness relations and the state; documents of one batch are joined with each other."""
         for table in ("doc", "bin", "var"):
             self.connection.execute(f"delete from r{table}w")
             self.connection.execute(
@@ -256,7 +256,7 @@ class SqlTemplates:
             self.connection.execute(f"prepare make_rr as {_inserted(newer, 'rr')}")
         elif self.variant == PAIRS:
             self.connection.execute(f"prepare make_pairs as {joined}")
-        for name in self._view_statements:  # so that the sizes of views are known, too
+        for name in self._view_statements:  # so that the sizes of views are also known
             self.connection.execute(f"execute {name}")
         for number, template in enumerate(self.templates):
             self.connection.execute(f"prepare cq_{number} as {self._statement(number, template, False)}")
@@ -265,7 +265,7 @@ class SqlTemplates:
         self._prepared = True
 
     def _statement(self, number: int, template: SubscriptionTemplate, listed: bool) -> str:
-        """The conjunctive query of a template: its notifications, or how many there are."""
+        """The conjunctive query of a template: its notifications, or their number."""
         query = _ConjunctiveQuery()
         for e, edge in enumerate(template.edges):
             chains = (("o", edge.older), ("w", edge.newer))

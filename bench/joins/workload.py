@@ -1,7 +1,7 @@
-"""Queries and documents as the paper makes them: two levels or three, leaves drawn at random, few joins more often than many.
+"""Queries and documents of the paper: two or three levels, leaves drawn at random, few joins more often than many.
 
-The paper measures the join alone, on two documents whose leaves at the same place have the same text. Here are many such
-pairs, each with texts of its own, so that one run is long enough to be timed; nothing joins across pairs.
+The paper measures the join alone, on two documents whose corresponding leaves have the same text. This benchmark has
+many such pairs, each with its own texts, so that one run is long enough to be timed; nothing joins across pairs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BRANCHING = 4
 
 @dataclass(frozen=True)
 class Schema:
-    """Where the leaves of a document lie: the numbers of the steps from the root to each."""
+    """Positions of the leaves of a document: the numbers of the steps from the root to each."""
 
     leaves: tuple[tuple[int, ...], ...]
 
@@ -39,7 +39,7 @@ class Schema:
         return cls(tuple((i, j) for i in range(BRANCHING) for j in range(BRANCHING)))
 
     def block(self, chosen: Sequence[int]) -> tuple[Block, dict[int, Node]]:
-        """A block with some leaves, and the place of each."""
+        """Build a block with some leaves, and the position of each."""
         root, places = _step(self, (), chosen)
         return Block("S", tp.TreePattern(root)), places
 
@@ -108,13 +108,13 @@ def pairs_of_documents(
 
 
 def _leaf_of(schema: Schema, chain: NodeChain) -> int:
-    """The leaf that a chain ends in, by the name of its last step."""
+    """The leaf at which a chain ends, by the name of its last step."""
     last = chain.tree.rsplit("/", 1)[1].split("->")[0]
     return schema.leaves.index(tuple(int(part) for part in last.split("_")[1:]))
 
 
 def _depths(chain: NodeChain, leaf: int) -> list[int]:
-    """How deep the nodes lie that a chain names."""
+    """Depths of the nodes that a chain names."""
     steps = chain.tree.lstrip("/").split("/")
     return [depth for depth, step in enumerate(steps) if "->" in step]
 

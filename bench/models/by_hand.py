@@ -1,7 +1,7 @@
-"""The same queries as one would write them by hand, all anew: the hardest thing that an update can be compared with.
+"""The same queries as handwritten programs that compute everything from scratch: the strongest baseline for an update.
 
-Each is a program for its one question, over the graph as it stands with its edges by both ends: a few loops in the order
-that makes least, nothing kept from one call to the next, nothing told of what came and went.
+Each is a program for one query over the current graph with its edges by both ends: a few loops in the cheapest order.
+It retains nothing between calls, and is not informed of changes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def q2(graph: Graph) -> set[Match]:
 
 
 def _first_three(scores: dict[Any, int], graph: Graph, kind: str) -> set[Match]:
-    """With those that are equal to the third; those without a score only where fewer than three have one."""
+    """Top three, and those equal to the third; those without a score only if fewer than three have one."""
     if len(scores) < 3:
         scores = {element: 0 for element, own in graph.nodes.items() if own == kind} | scores
     least = heapq.nlargest(3, scores.values())[-1]
@@ -119,7 +119,7 @@ def connected_segments(graph: Graph) -> set[Match]:
 
 
 def _may_return(elements: set[Any], connected: dict[Any, set[Any]]) -> bool:
-    """Could a walk come back to where it was? Then it leads from some element to one that is not greater."""
+    """Check for a possible cycle: it would have an edge from some element to one that is not greater."""
     return any(other <= one and other in elements for one in elements for other in connected.get(one, ()))
 
 

@@ -1,4 +1,4 @@
-"""Update time against the size of the model, beside asking anew: a chart for each case."""
+"""Charts of update time and evaluation from scratch by the size of the model, one for each case."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.models.measure import Point
+from bench.models.measure import ModelPoint
 
 COLOURS = {
     "update": "#0072b2",
@@ -19,7 +19,7 @@ COLOURS = {
 KINDS = {"change set": "update", "inject": "error comes", "repair": "error repaired"}
 
 
-def draw(points: Sequence[Point], folder: Path) -> Iterator[Path]:
+def draw(points: Sequence[ModelPoint], folder: Path) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for case in dict.fromkeys(point.case for point in points):
         path = folder / f"models-{case.replace(' ', '-')}.svg"
@@ -27,17 +27,17 @@ def draw(points: Sequence[Point], folder: Path) -> Iterator[Path]:
         yield path
 
 
-def _rows(point: Point) -> Iterator[dict[str, Any]]:
+def _rows(point: ModelPoint) -> Iterator[dict[str, Any]]:
     measured = {KINDS[kind]: seconds for kind, seconds in point.updates.items()}
     measured |= {"anew, by hand": point.by_hand, "anew, by the engine": point.fresh}
     for who, seconds in measured.items():
         yield {"size": point.size, "who": who, "milliseconds": 1000 * statistics.median(seconds)}
 
 
-def _draw(points: Sequence[Point], path: Path) -> None:
+def _draw(points: Sequence[ModelPoint], path: Path) -> None:
     import altair as alt
 
-    inline: Any = alt.Data  # it has no types
+    inline: Any = alt.Data  # altair has no types
     queries = list(dict.fromkeys(point.query for point in points))
     rows = [row for point in points for row in _rows(point)]
     who = [name for name in COLOURS if any(row["who"] == name for row in rows)]

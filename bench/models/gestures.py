@@ -1,9 +1,9 @@
-"""``python -m bench gestures``: paper 2's gesture case, Section 7.4. Bodies whose right arm goes round, frame by frame.
+"""``python -m bench gestures``: paper 2's gesture case, Section 7.4: bodies that turn the right arm, frame by frame.
 
-Timed is ``pattern.match(ps.graph.frames(…))``: from a table of frames in memory to the gestures, in two processes with half of the
-bodies each; and beside it the frames alone to atomic events, ``frames.events(…)``. A time counts only if every gesture and every
-atomic event is there, by the calendar of a cycle (:func:`examples.gesture_frames.expected`). :mod:`bench.models.one_model`
-measures the paper's own setting.
+It times ``pattern.match(ps.graph.frames(…))``, from a table of frames in memory to the gestures, in two processes with
+half of the bodies each; and also the conversion of the frames alone to atomic events, ``frames.events(…)``. A time
+counts only if every gesture and every atomic event is found, as computed from a cycle
+(:func:`examples.gesture_frames.expected`). :mod:`bench.models.one_model` measures the paper's own setting.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import perseid as ps
-from bench.harness import Clock, Contestant, Record, Report, contest, progress, say
+from bench.harness import Clock, Record, Report, Side, print_line, progress, run_rounds
 from bench.models.one_model import POSTURES, measure_one_model
 from examples import gesture_frames as g
 
@@ -24,16 +24,16 @@ PROCESSES = 2
 BODIES = (1, 2, 4, 8, 16, 24, 25)
 MANY = 1_000
 PAPER = {1: 414_248, 2: 380_749, 4: 396_562, 8: 251_442, 16: 210_017, 24: 145_322, 25: 123_664}
-"""Atomic events a second in the paper's Table 3, by bodies; on other hardware."""
+"""Atomic events per second in the paper's Table 3, by bodies; on other hardware."""
 ONE_MODEL_BODIES = (1, 24)
 ONE_MODEL_FRAMES = {"quick": 2 * g.CYCLE, "standard": 10 * g.CYCLE, "full": 25 * g.CYCLE}
 SIZES = {"quick": (300_000, 3), "standard": (2_400_000, 5), "full": (9_600_000, 5)}
-"""Body-frames in a table, and rounds."""
+"""Frames of bodies in a table, and rounds."""
 LIMITS = {"quick": (55.0, 30.0), "standard": (900.0, 120.0), "full": (3_600.0, 600.0)}
 
 
-class Half:
-    """Some bodies, their frames in memory, and the questions to them."""
+class BodyGroup:
+    """Half of the bodies, with their frames in memory and the calls to time."""
 
     def __init__(self, bodies: int, frames: int, seed: int) -> None:
         model = ps.graph.metamodel(TEXT.read_text(encoding="utf-8"))
@@ -47,21 +47,19 @@ class Half:
             observe="raised",
         )
 
-    def answer(self, question: str) -> int:
-        return (
-            len(self.pattern.match(self.stream)) if question == "gestures" else self.stream.events(*POSTURES).num_rows
-        )
+    def run_query(self, query: str) -> int:
+        return len(self.pattern.match(self.stream)) if query == "gestures" else self.stream.events(*POSTURES).num_rows
 
 
 def _serve(pipe: Connection, bodies: int, frames: int, seed: int) -> None:
-    half = Half(bodies, frames, seed)
+    group = BodyGroup(bodies, frames, seed)
     pipe.send("ready")
-    while (question := pipe.recv()) != "end":
-        pipe.send(half.answer(question))
+    while (query := pipe.recv()) != "end":
+        pipe.send(group.run_query(query))
 
 
-class Crew:
-    """Processes with a share of the bodies each, that answer together."""
+class WorkerPool:
+    """Processes with a part of the bodies each, which run calls together."""
 
     def __init__(self, bodies: int, frames: int) -> None:
         shares = [bodies // PROCESSES + (i < bodies % PROCESSES) for i in range(min(PROCESSES, bodies))]
@@ -79,9 +77,9 @@ class Crew:
         for pipe in self.pipes:
             pipe.recv()
 
-    def ask(self, question: str) -> int:
+    def run_query(self, query: str) -> int:
         for pipe in self.pipes:
-            pipe.send(question)
+            pipe.send(query)
         return sum(pipe.recv() for pipe in self.pipes)
 
     def end(self) -> None:
@@ -92,7 +90,7 @@ class Crew:
 
 
 def run(size: str) -> Report:
-    """The figures at a size."""
+    """Measure the figures at a size."""
     report = Report("gestures", size)
     total, rounds = SIZES[size]
     clock = Clock(*LIMITS[size])
@@ -112,36 +110,36 @@ def run(size: str) -> Report:
             rate = rates["gestures"]
             held = None if rate is None else rate / events * bodies * frames / g.FRAMES_PER_SECOND
             report.add("held_at_25_frames_per_second", held, records["gestures"].failure or "")
-    say("\n".join(lines))
-    say("the paper's figures are of other hardware\n")
+    print_line("\n".join(lines))
+    print_line("the paper's figures are of other hardware\n")
     _measure_like_the_paper(report, size)
     return report
 
 
 def _measure_like_the_paper(report: Report, size: str) -> None:
-    """All bodies in one live model, one transaction per frame, by the engine for any model; one process."""
+    """Measure all bodies in one live model, one transaction per frame, by the engine for any model; one process."""
     text = TEXT.read_text(encoding="utf-8")
-    say(f"{'bodies':>8}  {'atomic events/s':>16}  {'x 25 frames/s':>14}  {'paper, events/s':>16}")
+    print_line(f"{'bodies':>8}  {'atomic events/s':>16}  {'x 25 frames/s':>14}  {'paper, events/s':>16}")
     measure_one_model(text, 1, g.CYCLE)
     for bodies in ONE_MODEL_BODIES:
         ran = measure_one_model(text, bodies, ONE_MODEL_FRAMES[size])
         report.add(f"one_model.{bodies}", ran.rate)
         report.add(f"one_model.{bodies}.speed", ran.speed)
-        say(f"{bodies:>8}  {ran.rate:>16,.0f}  {ran.speed:>14.2f}  {PAPER[bodies]:>16,}")
-    say("")
+        print_line(f"{bodies:>8}  {ran.rate:>16,.0f}  {ran.speed:>14.2f}  {PAPER[bodies]:>16,}")
+    print_line("")
 
 
 def _measured(bodies: int, frames: int, clock: Clock, rounds: int) -> tuple[dict[str, Record], int]:
-    crew = Crew(bodies, frames)
+    workers = WorkerPool(bodies, frames)
     try:
-        events, gestures = crew.expected
-        questions = [
-            Contestant("gestures", lambda: crew.ask("gestures"), gestures),
-            Contestant("events", lambda: crew.ask("events"), events),
+        events, gestures = workers.expected
+        queries = [
+            Side("gestures", lambda: workers.run_query("gestures"), gestures),
+            Side("events", lambda: workers.run_query("events"), events),
         ]
-        return contest(questions, clock, rounds=rounds), events
+        return run_rounds(queries, clock, rounds=rounds), events
     finally:
-        crew.end()
+        workers.end()
 
 
 def _rate(record: Record, events: int) -> float | None:

@@ -1,7 +1,7 @@
-"""One large model in the state of a shard: how many bytes it takes, and what writing and reading them costs.
+"""One large model in the state of a shard: its size in bytes, and the time to encode and decode it.
 
-A shard writes all of its state in every batch that brings it something, so one very large model costs its size in each of
-them, however little changed. Many models side by side share that out over shards.
+A shard writes all of its state in every batch with rows for it, so one very large model costs its full size in each
+batch, even for small changes. Many models are distributed over shards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 import perseid as ps
-from bench.harness import Report, progress, say
+from bench.harness import Report, print_line, progress
 from bench.models import railway
 from perseid.api.stream_kinds.models import group_patterns
 from perseid.engines.models.live import LiveModel
@@ -22,16 +22,18 @@ from perseid.engines.models.state import ModelsState, read_state, write_state
 from perseid.engines.sequence.stream import Events
 
 LIMIT = 1 << 28
-"""Bytes that a state may have unless more is declared."""
+"""Default limit on the size of a state, in bytes."""
 PATTERN = "\npattern wrong match found RouteSensor a -> lost RouteSensor b within 1 hour"
 T = TypeVar("T")
 
 
 def measure(sizes: Sequence[int], report: Report) -> None:
-    """Railways of these sizes, asked one query."""
+    """Measure railways of these sizes with one query."""
     plan = _plan()
-    say("\nOne model in the state of a shard\n\n| nodes | edges | bytes | bytes an element | written in | read in |")
-    say("|---:|---:|---:|---:|---:|---:|")
+    print_line(
+        "\nOne model in the state of a shard\n\n| nodes | edges | bytes | bytes an element | written in | read in |"
+    )
+    print_line("|---:|---:|---:|---:|---:|---:|")
     each = 0.0
     for size in sizes:
         progress(f"railway, size {size}, as a state")
@@ -44,11 +46,11 @@ def measure(sizes: Sequence[int], report: Report) -> None:
         nodes = len(model.graph.nodes)
         edges = sum(1 for edge in model.graph.forth for _ in model.graph.edges(edge))
         each = len(state) / (nodes + edges)
-        say(f"| {nodes:,} | {edges:,} | {len(state):,} | {each:.0f} | {writing:.2f} s | {reading:.2f} s |")
+        print_line(f"| {nodes:,} | {edges:,} | {len(state):,} | {each:.0f} | {writing:.2f} s | {reading:.2f} s |")
         if size == max(sizes):
             report.add("inline.write_seconds", writing)
             report.add("inline.read_seconds", reading)
-    say(f"\nWithin {LIMIT:,} bytes a shard carries some {LIMIT / each:,.0f} nodes and edges.")
+    print_line(f"\nWithin {LIMIT:,} bytes a shard carries some {LIMIT / each:,.0f} nodes and edges.")
     report.add("inline.elements_within_limit", LIMIT / each)
 
 

@@ -1,4 +1,4 @@
-"""Timing one model: its load, each of its updates, and the same questions asked anew."""
+"""Times of one model: its load, each of its updates, and evaluation of the same queries from scratch."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from perseid.engines.models.network import Network
 from perseid.semantics.graphs import AppliedChange, Change, Graph
 from perseid.semantics.model_queries import Match, Queries
 
-ANEW = 5
-"""How often the questions are asked anew."""
+SCRATCH_REPETITIONS = 5
+"""Repetitions of the evaluation from scratch."""
 
 
-class WrongAnswerError(Exception):
-    """Two ways to answer a question do not agree: no time of either counts."""
+class ResultMismatchError(Exception):
+    """Two evaluations of a query differ: no time of either counts."""
 
 
 @dataclass
-class Point:
-    """What was measured of one question at one size; times in seconds."""
+class ModelPoint:
+    """Measurements of one query at one size; times in seconds."""
 
     case: str
     query: str
@@ -40,20 +40,21 @@ class Point:
         return statistics.median(seconds) if seconds else None
 
     def against_fresh(self, kind: str) -> float | None:
-        """How many times as long the same query takes anew, by a fresh network over the graph as it stands."""
+        """Time of the same query from scratch, by a fresh network over the current graph, as a multiple of an
+        update's."""
         update = self.update(kind)
         return None if update is None else statistics.median(self.fresh) / update
 
     def against_hand(self, kind: str) -> float | None:
-        """How many times as long a program takes that was written for this one question."""
+        """Time of a program written for this query, as a multiple of an update's."""
         update = self.update(kind)
         return None if update is None else statistics.median(self.by_hand) / update
 
 
-class Watch:
-    """A live model that notes what its transactions take."""
+class TimedModel:
+    """A live model that records the times of its transactions."""
 
-    def __init__(self, point: Point, queries: Queries, names: Iterable[str], initial: list[Change]) -> None:
+    def __init__(self, point: ModelPoint, queries: Queries, names: Iterable[str], initial: list[Change]) -> None:
         self.point = point
         self.names = tuple(names)
         self.model = LiveModel(queries, self.names)
@@ -67,17 +68,17 @@ class Watch:
 
     def _transact(self, changes: list[Change]) -> float:
         begin = time.perf_counter()
-        told = self.model.transact(self.time, changes)
+        outcome = self.model.transact(self.time, changes)
         taken = time.perf_counter() - begin
         self.time += 1
-        if told.refused:
-            raise WrongAnswerError(f"refused: {told.refused[0]}")
+        if outcome.refused:
+            raise ResultMismatchError(f"refused: {outcome.refused[0]}")
         return taken
 
-    def anew(self) -> None:
-        """The same questions from scratch, over the graph as it stands; they must have the same answers."""
+    def evaluate_from_scratch(self) -> None:
+        """Evaluate the same queries from scratch, over the current graph; their matches must be equal."""
         graph = self.model.graph
-        for _ in range(ANEW):
+        for _ in range(SCRATCH_REPETITIONS):
             begin = time.perf_counter()
             found = {name: BY_HAND[name](graph) for name in self.names}
             self.point.by_hand.append(time.perf_counter() - begin)
@@ -85,18 +86,20 @@ class Watch:
         gc.collect()
         begin = time.perf_counter()
         fresh = Network(self.model.queries)
-        deltas = fresh.propagate(self.time, list(_as_done(graph)))
+        deltas = fresh.propagate(self.time, list(_as_changes(graph)))
         self.point.fresh.append(time.perf_counter() - begin)
         self._compare({name: set(deltas.get(fresh.outputs[name], ())) for name in self.names})
 
     def _compare(self, found: dict[str, set[Match]]) -> None:
         for name, matches in found.items():
             if matches != self.model.matches[name].standing:
-                raise WrongAnswerError(f"{self.point.case}, {name}, size {self.point.size}: other matches from scratch")
+                raise ResultMismatchError(
+                    f"{self.point.case}, {name}, size {self.point.size}: other matches from scratch"
+                )
 
 
-def _as_done(graph: Graph) -> Iterator[AppliedChange]:
-    """Everything that is there, as if it had just come."""
+def _as_changes(graph: Graph) -> Iterator[AppliedChange]:
+    """The content of the graph as changes that create it."""
     for element, kind in graph.nodes.items():
         yield AppliedChange("create", element, kind)
     for (element, attribute), value in graph.values.items():
@@ -106,8 +109,8 @@ def _as_done(graph: Graph) -> Iterator[AppliedChange]:
             yield AppliedChange("link", source, edge, target=target)
 
 
-def table(points: list[Point], columns: list[tuple[str, Callable[[Point], str]]]) -> Iterator[str]:
-    """Lines of a Markdown table."""
+def table(points: list[ModelPoint], columns: list[tuple[str, Callable[[ModelPoint], str]]]) -> Iterator[str]:
+    """Format the lines of a Markdown table."""
     yield "| " + " | ".join(name for name, _ in columns) + " |"
     yield "|" + "---|" * len(columns)
     for point in points:

@@ -1,7 +1,7 @@
 """The paper's own setting of the gesture case: all bodies in one live model, one transaction per frame.
 
-`bench gestures` also times `ps.graph.frames`, which keeps one model per body and needs a structure that never changes. This
-module measures the general engine, so that its rate can stand beside the paper's.
+`bench gestures` also times `ps.graph.frames`, which has one model per body and needs a structure that never changes.
+This module measures the general engine, so that its rate can be compared with the paper's.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _part_rows(bodies: int) -> Iterator[dict[str, Any]]:
 
 
 def measure_one_model(text: str, bodies: int, frames: int, seed: int = 0) -> OneModelRun:
-    """Time `pattern.match(ps.graph.model(…))` over rows in memory; every gesture and atomic event has to be found."""
+    """Time `pattern.match(ps.graph.model(…))` over rows in memory; every gesture and atomic event must be found."""
     metamodel = ps.graph.metamodel(text)
     pattern = ps.pattern(
         "pattern forward\n"

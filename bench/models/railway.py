@@ -1,8 +1,8 @@
-"""Railways as in the Train Benchmark: its kinds of element, its six well-formedness queries, and a generator of our own.
+"""Railways as in the Train Benchmark: its element types, its six well-formedness queries, and our own generator.
 
-A route leads from one semaphore to the next over a row of switches; each switch has sensors, each sensor watches the
-switch and a few segments, and everything is connected in one line. A model of size n has five routes times n. Errors
-are drawn by the shares below, and each comes at least once: every query has matches at every size.
+A route leads from one semaphore to the next over a sequence of switches; each switch has sensors, each sensor monitors
+the switch and a few segments, and everything is connected in one line. A model of size n has 5 n routes. Errors are
+drawn with the probabilities below, and each occurs at least once: every query has matches at every size.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ where route <> other
 
 @dataclass(frozen=True)
 class Shape:
-    """How many there are: routes, and the most positions of a route, sensors of a switch and segments of a sensor."""
+    """Size of the model: routes, and the maximum number of positions of a route, sensors of a switch and segments of a
+    sensor."""
 
     routes: int
     positions: int = 20
@@ -89,7 +90,7 @@ ERRORS = {
     "ConnectedSegments": 0.05,
     "SemaphoreNeighbor": 0.07,
 }
-"""The share of segments, switches, sensors, switches, sensors and routes that are wrong at first."""
+"""Probability of an initial error in a segment, switch, sensor, switch, sensor and route."""
 
 
 def queries(*names: str) -> Queries:
@@ -100,7 +101,7 @@ def queries(*names: str) -> Queries:
 
 
 def railway(shape: Shape, seed: int = 1) -> list[Change]:
-    """A whole model, to be given in one transaction."""
+    """Create a complete model, for one transaction."""
     return list(_Generator(shape, random.Random(seed)).changes())
 
 
@@ -115,7 +116,7 @@ class _Generator:
         self.last = 0
         self.erred: set[str] = set()
         self.end: int | None = None
-        """The track's last element so far."""
+        """Last element of the track so far."""
 
     def changes(self) -> Iterator[Change]:
         entry, created = self._node("Semaphore")
@@ -134,7 +135,7 @@ class _Generator:
         route, created = self._node("Route")
         yield created
         yield Change("set", route, attribute="active", value=True)
-        # Only a route behind another one can have another entry than that one's exit.
+        # Only a route that follows another can have a different entry than that one's exit.
         if number == 0 or not self._errs("SemaphoreNeighbor"):
             yield Change("link", route, "entry", target=entry)
         yield Change("link", route, "exit", target=leave)
@@ -192,7 +193,7 @@ class _Generator:
         return self.last, Change("create", self.last, kind)
 
     def _errs(self, query: str) -> bool:
-        """Always where the error could come first, so that there is one; then by its share."""
+        """Decide on an error: always where it could first occur, so that there is one; then with its probability."""
         first = query not in self.erred
         self.erred.add(query)
         return self.rng.random() < ERRORS[query] or first

@@ -1,7 +1,7 @@
-"""What an engineer does to a railway: for each of the six queries one way to break it, and one to repair a match of it.
+"""Changes of a railway: for each of the six queries one way to inject an error, and one to repair a match of it.
 
-Each is one transaction. Injecting does not always make a match (a segment more is only wrong where there are five), and a
-repair of one match may take others with it.
+Each is one transaction. An injection does not always create a match (a further segment is only wrong if there are
+five), and the repair of one match may remove others too.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from perseid.semantics.model_queries import Match
 TRIES = 1000
 
 
-class NothingToBreakError(Exception):
-    """Chance found nothing that could be broken in this way: a small model has few routes."""
+class NoErrorSiteError(Exception):
+    """Random choice found nothing to break in this way: a small model has few routes."""
 
 
-class Engineer:
-    """Chooses what to change in the graph as it stands, by a generator of random numbers."""
+class RailwayEditor:
+    """Chooses changes of the current graph with a random number generator."""
 
     def __init__(self, graph: Graph, seed: int = 1) -> None:
         self.graph = graph
@@ -39,12 +39,12 @@ class Engineer:
         return list(_REPAIR[query](self, *match))
 
     def _some(self, kind: str, fits: Callable[[Any], object] = lambda element: True) -> Any:
-        """An element of a type that is still there and fits."""
+        """A random existing element of a type that fits."""
         for _ in range(TRIES):
             element = self.rng.choice(self.by_kind[kind])
             if element in self.graph.nodes and fits(element):
                 return element
-        raise NothingToBreakError(f"{TRIES} times a {kind} was drawn, and none of them fits")
+        raise NoErrorSiteError(f"{TRIES} times a {kind} was drawn, and none of them fits")
 
     def _new(self, kind: str) -> int:
         self.last += 1
@@ -54,7 +54,7 @@ class Engineer:
     def _ends(self, edge: str, element: Any) -> list[Any]:
         return sorted(self.graph.forth.get(edge, {}).get(element, ()))
 
-    # breaking
+    # errors
 
     def _no_length(self) -> Iterator[Change]:
         yield Change("set", self._some("Segment"), attribute="length", value=0)
@@ -74,7 +74,7 @@ class Engineer:
         yield Change("set", switch, attribute="currentPosition", value=next_position(now))
 
     def _one_more(self) -> Iterator[Change]:
-        """Between two segments that one sensor watches."""
+        """Insert a segment between two segments that one sensor monitors."""
         before = self._some("Segment", lambda element: self._watched_next(element) is not None)
         behind, sensor = self._watched_next(before) or (None, None)
         new = self._new("Segment")
@@ -97,7 +97,7 @@ class Engineer:
         route = self._some("Route", lambda element: self._ends("entry", element))
         yield Change("unlink", route, "entry", target=self._ends("entry", route)[0])
 
-    # repairing
+    # repairs
 
     def _lengthen(self, segment: Any) -> Iterator[Change]:
         length: Any = self.graph.value(segment, "length")
@@ -126,19 +126,19 @@ class Engineer:
         yield Change("link", other, "entry", target=semaphore)
 
 
-_INJECT: dict[str, Callable[[Engineer], Iterator[Change]]] = {
-    "PosLength": Engineer._no_length,
-    "SwitchMonitored": Engineer._not_monitored,
-    "RouteSensor": Engineer._not_required,
-    "SwitchSet": Engineer._turned,
-    "ConnectedSegments": Engineer._one_more,
-    "SemaphoreNeighbor": Engineer._no_entry,
+_INJECT: dict[str, Callable[[RailwayEditor], Iterator[Change]]] = {
+    "PosLength": RailwayEditor._no_length,
+    "SwitchMonitored": RailwayEditor._not_monitored,
+    "RouteSensor": RailwayEditor._not_required,
+    "SwitchSet": RailwayEditor._turned,
+    "ConnectedSegments": RailwayEditor._one_more,
+    "SemaphoreNeighbor": RailwayEditor._no_entry,
 }
 _REPAIR: dict[str, Callable[..., Iterator[Change]]] = {
-    "PosLength": Engineer._lengthen,
-    "SwitchMonitored": Engineer._monitor,
-    "RouteSensor": Engineer._require,
-    "SwitchSet": Engineer._turn,
-    "ConnectedSegments": Engineer._take_out,
-    "SemaphoreNeighbor": Engineer._enter,
+    "PosLength": RailwayEditor._lengthen,
+    "SwitchMonitored": RailwayEditor._monitor,
+    "RouteSensor": RailwayEditor._require,
+    "SwitchSet": RailwayEditor._turn,
+    "ConnectedSegments": RailwayEditor._take_out,
+    "SemaphoreNeighbor": RailwayEditor._enter,
 }

@@ -1,16 +1,16 @@
-"""The social media case measured: twenty sets of changes at each size, each query alone and both together."""
+"""Measurements of the social media case: twenty change sets at each size, each query alone and both together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bench.harness import Report, progress, say
+from bench.harness import Report, print_line, progress
 from bench.models import ttc
-from bench.models.measure import Point, Watch, WrongAnswerError, table
+from bench.models.measure import ModelPoint, ResultMismatchError, TimedModel, table
 
 CASE = "social media"
 WANTED = {"Q1": 0.001, "Q2": 0.002}
-"""Seconds that the median update may take at the largest size."""
+"""Maximum seconds of the median update at the largest size."""
 OTHERS = """Saved figures of other tools, median update: another machine (the contest's, 2021) and a model 16 times our largest
 (scale 1024), so they stand here to give a scale and not as rivals of this run.
 
@@ -27,8 +27,8 @@ OTHERS = """Saved figures of other tools, median update: another machine (the co
 """
 
 
-def measure(sizes: Sequence[int], rounds: int, report: Report) -> list[Point]:
-    """Every size, ``rounds`` times from the load on; the figures are those of the largest size."""
+def measure(sizes: Sequence[int], rounds: int, report: Report) -> list[ModelPoint]:
+    """Measure every size ``rounds`` times, load included; the figures are those of the largest size."""
     if not ttc.ARCHIVE.exists():
         for query in WANTED:
             report.add(f"social.{query}.in_time", None, "the data is not on this machine (PERSEID_DATA)")
@@ -54,30 +54,30 @@ def measure(sizes: Sequence[int], rounds: int, report: Report) -> list[Point]:
     return points
 
 
-def _point(which: str, size: int, case: ttc.Case, rounds: int) -> Point:
-    point = Point(CASE, which, size)
+def _point(which: str, size: int, case: ttc.Case, rounds: int) -> ModelPoint:
+    point = ModelPoint(CASE, which, size)
     names = [query for query in case.right if query in which]
     for _ in range(rounds):
-        watch = Watch(point, ttc.queries(which), [name.lower() for name in names], case.initial)
+        watch = TimedModel(point, ttc.queries(which), [name.lower() for name in names], case.initial)
         _check(watch, case, names)
         for changes in case.changes:
             watch.update("change set", changes)
             _check(watch, case, names)
-    watch.anew()
+    watch.evaluate_from_scratch()
     return point
 
 
-def _check(watch: Watch, case: ttc.Case, names: list[str]) -> None:
+def _check(watch: TimedModel, case: ttc.Case, names: list[str]) -> None:
     model, number = watch.model, watch.time - 1
     for name in names:
         found = ttc.first_three(model.matches[name.lower()].standing, model.graph)
         if found != case.right[name][number]:
-            raise WrongAnswerError(f"{name}, size {watch.point.size}, after {number} sets of changes: {found}")
+            raise ResultMismatchError(f"{name}, size {watch.point.size}, after {number} sets of changes: {found}")
 
 
-def _print(points: list[Point]) -> None:
-    say("\nSocial media case (TTC 2018), the engine alone; medians over all sets of changes\n")
-    columns: list[tuple[str, Callable[[Point], str]]] = [
+def _print(points: list[ModelPoint]) -> None:
+    print_line("\nSocial media case (TTC 2018), the engine alone; medians over all sets of changes\n")
+    columns: list[tuple[str, Callable[[ModelPoint], str]]] = [
         ("query", lambda point: point.query),
         ("size", lambda point: str(point.size)),
         ("nodes", lambda point: f"{point.elements:,}"),
@@ -88,5 +88,5 @@ def _print(points: list[Point]) -> None:
         ("by hand / update", lambda point: f"{point.against_hand('change set') or 0:,.1f}"),
         ("engine / update", lambda point: f"{point.against_fresh('change set') or 0:,.0f}"),
     ]
-    say("\n".join(table(points, columns)))
-    say("\n" + OTHERS)
+    print_line("\n".join(table(points, columns)))
+    print_line("\n" + OTHERS)

@@ -1,13 +1,13 @@
-"""Railways measured: each query on a model of its own, errors that come and errors that are repaired, one at a time."""
+"""Measurements of railways: each query on its own model, with one injected error or repair per transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bench.harness import Report, progress, say
+from bench.harness import Report, print_line, progress
 from bench.models import railway
-from bench.models.measure import Point, Watch, table
-from bench.models.railway_changes import Engineer, NothingToBreakError
+from bench.models.measure import ModelPoint, TimedModel, table
+from bench.models.railway_changes import NoErrorSiteError, RailwayEditor
 from perseid.engines.models.ranks import in_order
 
 CASE = "railway"
@@ -15,17 +15,17 @@ KINDS = ("inject", "repair")
 NOTHING = "nothing of the kind could be done"
 
 
-def measure(sizes: Sequence[int], updates: int, report: Report) -> list[Point]:
-    """Every query at every size; the figures are those of the largest size."""
+def measure(sizes: Sequence[int], updates: int, report: Report) -> list[ModelPoint]:
+    """Measure every query at every size; the figures are those of the largest size."""
     points = []
     for size in sizes:
         initial = railway.of_size(size)
         for name in railway.QUERIES:
             progress(f"railway, size {size}, {name}")
-            point = Point(CASE, name, size)
-            watch = Watch(point, railway.queries(name), [name], initial)
+            point = ModelPoint(CASE, name, size)
+            watch = TimedModel(point, railway.queries(name), [name], initial)
             _work(watch, name, updates)
-            watch.anew()
+            watch.evaluate_from_scratch()
             points.append(point)
     _print(points)
     for point in points:
@@ -36,29 +36,30 @@ def measure(sizes: Sequence[int], updates: int, report: Report) -> list[Point]:
     return points
 
 
-def _work(watch: Watch, name: str, updates: int) -> None:
-    """One error, one repair, in turns: so there is always something to do, and the model stays as large as it was."""
-    engineer = Engineer(watch.model.graph)
+def _work(watch: TimedModel, name: str, updates: int) -> None:
+    """Alternate one error and one repair, so that there is always a match to repair and the size of the model is
+    constant."""
+    editor = RailwayEditor(watch.model.graph)
     for _ in range(updates):
         try:
-            watch.update("inject", engineer.inject(name))
-        except NothingToBreakError:
+            watch.update("inject", editor.inject(name))
+        except NoErrorSiteError:
             progress(f"railway, size {watch.point.size}, {name}: nothing left to break")
         standing = watch.model.matches[name].standing
         if standing:
-            match = engineer.rng.choice(list(in_order(standing)))
-            watch.update("repair", engineer.repair(name, match))
+            match = editor.rng.choice(list(in_order(standing)))
+            watch.update("repair", editor.repair(name, match))
 
 
-def _print(points: list[Point]) -> None:
-    say(
+def _print(points: list[ModelPoint]) -> None:
+    print_line(
         "\nRailways as in the Train Benchmark, the engine alone; medians of transactions with one error or repair each\n"
     )
 
     def shown(value: float | None, factor: float, form: str) -> str:
         return "-" if value is None else format(value * factor, form)
 
-    columns: list[tuple[str, Callable[[Point], str]]] = [
+    columns: list[tuple[str, Callable[[ModelPoint], str]]] = [
         ("query", lambda point: point.query),
         ("size", lambda point: str(point.size)),
         ("nodes", lambda point: f"{point.elements:,}"),
@@ -69,8 +70,8 @@ def _print(points: list[Point]) -> None:
         ("load, s", lambda point: f"{min(point.load):.2f}"),
         *(
             (f"{who} / {kind}", lambda point, kind=kind, ratio=ratio: shown(ratio(point, kind), 1, ",.0f"))
-            for who, ratio in (("by hand", Point.against_hand), ("engine", Point.against_fresh))
+            for who, ratio in (("by hand", ModelPoint.against_hand), ("engine", ModelPoint.against_fresh))
             for kind in KINDS
         ),
     ]
-    say("\n".join(table(sorted(points, key=lambda point: list(railway.QUERIES).index(point.query)), columns)))
+    print_line("\n".join(table(sorted(points, key=lambda point: list(railway.QUERIES).index(point.query)), columns)))

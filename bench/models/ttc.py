@@ -67,16 +67,16 @@ def queries(which: str) -> Queries:
 
 @dataclass
 class Case:
-    """One size of the case: everything that is there at first, and each set of changes."""
+    """One size of the case: the initial model, and each change set."""
 
     initial: list[Change]
     changes: list[list[Change]]
     right: dict[str, list[list[int]]]
-    """By query, the three ids after the load and after each set of changes."""
+    """By query, the three expected ids after the load and after each change set."""
 
 
 def read(sizes: Iterable[int] = SIZES) -> dict[int, Case]:
-    """The sizes asked for, out of the archive; nothing is unpacked to disk."""
+    """Read the requested sizes from the archive, without unpacking it to disk."""
     wanted = tuple(sizes)
     tables: dict[PurePosixPath, list[list[str]]] = {}
     with tarfile.open(ARCHIVE) as archive:
@@ -116,7 +116,7 @@ def _case(size: int, tables: dict[tuple[str, str], list[list[str]]]) -> Case:
 
 @dataclass
 class RowReader:
-    """Rows as changes; remembers which post a comment is below, as the file names only what it answers."""
+    """Converts rows to changes; stores which post a comment is below, because the file names only its parent."""
 
     roots: dict[int, int] = field(default_factory=dict)
 
@@ -148,7 +148,7 @@ class RowReader:
 
 
 def first_three(matches: Iterable[Match], graph: Graph) -> list[int]:
-    """Matches (submission, score) in the order of the case."""
+    """The first three of the matches (submission, score) in the order of the case."""
 
     def place(match: Match) -> tuple[int, float, int]:
         submission, score = match

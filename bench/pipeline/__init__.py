@@ -1,1 +1,1 @@
-"""Jobs from Kafka to Kafka, measured: how many events, how late an answer is, and whether anything grows."""
+"""Benchmarks of jobs from Kafka to Kafka: throughput, latency, and growth of memory and state."""

@@ -1,4 +1,4 @@
-"""What a soaking job took, over time: a panel for each level."""
+"""Chart of a soak test: a panel for each memory and state level over time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def draw(samples: Sequence[Sample], warm: float, folder: Path) -> Path:
     import altair as alt
 
-    inline: Any = alt.Data  # it has no types
+    inline: Any = alt.Data  # altair has no types
     folder.mkdir(parents=True, exist_ok=True)
     panels = []
     for name in samples[0].levels:

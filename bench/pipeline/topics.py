@@ -1,4 +1,4 @@
-"""What goes into a topic and comes out of one: a dataset at once, or events at a pace, each with the moment it was sent."""
+"""Producers and consumers of topics: a dataset at once, or events at a constant rate, each with its send time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.servers.broker import Broker
 
 PARTITIONS = 4
 TICK = 0.005
-"""Seconds between two lots of events that are sent at a pace."""
+"""Seconds between two groups of events that are sent at a constant rate."""
 
 
 def make_topic(broker: Broker, name: str, partitions: int = PARTITIONS) -> str:
@@ -26,7 +26,7 @@ def make_topic(broker: Broker, name: str, partitions: int = PARTITIONS) -> str:
 
 
 def fill(broker: Broker, topic: str, parquet: Path, closing: dict[str, Any]) -> None:
-    """A dataset as JSON, in its order, then a record in each partition that ends every wait."""
+    """Send a dataset as JSON, in its order, then a record to each partition that closes all windows."""
     import pyarrow.parquet as pq
 
     producer = _producer(broker, **{"linger.ms": 20})
@@ -41,7 +41,7 @@ def fill(broker: Broker, topic: str, parquet: Path, closing: dict[str, Any]) -> 
 
 
 def count_messages(broker: Broker, topic: str) -> int:
-    """How many messages a topic has."""
+    """Number of messages in a topic."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "count", "log_level": 0})
@@ -60,8 +60,8 @@ def _producer(broker: Broker, **more: Any) -> Any:
     return Producer(quiet | {"linger.ms": 1, "queue.buffering.max.messages": 500_000} | more)
 
 
-class Pulse:
-    """Sends events, a key and a type each, at a pace until it is told to stop."""
+class RateProducer:
+    """Sends events, each with a key and a type, at a constant rate until it is stopped."""
 
     def __init__(self, broker: Broker, topic: str, rate: int, events: Iterator[tuple[int, str]]) -> None:
         self.sent = 0
@@ -86,7 +86,7 @@ class Pulse:
         self._producer.produce(self._topic, event, str(key))
         self.sent += 1
 
-    def __enter__(self) -> Pulse:
+    def __enter__(self) -> RateProducer:
         self._thread.start()
         return self
 
@@ -96,14 +96,14 @@ class Pulse:
         self._producer.flush(20)
 
 
-class Ear:
-    """Hears the answers of a topic: when each came, and how long after the event it answers was sent."""
+class OutputConsumer:
+    """Receives the outputs of a topic: their arrival times, and their latencies since the event was sent."""
 
     def __init__(self, broker: Broker, topic: str) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
-        self.heard: list[tuple[float, float]] = []
-        """The moment, and the seconds."""
+        self.latencies: list[tuple[float, float]] = []
+        """Arrival time and latency, in seconds."""
         self._stop = threading.Event()
         self._consumer = Consumer(
             {"bootstrap.servers": broker.servers, "group.id": topic, "log_level": 0, "fetch.wait.max.ms": 10}
@@ -116,9 +116,9 @@ class Ear:
             for message in self._consumer.consume(500, 0.02):
                 if message.error() is None:
                     now = time.time()
-                    self.heard.append((now, now - json.loads(message.value())["sent"] / 1e6))
+                    self.latencies.append((now, now - json.loads(message.value())["sent"] / 1e6))
 
-    def __enter__(self) -> Ear:
+    def __enter__(self) -> OutputConsumer:
         self._thread.start()
         return self
 

@@ -1,1 +1,1 @@
-"""Real servers for tests and benchmarks, on this machine's own address, stopped by whoever started them."""
+"""Real servers for tests and benchmarks, on 127.0.0.1, stopped by the code that started them."""

@@ -1,4 +1,4 @@
-"""A Kafka broker of one node, in a folder of its own."""
+"""A Kafka broker of one node, in its own folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from bench.servers.jars import HERE, jars_of
-from bench.servers.processes import free_port, listens, stop, wait_for
+from bench.servers.processes import free_port, is_listening, stop, wait_for
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -36,7 +36,7 @@ group.initial.rebalance.delay.ms=0
 
 
 class Broker:
-    """Started on entering; it can be stopped and started again with what it holds."""
+    """Started by ``with``; it can be stopped and restarted without loss of data."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Broker:
         self._properties.write_text(
             _PROPERTIES.format(port=self.port, controller=self._controller, data=folder / "data")
         )
-        # Beginning with a zero byte: one name in 64 would begin with a dash, and be taken for an option.
+        # With a leading zero byte: otherwise one id in 64 would begin with a dash, and be parsed as an option.
         cluster = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         made = ["kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(self._properties)]
         subprocess.run(["java", "-cp", self._classpath, *made], check=True, capture_output=True, timeout=60)
@@ -71,12 +71,12 @@ class Broker:
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
-        wait_for(self._answers, self._process, log)
+        wait_for(self._is_ready, self._process, log)
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         from confluent_kafka.admin import AdminClient
 
-        if not listens(self.port):
+        if not is_listening(self.port):
             return False
         quiet = {"bootstrap.servers": self.servers, "log_level": 0}
         try:

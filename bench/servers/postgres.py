@@ -1,4 +1,5 @@
-"""A PostgreSQL server in a folder of its own; run as root it runs as Debian's user ``postgres``, as it has to."""
+"""A PostgreSQL server in its own folder; if run as root, it uses Debian's user ``postgres``, because it refuses
+root."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def _program(name: str) -> str:
 
 
 class Postgres:
-    """Started on entering, with an empty database ``postgres``."""
+    """Started by ``with``, with an empty database ``postgres``."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()

@@ -1,4 +1,4 @@
-"""Processes that are started, waited for, and stopped by their id."""
+"""Start, wait for and stop processes by their id."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-LEAVE = 20.0
-"""Seconds that a server has to leave when it is asked to."""
+STOP_TIMEOUT_S = 20.0
+"""Seconds that a server has for a graceful stop."""
 
 
 class ServerError(Exception):
-    """A server did not come up, with what it said last."""
+    """A server did not start; the message has its last output."""
 
 
 def free_port() -> int:
-    """A port nobody listens on at this moment."""
+    """A port on which no process listens now."""
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
         return int(made.getsockname()[1])
 
 
-def listens(port: int) -> bool:
+def is_listening(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=0.5):
         return True
     return False
 
 
 def wait_for(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path, seconds: float = 60.0) -> None:
-    """Until a server is ready; an error with its last words where it ended, or took too long."""
+    """Wait until a server is ready; raise an error with its last output if it ended or took too long."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if process.poll() is not None:
@@ -44,11 +44,11 @@ def wait_for(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: P
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask it to leave, then make it."""
+    """Terminate a process, and kill it if it does not end."""
     if process.poll() is None:
         process.terminate()
         try:
-            process.wait(LEAVE)
+            process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(LEAVE)
+            process.wait(STOP_TIMEOUT_S)

@@ -1,1 +1,1 @@
-"""Paper 1's experiment: tree patterns over large documents, beside parsers and XPath."""
+"""Paper 1's experiment: tree patterns over large documents, compared with parsers and XPath."""

@@ -1,7 +1,7 @@
-"""``python -m bench.trees.cores FOLDER COUNT``: seconds for all documents of a folder on Spark, with so many cores.
+"""``python -m bench.trees.cores FOLDER COUNT``: seconds for all documents of a folder on Spark, with COUNT cores.
 
-A task of Spark's is a thread of the JVM and a Python process, so one task alone uses two cores: a core less must be one less
-for everybody.
+A Spark task is a thread of the JVM and a Python process, so one task alone uses two cores: the limit on cores must
+apply to all processes.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import spark_rivals
+from bench import spark_baselines
 from bench.trees.on_spark import find_all
 
 ROUNDS = 3
 
 
 def main(folder: Path, count: int) -> float:
-    """The median of some rounds, after one to warm up."""
+    """Median of some rounds, after one warm-up."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
     with (
         tempfile.TemporaryDirectory(prefix="perseid-bench-cores-") as scratch,
-        spark_rivals.session(Path(scratch)) as spark,
+        spark_baselines.session(Path(scratch)) as spark,
     ):
         taken = []
         for _ in range(1 + ROUNDS):

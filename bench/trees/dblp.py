@@ -1,20 +1,20 @@
-"""A bibliography of so many records, in the order of fields that DBLP's have, by a generator of our own."""
+"""Generator of a bibliography with a number of records and fields in the order of DBLP's."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
 
-from bench.trees.words import in_pieces, made_up
+from bench.trees.words import in_pieces, random_words
 
 
 def dblp(records: int, seed: int = 5) -> Iterator[bytes]:
-    """The document in pieces; half of the records are articles, the rest papers of proceedings."""
+    """Yield the document in pieces; half of the records are articles, the rest papers of proceedings."""
     return in_pieces(_parts(records, random.Random(seed)))
 
 
 def _parts(records: int, chance: random.Random) -> Iterator[str]:
-    words = made_up(chance, 4_000)
+    words = random_words(chance, 4_000)
     names = [f"{first.title()} {last.title()}" for first, last in zip(words[::2], words[1::2], strict=True)]
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<dblp>\n'
     for number in range(records):

@@ -42,9 +42,9 @@ class ResultNode(NamedTuple):
     """A returned node, or a run of siblings, which has no name."""
 
     number: int
-    """Of the element, or of the first one of the run, in document order; the root is 1."""
+    """Number of the element, or of the first one of the run, in document order; the root is 1."""
     order: int
-    """Of the state in the pattern."""
+    """Number of the state in the pattern."""
     name: str | None
     inner: Sequence[ResultNode | None]
     """None entries are marks."""
@@ -267,7 +267,7 @@ class StateReduction:
 
 
 class SiblingReduction:
-    """Moves a SiblingFA by one sibling, whose items are known."""
+    """Moves a SiblingFA by one sibling with known items."""
 
     __slots__ = ("answers", "items", "slot")
 
@@ -325,9 +325,9 @@ class _Compilation:
             reads_text |= any(_compares(rule.right) for rule in some.values())
             built = {item: self._build(rule.right, slots, self._order(rule)) for item, rule in some.items()}
             if isinstance(state, td.SiblingState):
-                items = [(item, right) for item, right in built.items() if right is not _nothing]
+                items = [(item, right) for item, right in built.items() if right is not _empty_result]
                 (at_end if waits else at_start).append(SiblingReduction(slot, items, state.answers))
-            elif built[0] is not _nothing:
+            elif built[0] is not _empty_result:
                 (at_end if waits else at_start).append(StateReduction(slot, built[0], state.answers))
         same = below.names == self.states.names and all(
             shared.get(name) == slot for slot, name in enumerate(below.names)
@@ -363,7 +363,7 @@ class _Compilation:
                 yield from _called_on_whole(state)
 
     def _shared(self, rules: Mapping[int, Mapping[int, td.TransducerRule]], called: Sequence[str]) -> dict[str, int]:
-        """By state below: the slot above whose cell it uses, where the rule only descends and nothing else calls it."""
+        """By state below: the slot above whose cell it uses, if the rule only descends and has no other caller."""
         return {
             name: slot
             for slot, some in rules.items()
@@ -389,9 +389,9 @@ class _Compilation:
                 return _add_node(order, right.name, None if right.inner is None else slots[right.inner.state])
             case td.Concatenation() | td.Merge() | td.Or():
                 built = (self._build(part, slots, order) for part in right.parts)
-                parts = [part for part in built if part is not _nothing]
+                parts = [part for part in built if part is not _empty_result]
                 if len(parts) <= 1:
-                    return parts[0] if parts else _nothing
+                    return parts[0] if parts else _empty_result
                 if isinstance(right, td.Or):
                     return _either(parts)
                 return _joined(parts, merged=isinstance(right, td.Merge))
@@ -404,10 +404,10 @@ class _Compilation:
                     self._build(right.otherwise, slots, order),
                 )
             case _:
-                return _nothing
+                return _empty_result
 
 
-def _nothing(_cells: Cells, _number: int, _text: str) -> Sequence[ResultNode | None]:
+def _empty_result(_cells: Cells, _number: int, _text: str) -> Sequence[ResultNode | None]:
     return ()
 
 
@@ -503,7 +503,7 @@ class SiblingTable:
         self._steps: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
 
     def step(self, state: int, mask: int) -> tuple[tuple[int, int], ...]:
-        """The next states with the item that is taken, for a sibling whose items are the bits of a mask."""
+        """The next states with the item that is taken, for a sibling with the items in a bit mask."""
         found = self._steps.get((state, mask))
         if found is None:
             found = self._steps[state, mask] = tuple(

@@ -1,8 +1,9 @@
-"""Feeds as they are polled: many small documents, by a generator of our own.
+"""Generator of polled feeds: many small documents.
 
 The numbers are those of paper 3's experiment: 418 channels, items of five fields, from June to October of 2006. An item
-comes as the paper has it, one document with five leaves; or with others of its channel as real feeds have it, RSS or Atom,
-with their namespaces, marked sections and escaped markup. What is in the news is in several channels, under one title.
+is either one document with five leaves, as in the paper; or part of a document with others of its channel, as in real
+feeds, RSS or Atom, with namespaces, CDATA sections and escaped markup. A news item is in several channels, with one
+title.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from email.utils import format_datetime
 from itertools import accumulate
 from xml.sax.saxutils import escape
 
-from bench.trees.words import made_up
+from bench.trees.words import random_words
 
 CHANNELS = 418
 ATOM = "http://www.w3.org/2005/Atom"
@@ -26,18 +27,19 @@ _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 def items(count: int, seed: int = 11) -> Iterator[bytes]:
-    """So many documents of one item each, in the order of time."""
-    press = Press(random.Random(seed), count)
+    """Yield ``count`` documents of one item each, in time order."""
+    generator = EntryGenerator(random.Random(seed), count)
     for _ in range(count):
-        yield _item(press.next_of(press.channel())).encode()
+        yield _item(generator.next_of(generator.channel())).encode()
 
 
 def feeds(count: int, seed: int = 11) -> Iterator[bytes]:
-    """So many documents of one to ten items, the newest first; a third of the channels writes Atom, the others RSS."""
-    press = Press(random.Random(seed), 5.5 * count)
+    """Yield ``count`` documents of one to ten items, the newest first; a third of the channels uses Atom, the others
+    RSS."""
+    generator = EntryGenerator(random.Random(seed), 5.5 * count)
     for _ in range(count):
-        channel = press.channel()
-        new = [press.next_of(channel) for _ in range(press.chance.randint(1, 10))][::-1]
+        channel = generator.channel()
+        new = [generator.next_of(channel) for _ in range(generator.chance.randint(1, 10))][::-1]
         yield (_atom(new) if channel % 3 == 0 else _rss(new)).encode()
 
 
@@ -52,8 +54,8 @@ class Entry:
 
 
 @dataclass
-class Press:
-    """Where entries come from, of about so many."""
+class EntryGenerator:
+    """Source of about ``count`` entries."""
 
     chance: random.Random
     entries: float
@@ -61,9 +63,9 @@ class Press:
     news: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.words = made_up(self.chance, 3_000)
+        self.words = random_words(self.chance, 3_000)
         self.hosts = [f"http://{word}{number}.example.com" for number, word in enumerate(self.words[:CHANNELS])]
-        # A few channels write much of all there is.
+        # A few channels write most entries.
         self.shares = list(accumulate(1 / (rank + 1) ** 0.8 for rank in range(CHANNELS)))
         self.now = _BEGIN
 
@@ -84,7 +86,7 @@ class Press:
         )
 
     def title(self) -> str:
-        """A new one, or one that is in the news."""
+        """A new title, or one of a current news item."""
         if self.news and self.chance.random() < 0.2:
             return self.chance.choice(self.news)
         title = " ".join(self.chance.choices(self.words, k=self.chance.randint(3, 9))).capitalize()

@@ -1,4 +1,4 @@
-"""Paper 1's Figures 1 and 2 again, with throughput for time, and the same as a table."""
+"""Paper 1's Figures 1 and 2 with throughput instead of time, and the same as a table."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ ENGINES = {
     "byte scan": ("#8c8c8c", "stroke"),
     "memcpy": ("#c8c8c8", "stroke"),
 }
-"""By name, from ours to what only reads or copies: colour and mark. The last three are asked no query."""
+"""Color and mark by name, from ours to those that only read or copy. The last three run no query."""
 FIGURE_1 = 118.6
 """Megabytes of the auction site in Figure 1."""
 PRINTED = {"tree": 3_300, "comparison": 3_300, ":": 1_200, "|": 1_200, "*": 1_200}
-"""Megabytes a second that the paper gives for large documents."""
+"""Megabytes per second that the paper reports for large documents."""
 _COLOURS = dict(zip(KINDS, ("#0072b2", "#56b4e9", "#009e73", "#d55e00", "#cc79a7"), strict=True))
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What an engine took for a query of a document; one that is asked no query has neither query nor kind."""
+    """Measurement of an engine for a query on a document; query and kind are empty for a side that runs no query."""
 
     query: str
     kind: str
@@ -42,21 +42,22 @@ class Measurement:
     seconds: float
     results: int | None
     peak_mb: float | None
-    """The most memory that was held, where that was measured."""
+    """Peak memory, if measured."""
 
     @property
     def rate(self) -> float:
-        """Megabytes a second."""
+        """Megabytes per second."""
         return self.megabytes / self.seconds
 
     @property
     def of(self) -> str:
-        """The document for people."""
+        """Display name of the document."""
         return f"{DOCUMENTS[self.document]}, {self.megabytes:,.1f} MB"
 
 
 def table(measured: Sequence[Measurement]) -> str:
-    """A part for each document: megabytes a second by query and engine; what is asked no query below; memory last."""
+    """A part for each document: megabytes per second by query and engine; below, the sides that run no query; memory
+    last."""
     return "\n\n".join(
         "\n".join(_part([one for one in measured if one.of == of])) for of in dict.fromkeys(one.of for one in measured)
     )
@@ -94,12 +95,12 @@ def _engines(measured: Sequence[Measurement]) -> list[str]:
 
 
 def figure_1(measured: Sequence[Measurement]) -> Any:
-    """Each query by each engine, on one document of each kind; lines are those who are asked no query."""
+    """Each query by each engine, on one document of each kind; lines are the sides that run no query."""
     import altair as alt
 
     shown = _of_figure_1(measured)
     engines = [engine for engine in ENGINES if any(one.engine == engine for one in shown)]
-    inline: Any = alt.Data  # it has no types
+    inline: Any = alt.Data  # altair has no types
     values = [
         {"query": one.query, "engine": one.engine, "of": one.of, "rate": one.rate, "results": one.results}
         for one in shown
@@ -137,7 +138,7 @@ def figure_1(measured: Sequence[Measurement]) -> Any:
 
 
 def _of_figure_1(measured: Sequence[Measurement]) -> list[Measurement]:
-    """Of each kind of document the one whose size is nearest to the figure's."""
+    """Select, for each kind of document, the one nearest to the figure's size."""
     sizes: dict[str, set[float]] = {}
     for one in measured:
         sizes.setdefault(one.document, set()).add(one.megabytes)
@@ -149,7 +150,7 @@ def _of_figure_1(measured: Sequence[Measurement]) -> list[Measurement]:
 
 
 def figure_2(measured: Sequence[Measurement], engine: str) -> Any:
-    """Each kind of query over the sizes of the auction site, by one engine."""
+    """Throughput of each kind of query by the size of the auction site, for one engine."""
     import altair as alt
 
     values = by_kind(measured, engine)
@@ -176,7 +177,7 @@ def figure_2(measured: Sequence[Measurement], engine: str) -> Any:
 
 
 def by_kind(measured: Sequence[Measurement], engine: str) -> list[dict[str, Any]]:
-    """The points of Figure 2: all that an engine read for the queries of a kind, by all the time it took."""
+    """Points of Figure 2: total bytes of an engine for the queries of a kind, divided by its total time."""
     found: dict[tuple[str, float], list[Measurement]] = {}
     for one in measured:
         if one.engine == engine and one.document == "xmark" and one.query:
@@ -187,8 +188,8 @@ def by_kind(measured: Sequence[Measurement], engine: str) -> list[dict[str, Any]
     ]
 
 
-def beside_printed(measured: Sequence[Measurement], engine: str) -> str:
-    """A line for each kind of query: our throughput on the largest auction site, and what the paper says of its own."""
+def compare_with_paper(measured: Sequence[Measurement], engine: str) -> str:
+    """A line for each kind of query: our throughput on the largest auction site, and the paper's."""
     points = by_kind(measured, engine)
     largest = max((one["megabytes"] for one in points), default=0.0)
     return "\n".join(

@@ -1,8 +1,9 @@
 """Algorithm ESMA of paper 1 and our matcher, both as interpreted Python, on small documents.
 
-ESMA (``esma.py``) gets its tokens from expat, which is compiled. The matcher reads bytes, checks that they are well formed and
-matches, all of it in Python where the compiler is off. So the tokenizers differ. Two further figures show their part: expat
-with two Python handlers that do nothing, and the matcher as plain Python with a pattern that matches no element.
+ESMA (``esma.py``) gets its tokens from expat, which is compiled. The matcher reads bytes, checks that they are well
+formed and matches, all of it in Python if the compiler is off. So the tokenizers differ. Two further figures show their
+part: expat with two Python handlers that do nothing, and the matcher as plain Python with a pattern that matches no
+element.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from xml.parsers import expat
 
-from bench.harness import Clock, Contestant, Record, Report, contest, paired_ratio, progress
-from bench.trees import esma, rivals
+from bench.harness import Clock, Record, Report, Side, paired_ratio, progress, run_rounds
+from bench.trees import baselines, esma
 from bench.trees.dblp import dblp
 from bench.trees.figures import DOCUMENTS
 from bench.trees.queries import MEGABYTES, QUERIES, XMARK_SCALES, TreeQuery
@@ -51,7 +52,7 @@ class InterpretedRow:
         return self.path.stat().st_size / 1e6
 
     def rate(self, name: str) -> float | None:
-        """Megabytes a second; None where it was not measured."""
+        """Megabytes per second; None if it was not measured."""
         seconds = self.records[name].seconds
         return self.megabytes / statistics.median(seconds) if seconds else None
 
@@ -85,13 +86,13 @@ def measure(
             matcher = matcher_of([query.text])
             program = esma.EsmaProgram(parse_tree(query.text).pattern)
             right = count(matcher, path, False)
-            contestants = [
-                Contestant("safe", partial(count, matcher, path, False), right),
-                Contestant("ESMA", partial(esma.count_matches, program, path), right[0]),
-                Contestant("empty handlers", partial(run_empty_handlers, path)),
-                Contestant("bare expat", partial(rivals.bare_expat, path)),
+            sides = [
+                Side("safe", partial(count, matcher, path, False), right),
+                Side("ESMA", partial(esma.count_matches, program, path), right[0]),
+                Side("empty handlers", partial(run_empty_handlers, path)),
+                Side("bare expat", partial(baselines.bare_expat, path)),
             ]
-            rows.append(InterpretedRow(query, path, right[0], contest(contestants, clock, rounds=ROUNDS[size])))
+            rows.append(InterpretedRow(query, path, right[0], run_rounds(sides, clock, rounds=ROUNDS[size])))
     progress("the matcher as plain Python")
     run_plain(rows, min(PLAIN_LIMIT_S[size], clock.allowance()))
     _add_ratios(rows, report)
@@ -157,7 +158,7 @@ def _ignore_end(_tag: str) -> None:
 
 
 def run_plain(rows: Sequence[InterpretedRow], seconds: float) -> None:
-    """Time our matcher as plain Python in a process of its own, once for each query, until the time is up."""
+    """Time our matcher as plain Python in its own process, once for each query, until the time is up."""
     failure, output = "the run's time was up", ""
     if seconds > 0:
         scans = dict.fromkeys(f"={row.path}" for row in rows)

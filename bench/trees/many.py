@@ -1,4 +1,4 @@
-"""Very many tree patterns, as subscribers of an auction site would have them: each asks for one thing."""
+"""Generator of very many tree patterns, such as subscriptions of an auction site."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _RECORDS = {
     "closed_auction": ("price", "date", "quantity", "type"),
     "category": ("name",),
 }
-"""By record: children that have a text."""
+"""Children with text, by record."""
 _INSIDE = {
     "item": ("keyword", "emph", "from", "to", "incategory"),
     "person": ("city", "country", "zipcode", "education", "age"),
@@ -21,8 +21,8 @@ _INSIDE = {
 }
 
 
-def many_patterns(count: int, seed: int = 17) -> list[str]:
-    """Patterns that are all different; most ask for a text that few records have, some only for how they are made."""
+def generate_patterns(count: int, seed: int = 17) -> list[str]:
+    """Generate distinct patterns; most compare a text that few records have, some have only structural conditions."""
     chance = random.Random(seed)
     found: dict[str, None] = {}
     while len(found) < count:

@@ -1,4 +1,5 @@
-"""Tree patterns over many documents on Spark, beside bare Spark that moves the same column; and Spark's own XML source."""
+"""Tree patterns over many documents on Spark, compared with Spark that moves the same column, and with its XML
+source."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import perseid as ps
-from bench import spark_rivals
-from bench.harness import Clock, Contestant, Report, contest, paired_ratio, progress
-from bench.trees import rivals
+from bench import spark_baselines
+from bench.harness import Clock, Report, Side, paired_ratio, progress, run_rounds
+from bench.trees import baselines
 from bench.trees.figures import Measurement
 from bench.trees.queries import QUERIES
 from bench.trees.xmark import xmark
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 DOCUMENTS = {"standard": 20_000, "full": 20_000}
 KINDS = 40
-"""So many documents are different."""
+"""Number of distinct documents."""
 SCALE = 0.0003
 PIECES = 8
 PATTERN = QUERIES["Q3.2"].text
@@ -35,31 +36,31 @@ PATTERN = QUERIES["Q3.2"].text
 def measure(
     size: str, clock: Clock, report: Report, data: Path, documents: Mapping[tuple[str, int], Path]
 ) -> list[Measurement]:
-    """Many documents of some 35 KB each, then one large one for Spark's own source."""
+    """Measure many documents of some 35 KB each, then one large one for Spark's own source."""
     folder = data / f"documents-{size}"
     _write(folder, DOCUMENTS[size])
     out: list[Measurement] = []
     _cores(report, folder)
     with (
         tempfile.TemporaryDirectory(prefix="perseid-bench-trees-") as scratch,
-        spark_rivals.session(Path(scratch)) as spark,
+        spark_baselines.session(Path(scratch)) as spark,
     ):
         right = int(_found(spark, folder).count())
-        contestants = [
-            Contestant("ours", partial(find_all, spark, folder), None),
-            Contestant("bare", partial(_bare, spark, folder), None),
+        sides = [
+            Side("ours", partial(find_all, spark, folder), None),
+            Side("bare", partial(_baseline, spark, folder), None),
         ]
-        records = contest(contestants, clock)
+        records = run_rounds(sides, clock)
         progress(f"{DOCUMENTS[size]:,} documents on Spark, {right:,} results")
         for name, record in records.items():
             report.records[f"spark {name}"] = record
         report.add("spark.bare", *paired_ratio(records["ours"], records["bare"]))
-        for name in rivals.BY_SPARK:
+        for name in baselines.BY_SPARK:
             query = QUERIES[name]
             path = documents[query.document, 2 if query.document == "xmark" else 0]
-            expected = rivals.iterparse(name, path)
-            found = contest(
-                [Contestant("Spark XML", partial(rivals.spark_xml, spark, name, path), expected)],
+            expected = baselines.iterparse(name, path)
+            found = run_rounds(
+                [Side("Spark XML", partial(baselines.spark_xml, spark, name, path), expected)],
                 clock,
                 rounds=1,
                 warm=0,
@@ -89,7 +90,7 @@ def _write(folder: Path, count: int) -> None:
 
 
 def _cores(report: Report, folder: Path) -> None:
-    """All of Spark on two cores beside all of it on one."""
+    """Compare Spark on two cores with Spark on one core."""
     taken = []
     for count in (1, 2):
         ran = subprocess.run(
@@ -110,7 +111,7 @@ def _found(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def find_all(spark: SparkSession, folder: Path) -> None:
-    """Read every document and give the results to nobody."""
+    """Read every document and drop the results."""
     _found(spark, folder).write.format("noop").mode("overwrite").save()
 
 
@@ -118,6 +119,6 @@ def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def _bare(spark: SparkSession, folder: Path) -> None:
+def _baseline(spark: SparkSession, folder: Path) -> None:
     frame = spark.read.parquet(str(folder))
     frame.mapInArrow(_identity, frame.schema).write.format("noop").mode("overwrite").save()

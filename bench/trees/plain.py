@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.trees.contest import matcher_of, ours
+from bench.trees.benchmark import matcher_of, ours
 from bench.trees.queries import QUERIES
 from perseid.runtime.jit import COMPILED
 

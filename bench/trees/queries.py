@@ -1,19 +1,19 @@
-"""The queries of paper 1's Table 6, as printed, and what the paper measures them on."""
+"""The queries of paper 1's Table 6, as printed, and the documents that the paper measures them on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 KINDS = ("tree", "comparison", ":", "|", "*")
-"""The lines of Figure 2: patterns that ask for no order, with a comparison, and with each operator over siblings."""
+"""Lines of Figure 2: patterns without order, with a comparison, and with each operator over siblings."""
 MEGABYTES = {"dblp": (133.9,), "treebank": (86.1,), "xmark": (11.9, 59.0, 118.6, 595.7, 1218.6)}
-"""How large the paper's documents are (Tables 4 and 5)."""
+"""Sizes of the paper's documents (Tables 4 and 5)."""
 XMARK_SCALES = (0.1, 0.5, 1.0, 5.0, 10.0)
 
 
 @dataclass(frozen=True)
 class TreeQuery:
-    """A query, the document it is asked of, and the line of Figure 2 it belongs to."""
+    """A query, its document, and its line in Figure 2."""
 
     name: str
     text: str
@@ -22,7 +22,7 @@ class TreeQuery:
 
     @property
     def returns(self) -> bool:
-        """Does it return nodes? One that does not says yes or no."""
+        """True if the query returns nodes; otherwise its result is yes or no."""
         return "->" in self.text
 
 
@@ -38,7 +38,7 @@ QUERIES = {
         TreeQuery("Q2.2", "//VP[/PP[/IN][/NP->N[/CD][/VBN]]]", "treebank", "tree"),
         TreeQuery("Q2.3", "//VP[/PP(/IN:/NP->N[/CD][/VBN])]", "treebank", ":"),
         TreeQuery("Q2.4", "//VP[/PP(/IN|/NP->N[/CD][/VBN])]", "treebank", "|"),
-        # Printed without a slash after the first bracket, which the parser takes for one, and warns.
+        # Printed without a slash after the first bracket, which the parser accepts as one, with a warning.
         TreeQuery("Q2.5", "//VP[PP(/IN*|/NP->N[/CD][/VBN])]", "treebank", "*"),
         TreeQuery("Q3.1", "//item[/location][//mailbox/mail//emph][/description//keyword]", "xmark", "tree"),
         TreeQuery("Q3.2", "//people[//person[/address->A[/zipcode]][/profile[/education][//age]]]", "xmark", "tree"),

@@ -1,9 +1,9 @@
-"""Parsed sentences as Treebank has them, deep and recursive, of any size, by a generator of our own.
+"""Generator of parsed sentences as in Treebank, deep and recursive, of any size.
 
-The rules are those that IcePaHC's parsed sentences follow most, with their counts in about a thousand, under Treebank's
-tags; some count more than there, for the many rules that are left out. The words are made up. One rule is far more
-frequent than it is, so that the paper's queries find something in a megabyte: a noun phrase with a number and a
-participle, of which the queries find 3 there in 265,000 elements.
+The rules are the most frequent ones of IcePaHC's parsed sentences, with their counts in about a thousand, under
+Treebank's tags; some counts are higher than there, to replace the many rules that are left out. The words are random.
+One rule is far more frequent than there, so that the paper's queries have results in a megabyte: a noun phrase with a
+number and a participle, of which the queries find 3 there in 265,000 elements.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from bench.trees.words import in_pieces, made_up
+from bench.trees.words import in_pieces, random_words
 
 _RULES = {
     "S": {
@@ -42,26 +42,26 @@ _RULES = {
     "WHADVP": {"": 830, "WRB": 160},
 }  # fmt: skip
 
-# A verb phrase is verbs and what is said of them, in almost any order: there are too many rules to name.
+# A verb phrase is verbs and their complements, in almost any order: there are too many rules to list.
 _VERBS = {
     "VBD": 493, "VBP": 220, "TO VB": 76, "MD": 54, "VB": 44, "VBD VBN": 30, "MD VB": 23, "VBN": 19, "VBP VBN": 13, "VBG": 5,
 }  # fmt: skip
-_HOW_MANY = {0: 110, 1: 286, 2: 256, 3: 181, 4: 96, 5: 42, 6: 16, 7: 8}
-_SAID = {
+_COMPLEMENT_COUNTS = {0: 110, 1: 286, 2: 256, 3: 181, 4: 96, 5: 42, 6: 16, 7: 8}
+_COMPLEMENTS = {
     "NP": 654, "PP": 514, "ADVP": 230, "S": 142, "_COMMA_": 122, "SBAR": 116, "RP": 72, "ADJP": 63, "VBN": 62, "VB": 47,
     "RB": 41, "_QUOTES_": 35,
 }  # fmt: skip
 
 _MARKS = {"_PERIOD_": ".", "_COMMA_": ",", "_QUOTES_": '"', "TO": "to"}
-_FEW = {"CC": 4, "DT": 8, "IN": 30, "MD": 9, "PRP": 20, "RP": 15, "WP": 5, "WDT": 4, "WRB": 6}
-"""How many words are of a kind that has few."""
+_WORD_COUNTS = {"CC": 4, "DT": 8, "IN": 30, "MD": 9, "PRP": 20, "RP": 15, "WP": 5, "WDT": 4, "WRB": 6}
+"""Number of words of a kind with few words."""
 _STOCK, _ROUNDS, _FRESH = 300, 45, 3
 
 
 def treebank(size: int, seed: int = 3, *, deep: int = 0) -> Iterator[bytes]:
-    """The document in pieces, of so many bytes and the rest of a sentence.
+    """Yield the document in pieces, of ``size`` bytes and the rest of a sentence.
 
-    With ``deep``, one sentence in a hundred is a clause in a clause in a clause, about that many elements deep.
+    With ``deep``, one sentence in a hundred is a chain of nested clauses, about that many elements deep.
     """
     return in_pieces(_parts(size, random.Random(seed), deep))
 
@@ -80,11 +80,11 @@ def _parts(size: int, chance: random.Random, deep: int) -> Iterator[str]:
 
 @dataclass
 class _Grammar:
-    """Phrases by the rules.
+    """Generates phrases by the rules.
 
-    To make every phrase from its words takes too long. So there is a stock of phrases of each kind, made in rounds, each
-    from the stock of the round before: what is in the last has the shape that the rules give, and is at most as deep as
-    there were rounds. A sentence is made anew down to some depth, and from the stock below.
+    Generating every phrase from its words takes too long. So there is a stock of phrases of each kind, generated in
+    iterations, each from the stock of the previous one: the last stock has the shape that the rules imply, and its
+    depth is at most the number of iterations. A sentence is generated down to some depth, and from the stock below.
     """
 
     chance: random.Random
@@ -94,7 +94,7 @@ class _Grammar:
     def __post_init__(self) -> None:
         for tag, counted in _RULES.items():
             self.rules[tag] = [rule.split() for rule, count in counted.items() for _ in range(count)]
-        self.rules["VP"] = [self.said() for _ in range(4_000)]
+        self.rules["VP"] = [self.verb_phrase() for _ in range(4_000)]
         words = {part for rules in self.rules.values() for rule in rules for part in rule} - set(self.rules)
         for tag in sorted(words):
             self.stock[tag] = [f"<{tag}>{word}</{tag}>\n" for word in self.words(tag)]
@@ -102,32 +102,32 @@ class _Grammar:
         for _ in range(_ROUNDS):
             self.stock |= {tag: [self.phrase(tag, 0) for _ in range(_STOCK)] for tag in self.rules}
 
-    def said(self) -> list[str]:
+    def verb_phrase(self) -> list[str]:
         (verbs,) = self.chance.choices(list(_VERBS), list(_VERBS.values()))
-        (count,) = self.chance.choices(list(_HOW_MANY), list(_HOW_MANY.values()))
-        return [*verbs.split(), *self.chance.choices(list(_SAID), list(_SAID.values()), k=count)]
+        (count,) = self.chance.choices(list(_COMPLEMENT_COUNTS), list(_COMPLEMENT_COUNTS.values()))
+        return [*verbs.split(), *self.chance.choices(list(_COMPLEMENTS), list(_COMPLEMENTS.values()), k=count)]
 
     def words(self, tag: str) -> list[str]:
         if tag in _MARKS:
             return [_MARKS[tag]]
         if tag == "CD":
             return [str(self.chance.randint(1, 2_000)) for _ in range(100)]
-        return made_up(self.chance, _FEW.get(tag, 500))
+        return random_words(self.chance, _WORD_COUNTS.get(tag, 500))
 
     def phrase(self, tag: str, fresh: int) -> str:
-        """One of a kind, made anew so many levels below its own, and from the stock below these."""
+        """Generate a phrase of a kind with ``fresh`` new levels, and from the stock below these."""
         roll, stock, rules = self.chance.random, self.stock, self.rules[tag]
         inner = ""
         for part in rules[int(roll() * len(rules))]:
             if fresh and part in self.rules:
                 inner += self.phrase(part, fresh - 1)
             else:
-                kept = stock[part]
-                inner += kept[int(roll() * len(kept))]
+                phrases = stock[part]
+                inner += phrases[int(roll() * len(phrases))]
         return f"<{tag}>\n{inner}</{tag}>\n" if inner else f"<{tag}>*</{tag}>\n"
 
     def chain(self, deep: int) -> str:
-        """Clauses in each other, each with something still to come when the next one opens."""
+        """Generate nested clauses, each of which continues after the inner one."""
         clauses = max(1, deep // 3)
         opened = [
             f"<S>\n{self.one('NP')}<VP>\n{self.one('VBD')}{self.one('NP')}<SBAR>\n{self.one('IN')}"

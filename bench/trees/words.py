@@ -1,4 +1,4 @@
-"""What the generators of documents share: words that nobody said, and documents in pieces."""
+"""Shared by the generators of documents: random words, and documents in pieces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Iterator
 
 PIECE = 1 << 18
-"""Characters of a piece, about."""
+"""Approximate number of characters per piece."""
 _SYLLABLES = [
     "ba",
     "ce",
@@ -36,13 +36,13 @@ _SYLLABLES = [
 ]
 
 
-def made_up(chance: random.Random, count: int) -> list[str]:
-    """So many words."""
+def random_words(chance: random.Random, count: int) -> list[str]:
+    """Generate ``count`` random words."""
     return ["".join(chance.choices(_SYLLABLES, k=chance.randint(1, 4))) for _ in range(count)]
 
 
 def in_pieces(parts: Iterable[str]) -> Iterator[bytes]:
-    """Parts of a document as fewer and larger ones, in UTF-8."""
+    """Merge the parts of a document into fewer and larger ones, in UTF-8."""
     waiting: list[str] = []
     size = 0
     for part in parts:

@@ -1,8 +1,8 @@
-"""An auction site as XMark describes it, of any size, by a generator of our own.
+"""Generator of an auction site as in XMark, of any size.
 
-The shape is XMark's: regions with items, categories and their graph, people, open and closed auctions, in its numbers for
-a scale factor and with its chances for what may be left out. The words are made up. Documents are the same for a scale
-factor and a seed, come in pieces, and are never whole in memory.
+The shape is XMark's: regions with items, categories and their graph, people, open and closed auctions, with its numbers
+for a scale factor and its probabilities for optional elements. The words are random. Documents are the same for a scale
+factor and a seed, are generated in pieces, and are never completely in memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from bench.trees.words import in_pieces, made_up
+from bench.trees.words import in_pieces, random_words
 
 PERSONS, OPEN_AUCTIONS, CLOSED_AUCTIONS, CATEGORIES = 25_500, 12_000, 9_750, 1_000
 REGIONS = {
@@ -27,7 +27,7 @@ _MARKUP = ("bold", "keyword", "emph")
 
 
 def xmark(scale: float, seed: int = 7) -> Iterator[bytes]:
-    """The document in pieces."""
+    """Yield the document in pieces."""
     return in_pieces(_Site(scale, random.Random(seed)).parts())
 
 
@@ -38,7 +38,7 @@ class _Site:
     words: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.words = made_up(self.chance, 4_000)
+        self.words = random_words(self.chance, 4_000)
         self.items = sum(self.count(size) for size in REGIONS.values())
         self.persons, self.categories = self.count(PERSONS), self.count(CATEGORIES)
         self.open, self.closed = self.count(OPEN_AUCTIONS), self.count(CLOSED_AUCTIONS)
@@ -112,7 +112,7 @@ class _Site:
         return f"<text>\n{self.marked(30, 2)} \n</text>\n"
 
     def marked(self, mean: float, deeper: int) -> str:
-        """Words, some of them in markup that may hold markup."""
+        """Generate words, some of them in markup that may contain markup."""
         out = []
         for _ in range(1 + self.some(mean / 10)):
             out += self.chance.choices(self.words, k=1 + self.some(12.8))

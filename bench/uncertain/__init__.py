@@ -1,1 +1,2 @@
-"""Paper 5's experiment, its data: a building whose antennas miss much, people who live in it, real walks, and scores."""
+"""Paper 5's experiment and its data: a simulated building with unreliable antennas, its people, real walks, and
+scores."""

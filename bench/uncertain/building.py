@@ -1,8 +1,9 @@
-"""A building of two floors whose antennas are all in its corridors, and what a hidden Markov model is told of it.
+"""A building of two floors with antennas only in its corridors, and a hidden Markov model of it.
 
-The paper's own building is not published, only its numbers: two floors, 38 antennas, none in a room. Here a corridor runs
-round each floor, 22 cells long, 19 of them with an antenna. Rooms lie outside and inside of the ring, one door each: 36
-offices, a coffee room on each floor, a lecture room. Two stairs join the floors. A step is a second and a cell of corridor.
+The paper's own building is not published, only its numbers: two floors, 38 antennas, none in a room. Here a ring
+corridor of 22 cells is on each floor, 19 of them with an antenna. Rooms are outside and inside of the ring, one door
+each: 36 offices, a coffee room on each floor, a lecture room. Two stairs join the floors. A step is a second and a cell
+of corridor.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ import perseid as ps
 WIDE, HIGH = 8, 5
 ANTENNAS = 38
 BARE = {(7, 0), (0, 4), (6, 4)}
-"""Cells of each floor's corridor that have no antenna."""
+"""Cells of each floor's corridor without an antenna."""
 READ_RATE, WEAK_RATE = 0.65, 0.1
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where somebody can be, and where it is drawn; stairs are drawn on the floor below."""
+    """A place of a person, and its position in drawings; stairs are drawn on the floor below."""
 
     name: str
     kind: str
@@ -43,30 +44,30 @@ class Place:
 
 @dataclass(frozen=True)
 class Motion:
-    """What the model believes of how people move: whether they stay, and where they go if they do not."""
+    """The model's assumptions about motion: whether people stay, and where they go if they do not."""
 
     stay_room: float = 0.985
     stay_hall: float = 0.1
     doors: Mapping[str, float] = field(
         default_factory=lambda: {"office": 0.08, "coffee": 0.3, "lecture": 0.2, "stairs": 0.3}
     )
-    """By kind: how likely it is entered by somebody at its door, where a next cell of corridor weighs 1."""
+    """By kind: weight of entering from its door, where a next cell of corridor weighs 1."""
     home: float = 1.0
-    """The same, for the door of a person's own office."""
+    """The same for the door of a person's own office."""
 
 
 @dataclass(frozen=True)
 class Building:
-    """Places, the ways between them, and the antennas."""
+    """Places, the edges between them, and the antennas."""
 
     places: tuple[Place, ...]
     neighbours: tuple[tuple[int, ...], ...]
     antennas: tuple[int, ...]
-    """By antenna: the number of the cell that it hangs in."""
+    """Number of its cell, by antenna."""
     read_rate: float
-    """In how many of the seconds that a tag is in a cell with an antenna it is read, by that one or the next."""
+    """Fraction of the seconds in a cell with an antenna in which a tag is read, by that antenna or the next."""
     weak_rate: float
-    """In how many an antenna reads a tag in a cell beside its own."""
+    """Fraction of the seconds in which an antenna reads a tag in an adjacent cell."""
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -74,7 +75,7 @@ class Building:
 
     @cached_property
     def rooms(self) -> Any:
-        """By place: whether it is a room."""
+        """By place: True for a room."""
         return np.array([place.is_room for place in self.places])
 
     def of_kind(self, kind: str) -> tuple[int, ...]:
@@ -82,7 +83,7 @@ class Building:
 
     @cached_property
     def distances(self) -> Any:
-        """Steps from each place to each other."""
+        """Steps between each two places."""
         count = len(self.places)
         steps = np.full((count, count), -1)
         for start in range(count):
@@ -98,10 +99,10 @@ class Building:
 
     @cached_property
     def rates(self) -> Any:
-        """By place and antenna: how likely the antenna reads a tag there in a second, whatever others read.
+        """Probability that an antenna reads a tag within a second, by place and antenna, independent of other antennas.
 
-        An antenna reaches its own cell and those beside it, stairs too, and no room. In its own cell it reads as often as
-        is needed for the read rate once its neighbours have had their chance.
+        An antenna reaches its own cell and the adjacent ones, stairs too, and no room. In its own cell it reads as
+        often as is needed for the read rate after its neighbors.
         """
         rates = np.zeros((len(self.places), len(self.antennas)))
         for antenna, cell in enumerate(self.antennas):
@@ -113,7 +114,8 @@ class Building:
         return rates
 
     def emissions(self) -> Any:
-        """P(reading | place) when one antenna, drawn from those that read at once, is reported; nothing comes last."""
+        """P(reading | place) if one of the antennas that read at once is reported at random; the last column is no
+        reading."""
         chances = np.zeros((len(self.antennas) + 1, len(self.places)))
         for place, rates in enumerate(self.rates):
             near = np.flatnonzero(rates)
@@ -124,9 +126,9 @@ class Building:
         return chances
 
     def hidden_markov(self, motion: Motion | None = None, home: str | None = None) -> ps.uncertain.HiddenMarkov:
-        """The model of somebody's place; of a person whose own office is known, it is likelier than others.
+        """Model of a person's place; a known own office is likelier than others.
 
-        Readings are the numbers of antennas as text, and that nothing was read.
+        Readings are the numbers of antennas as text, and null for no reading.
         """
         motion = Motion() if motion is None else motion
         moves = np.zeros((len(self.places), len(self.places)))
@@ -149,7 +151,7 @@ class Building:
 
 
 def build(read_rate: float = READ_RATE, weak_rate: float = WEAK_RATE) -> Building:
-    """The building, whose antennas read so often."""
+    """Build the building with antennas of these read rates."""
     places: list[Place] = []
     ways: list[tuple[int, int]] = []
     antennas: list[int] = []
@@ -170,7 +172,7 @@ def build(read_rate: float = READ_RATE, weak_rate: float = WEAK_RATE) -> Buildin
 
 
 def _ring() -> list[tuple[int, int]]:
-    """The cells of a floor's corridor, round it."""
+    """Cells of a floor's corridor, in order around it."""
     top = [(x, 0) for x in range(WIDE)]
     right = [(WIDE - 1, y) for y in range(1, HIGH)]
     bottom = [(x, HIGH - 1) for x in range(WIDE - 2, -1, -1)]
@@ -179,7 +181,7 @@ def _ring() -> list[tuple[int, int]]:
 
 
 def _rooms(floor: int) -> list[tuple[str, str, tuple[float, float], tuple[int, int]]]:
-    """A floor's rooms: name, kind, where it lies, and the cell at its door."""
+    """Rooms of a floor: name, kind, position, and the cell at its door."""
     coffee = (4, -1) if floor == 1 else (2, HIGH)
     outside = [((x, y), (x, door)) for y, door in ((-1, 0), (HIGH, HIGH - 1)) for x in range(WIDE)]
     inside = [((x, 1), (x, 0)) for x in (1, 3, 5)]

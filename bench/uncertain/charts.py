@@ -25,19 +25,19 @@ COLOURS = {
 }
 CERTAIN = {"most likely place", "most likely place of particles", "most likely path"}
 LANE = 0.00025
-"""How far lines at 0 lie below each other, in the units of an axis that is linear there."""
+"""Distance between lines at 0, in the units of an axis that is linear there."""
 Rows = Sequence[Mapping[str, Any]]
 
 
 def _chart(rows: Rows) -> Any:
     import altair as alt
 
-    inline: Any = alt.Data  # it has no types
+    inline: Any = alt.Data  # altair has no types
     return alt.Chart(inline(values=list(rows)))
 
 
 def _colour(rows: Rows) -> Any:
-    """Only who is drawn is in the legend, in the order of first drawing."""
+    """Color scale with only the drawn approaches in the legend, in the order of first drawing."""
     import altair as alt
 
     who = list(dict.fromkeys(row["who"] for row in rows))
@@ -48,7 +48,7 @@ def _colour(rows: Rows) -> Any:
 
 
 def _dash(rows: Rows) -> Any:
-    """Who takes one place for certain is dashed."""
+    """Dash scale: approaches that take one place as certain are dashed."""
     import altair as alt
 
     who = list(dict.fromkeys(row["who"] for row in rows))
@@ -57,7 +57,7 @@ def _dash(rows: Rows) -> Any:
 
 
 def draw_quality(rows: Rows, title: str, path: Path) -> None:
-    """Precision, recall and F1 by threshold, side by side; rows have who, measure, rho, value."""
+    """Draw precision, recall and F1 by threshold in columns; rows have who, measure, rho, value."""
     import altair as alt
 
     panels = [
@@ -76,9 +76,9 @@ def draw_quality(rows: Rows, title: str, path: Path) -> None:
 
 
 def draw_rooms(rows: Rows, path: Path) -> None:
-    """By second, a panel for each k; rows have who, k, second, value.
+    """Draw probabilities by second, a panel for each k; rows have who, k, second, value.
 
-    What is 0 has a lane of its own in a band below the axis: on one line, one would hide the others.
+    Lines at 0 have separate lanes in a band below the axis, because on one line they would hide each other.
     """
     import altair as alt
 
@@ -107,7 +107,7 @@ def draw_rooms(rows: Rows, path: Path) -> None:
 
 
 def draw_speed(rows: Rows, title: str, axis: str, path: Path, measures: Sequence[str]) -> None:
-    """Panels by measure and query; rows have who, panel, x, and each measure."""
+    """Draw panels by measure and query; rows have who, panel, x, and each measure."""
     import altair as alt
 
     def panel(name: str, measure: str) -> Any:

@@ -1,4 +1,5 @@
-"""Readings on a Spark stream: a Regular query answered with probabilities, beside the same pipeline that takes the likeliest place."""
+"""Readings on a Spark stream: a Regular query with probabilities, compared with the same pipeline over the likeliest
+place."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import perseid as ps
-from bench import harness, spark_rivals
+from bench import harness, spark_baselines
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 HALLS, ROOMS = [f"hall{i}" for i in range(14)], [f"room{i}" for i in range(6)]
@@ -27,32 +28,36 @@ COFFEE = (
 
 
 @dataclass(frozen=True)
-class Size:
+class UncertainStreamSize:
     people: int
     seconds: int
     files: int
     rounds: int
 
 
-SIZES = {"quick": Size(300, 120, 3, 1), "standard": Size(1_000, 300, 5, 3), "full": Size(3_000, 600, 10, 3)}
+SIZES = {
+    "quick": UncertainStreamSize(300, 120, 3, 1),
+    "standard": UncertainStreamSize(1_000, 300, 5, 3),
+    "full": UncertainStreamSize(3_000, 600, 10, 3),
+}
 
 
 def model() -> ps.uncertain.HiddenMarkov:
-    """Twenty places: a hall with antennas, and rooms without."""
+    """A model of twenty places: a hall with antennas, and rooms without."""
     doors = [(HALLS[2 * i + 1], room) for i, room in enumerate(ROOMS)]
     plan = ps.uncertain.floor_plan([*pairwise(HALLS), *doors], stay=0.6)
     seen = {hall: {f"antenna-{hall}": 0.65, None: 0.35} for hall in HALLS} | {room: {None: 1.0} for room in ROOMS}
     return ps.uncertain.hidden_markov(transitions=plan, readings=seen)
 
 
-def write(size: Size, folder: Path) -> int:
-    """Readings by second, in files of some seconds each; how many rows there are."""
+def write(size: UncertainStreamSize, folder: Path) -> int:
+    """Write readings by second to files of some seconds each; return the number of rows."""
     chance = np.random.default_rng(5)
     names = np.array([*(f"antenna-{hall}" for hall in HALLS), None], object)
     people = np.array([f"person{i:05d}" for i in range(size.people)], object)
     for number, seconds in enumerate(np.array_split(np.arange(size.seconds), size.files)):
         moments = [BEGIN + timedelta(seconds=int(second)) for second in seconds for _ in people]
-        # Seen somewhere or not at all: what it takes to answer does not depend on where.
+        # Read at a random place or not at all: the time of a match does not depend on the place.
         read = names[chance.choice(len(names), len(moments), p=[0.4 / 14] * 14 + [0.6])]
         table = pa.table(
             {
@@ -62,12 +67,12 @@ def write(size: Size, folder: Path) -> int:
             }
         )
         pq.write_table(table, folder / f"part{number:03d}.parquet")
-        time.sleep(0.02)  # files are taken in the order of their times
+        time.sleep(0.02)  # files are processed in the order of their times
     return size.people * size.seconds
 
 
 def seconds_of(spark: Any, source: Path, way: str, correlations: bool) -> float:
-    """How long a query takes over all there is."""
+    """Seconds of a query over the complete input."""
     schema = "ts timestamp, person string, antenna string"
     stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
     at = ps.uncertain_events(stream.withWatermark("ts", "1 second"), event_type="At", key="person", value="place", reading="antenna", model=model(), every="1 second", inference=way, correlated=correlations, options=ps.StreamOptions(shards=4))  # fmt: skip
@@ -87,21 +92,21 @@ def run(size_name: str) -> harness.Report:
     with (
         tempfile.TemporaryDirectory() as scratch,
         tempfile.TemporaryDirectory() as folder,
-        spark_rivals.session(Path(scratch)) as spark,
+        spark_baselines.session(Path(scratch)) as spark,
     ):
-        spark.conf.set(spark_rivals.PARTITIONS_SETTING, "4")
+        spark.conf.set(spark_baselines.PARTITIONS_SETTING, "4")
         rows = write(size, Path(folder))
         ways = {"filter": ("filter", True), "independent": ("filter", False), "likeliest": ("likeliest", True)}
         for way in ways.values():
-            seconds_of(spark, Path(folder), *way)  # what is compiled is compiled
+            seconds_of(spark, Path(folder), *way)  # after compilation
         taken: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(size.rounds):
             for name, way in ways.items():
                 taken[name].append(seconds_of(spark, Path(folder), *way))
-    harness.say("\n| answered by | readings/s | tuples/s (20 places) |\n|---|---|---|")
+    harness.print_line("\n| answered by | readings/s | tuples/s (20 places) |\n|---|---|---|")
     for name, times in taken.items():
         rate = rows / statistics.median(times)
-        harness.say(f"| {name} | {rate:,.0f} | {20 * rate:,.0f} |")
+        harness.print_line(f"| {name} | {rate:,.0f} | {20 * rate:,.0f} |")
         report.add(f"{name}.readings_per_second", rate)
     for name in ("filter", "independent"):
         ratios = [other / own for own, other in zip(taken[name], taken["likeliest"], strict=True)]

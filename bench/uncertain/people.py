@@ -1,9 +1,9 @@
-"""People with plans in the building, what they carry, and what the antennas say of it all.
+"""Simulation of people in the building, their objects, and the readings of the antennas.
 
-A person sits in an office, goes for coffee, to somebody else, to the lecture or round the corridors, and comes back; on
-the way it is about a cell a second along a shortest path. Objects are with their owners, except those left behind in a
-room, which wait there until the owner is back. As in the paper, two periods stand for two days, each of which begins with
-everybody in their office, and nothing is read or true between them.
+A person sits in an office, goes for coffee, to another office, to the lecture or around the corridors, and comes back,
+at about one cell per second along a shortest path. Objects are with their owners, except those left in a room until the
+owner is back. As in the paper, two periods represent two days, each of which begins with all people in their office;
+between them there are no readings and no true places.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ import pyarrow as pa
 from bench.uncertain.building import Building
 
 KEPT = {"keys": 0.97, "mug": 0.8, "laptop": 0.9}
-"""By kind of object: how likely its owner takes it along, on leaving a room."""
+"""By kind of object: probability that its owner takes it along on leaving a room."""
 
 
 @dataclass(frozen=True)
 class Plans:
-    """What people do, how likely after a time in the office, and how long it takes: shortest and mean, in seconds.
+    """Activities of people, their probabilities after a time in the office, and their durations: shortest and mean, in
+    seconds.
 
-    How often it is coffee was set so that a trace of the paper's size has about as many events as the paper's, 44.
+    The probability of coffee was chosen so that a trace of the paper's size has about as many events as the paper's,
+    44.
     """
 
     coffee: float = 0.42
     visit: float = 0.3
     lecture: float = 0.05
-    """The rest is a walk to somewhere in the corridors."""
+    """The rest is a walk to a random place in the corridors."""
     straight_on: float = 0.3
-    """How often people go on to something else before they return."""
+    """Probability that a person continues to another place before the return."""
     linger: float = 0.1
-    """How often a person stands still for a second, on the way."""
+    """Probability that a person stops for a second, on the way."""
     office_time: tuple[int, int] = (20, 240)
     coffee_time: tuple[int, int] = (10, 60)
     visit_time: tuple[int, int] = (20, 90)
@@ -44,8 +46,8 @@ class Plans:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """How many take part, and for how long: the paper's 8 people, 52 objects and 72 minutes unless said otherwise."""
+class TraceSize:
+    """Number of people and length of a trace: by default the paper's 8 people, 52 objects and 72 minutes."""
 
     people: int = 8
     objects: int = 52
@@ -54,32 +56,32 @@ class Setting:
     pause: int = 10 * 60
 
 
-SHORT = Setting(people=4, objects=6, period=5 * 60, pause=60)
-"""Large enough to see that something is right."""
+SHORT = TraceSize(people=4, objects=6, period=5 * 60, pause=60)
+"""Large enough for a test of correctness."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Who was where, and which antenna said so; people come first, then objects."""
+    """True places and reported antennas; people come first, then objects."""
 
     building: Building
     names: tuple[str, ...]
     people: int
     offices: tuple[int, ...]
-    """By person: the number of the place that is their office."""
+    """By person: the number of the place of their office."""
     owners: tuple[int, ...]
-    """By object: the number of the person that it belongs to."""
+    """By object: the number of its owner."""
     seconds: Any
-    """The seconds of the periods, in order; what lies between is missing."""
+    """Seconds of the periods, in order; those between are missing."""
     places: Any
     """By name and second: the number of the true place."""
     antennas: Any
     """By name and second: the antenna that was reported, or -1."""
 
     def readings(self, objects: bool = True) -> pa.Table:
-        """Rows of (person, second, antenna), null where nothing was read; an object is called by its own name."""
-        told = self.antennas[: self._listed(objects)].ravel()
-        return self._table("antenna", pa.array(told, pa.int64(), mask=told < 0), objects)
+        """Rows of (person, second, antenna), null if nothing was read; the name of an object is its own."""
+        reported = self.antennas[: self._listed(objects)].ravel()
+        return self._table("antenna", pa.array(reported, pa.int64(), mask=reported < 0), objects)
 
     def truth(self, objects: bool = True) -> pa.Table:
         """Rows of (person, second, place)."""
@@ -89,7 +91,7 @@ class Trace:
     def labels(self, skew: int = 0, seed: int = 0) -> pa.Table:
         """Rows of (person, second): a person is in a coffee room, and was in none in each of the two seconds before.
 
-        With a skew, people say so late: by a whole number of seconds from 0 to that, each as likely.
+        With a skew, labels are late by a whole number of seconds from 0 to the skew, uniformly distributed.
         """
         inside = np.isin(self.places[: self.people], self.building.of_kind("coffee"))
         at_once = self.seconds[2:] - self.seconds[:-2] == 2
@@ -99,7 +101,7 @@ class Trace:
         return pa.table({"person": names, "second": pa.array(self.seconds[moment + 2] + late, pa.int64())})
 
     def read_rate(self) -> float:
-        """The share of seconds with a reading, of those that tags spent in cells with an antenna."""
+        """Fraction of seconds with a reading, of those that tags spent in cells with an antenna."""
         covered = np.isin(self.places, self.building.antennas)
         return float((self.antennas[covered] >= 0).mean())
 
@@ -112,9 +114,9 @@ class Trace:
         return pa.table({"person": who, "second": pa.array(np.tile(self.seconds, listed), pa.int64()), name: column})
 
 
-def simulate(building: Building, seed: int, setting: Setting | None = None, plans: Plans | None = None) -> Trace:
-    """Let people live in the building: the same each time for a seed."""
-    setting, plans = Setting() if setting is None else setting, Plans() if plans is None else plans
+def simulate(building: Building, seed: int, setting: TraceSize | None = None, plans: Plans | None = None) -> Trace:
+    """Simulate people in the building; deterministic for a seed."""
+    setting, plans = TraceSize() if setting is None else setting, Plans() if plans is None else plans
     living, carrying, reading = (np.random.default_rng((seed, part)) for part in range(3))
     offices = living.choice(building.of_kind("office"), setting.people, replace=False)
     owners = np.arange(setting.objects) % setting.people
@@ -143,8 +145,8 @@ def simulate(building: Building, seed: int, setting: Setting | None = None, plan
 
 
 def read(building: Building, places: Any, chance: np.random.Generator) -> Any:
-    """By tag and second: one of the antennas that read the tag at once, each as likely, or -1 for none."""
-    told = np.full(places.shape, -1)
+    """By tag and second: one of the antennas that read the tag at once, uniformly drawn, or -1 for none."""
+    reported = np.full(places.shape, -1)
     rates = building.rates
     for place in np.unique(places).tolist():
         near = np.flatnonzero(rates[place])
@@ -152,12 +154,12 @@ def read(building: Building, places: Any, chance: np.random.Generator) -> Any:
         drawn = chance.random((int(here.sum()), len(near), 2))
         if len(near):
             order = np.where(drawn[:, :, 0] < rates[place, near], drawn[:, :, 1], -1.0)
-            told[here] = np.where(order.max(axis=1) < 0, -1, near[order.argmax(axis=1)])
-    return told
+            reported[here] = np.where(order.max(axis=1) < 0, -1, near[order.argmax(axis=1)])
+    return reported
 
 
 def _day(building: Building, plans: Plans, chance: np.random.Generator, office: int, offices: Any, period: int) -> Any:
-    """One person's place by second, from the office on."""
+    """Places of one person by second, from the office on."""
     where = [office] * _time(chance, plans.office_time)
     while len(where) < period:
         for goal, stay in _errand(building, plans, chance, office, offices):
@@ -169,7 +171,7 @@ def _day(building: Building, plans: Plans, chance: np.random.Generator, office: 
 def _errand(
     building: Building, plans: Plans, chance: np.random.Generator, office: int, offices: Any
 ) -> Iterator[tuple[int, int]]:
-    """Where a person goes from the office and for how long, until they are there again."""
+    """Destinations and durations from leaving the office until the return."""
     doing = np.cumsum([plans.coffee, plans.visit, plans.lecture])
     while True:
         drawn = int(np.searchsorted(doing, chance.random(), side="right"))
@@ -193,7 +195,7 @@ def _time(chance: np.random.Generator, times: tuple[int, int]) -> int:
 
 
 def _way(building: Building, chance: np.random.Generator, here: int, goal: int, linger: float) -> list[int]:
-    """The places of the seconds on the way, the goal's first second among them."""
+    """Places by second on a path, including the first second at the goal."""
     way: list[int] = []
     while here != goal:
         nearer = [
@@ -208,14 +210,14 @@ def _way(building: Building, chance: np.random.Generator, here: int, goal: int, 
 
 
 def _carried(building: Building, owner: Any, kept: float, chance: np.random.Generator) -> Any:
-    """An object's place by second: its owner's, or the room where it was left until the owner is back."""
+    """Places of an object by second: its owner's, or the room where it was left until the owner is back."""
     where = owner.copy()
     left = np.flatnonzero(building.rooms[owner[:-1]] & (owner[1:] != owner[:-1])) + 1
     forgotten = left[chance.random(len(left)) >= kept]
     until = 0
     for moment in forgotten.tolist():
         if moment < until:
-            continue  # it is not with its owner
+            continue  # the object is not with its owner
         room = owner[moment - 1]
         back = np.flatnonzero(owner[moment:] == room)
         until = moment + int(back[0]) if len(back) else len(owner)

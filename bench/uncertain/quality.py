@@ -1,7 +1,8 @@
-"""How well events are detected (the paper's Figures 9 and 10): who goes to the coffee room, told by thresholds and by guesses.
+"""Quality of event detection (the paper's Figures 9 and 10): entries to the coffee room, by thresholds and by likeliest
+values.
 
-A detection is a step whose probability is above ρ. Where an approach needs a ρ, it is chosen on the other seeds: what a seed
-scores has no say in it.
+A detection is a step whose probability is above ρ. If an approach needs a ρ, it is chosen on the other seeds, so that
+the score of a seed does not influence it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 import perseid as ps
 from bench.uncertain.building import READ_RATE, Building, Motion, build
-from bench.uncertain.people import Plans, Setting, Trace, simulate
+from bench.uncertain.people import Plans, Trace, TraceSize, simulate
 from bench.uncertain.scoring import TOLERANCE, Moments, curve, interval
 from perseid.engines.uncertain.inference import likeliest_each, particle_filter
 
@@ -28,7 +29,7 @@ partition by person
 selection successor
 """
 SKEW = 15
-"""By how many seconds at most people are late to say that they have entered."""
+"""Maximum delay of people's labels, in seconds."""
 THRESHOLDS = np.concatenate([[0, 0.002, 0.005], np.round(np.arange(0.01, 0.505, 0.01), 2)])
 PARTICLES = 300
 LIVE, ARCHIVED = "real time", "archived"
@@ -36,14 +37,14 @@ LIVE, ARCHIVED = "real time", "archived"
 
 @dataclass(frozen=True)
 class Approach:
-    """A way from readings to detections."""
+    """A method from readings to detections."""
 
     name: str
     when: str
     inference: str
     correlations: bool = True
     certain: bool = False
-    """Takes one value of each step for certain, and needs no threshold."""
+    """Takes one value of each step as certain, and needs no threshold."""
 
 
 INDEPENDENT = Approach("independent", LIVE, "filter", correlations=False)
@@ -55,19 +56,23 @@ MARKOV = Approach("Markov", ARCHIVED, "smooth")
 SMOOTHED = Approach("smoothed, independent", ARCHIVED, "smooth", correlations=False)
 MAP = Approach("most likely path", ARCHIVED, "viterbi", certain=True)
 APPROACHES = (INDEPENDENT, FILTERED, PARTICLE, MLE, HOPPING, MARKOV, SMOOTHED, MAP)
-RIVALS = {LIVE: MLE, ARCHIVED: MAP}
+BASELINES = {LIVE: MLE, ARCHIVED: MAP}
 
 
 def readings_of(trace: Trace) -> pa.Table:
-    """What antennas said of people, with times."""
-    told = trace.readings(objects=False)
+    """Readings of people, with times."""
+    detections = trace.readings(objects=False)
     return pa.table(
-        {"person": told["person"], "ts": moments(told["second"]), "antenna": told["antenna"].cast("string")}
+        {
+            "person": detections["person"],
+            "ts": moments(detections["second"]),
+            "antenna": detections["antenna"].cast("string"),
+        }
     )
 
 
 def moments(seconds: Any) -> Any:
-    """Seconds as times."""
+    """Convert seconds to timestamps."""
     return pc.multiply(seconds, 1_000_000).cast(pa.timestamp("us", tz="UTC"))
 
 
@@ -78,8 +83,8 @@ def relations_of(building: Building) -> dict[str, list[tuple[str]]]:
     }
 
 
-def believed(readings: pa.Table, model: Any, approach: Approach, seed: int = 0) -> Any:
-    """The stream as an approach has it."""
+def uncertain_stream(readings: pa.Table, model: Any, approach: Approach, seed: int = 0) -> Any:
+    """Build the uncertain stream of an approach."""
     if approach == HOPPING:
         guessed = guess(readings, model, seed)
         return ps.uncertain_events(
@@ -100,9 +105,9 @@ def believed(readings: pa.Table, model: Any, approach: Approach, seed: int = 0) 
 
 
 def guess(readings: pa.Table, model: Any, seed: int) -> pa.Table:
-    """The place that most particles of each step are in, taken for certain: what the paper's MLE chose from.
+    """The place with most particles at each step, taken as certain: the paper's MLE baseline.
 
-    Rows are by person and in order of time; a step without a row begins anew.
+    Rows are by person and in time order; a step without a row restarts.
     """
     second = np.asarray(readings["ts"].cast(pa.int64())) // 1_000_000
     person = np.asarray(readings["person"].combine_chunks().dictionary_encode().indices)
@@ -116,8 +121,8 @@ def guess(readings: pa.Table, model: Any, seed: int) -> pa.Table:
     return pa.table({"person": readings["person"], "ts": readings["ts"], "place": places, "p": np.ones(len(second))})
 
 
-def answered(table: pa.Table) -> tuple[Moments, Any]:
-    """UncertainMatches as moments, and their probabilities."""
+def match_moments(table: pa.Table) -> tuple[Moments, Any]:
+    """Convert matches to moments and their probabilities."""
     names = table["person"].combine_chunks().dictionary_encode()
     known = np.array(names.dictionary.to_pylist(), str) if len(names.dictionary) else np.zeros(1, str)
     keys = known[np.asarray(names.indices)] if table.num_rows else np.zeros(0, str)
@@ -126,19 +131,19 @@ def answered(table: pa.Table) -> tuple[Moments, Any]:
 
 
 @dataclass(frozen=True)
-class Setup:
-    """What is varied: how often antennas read, what the model believes of people, and what people do."""
+class VariedSetting:
+    """Varied parameters: read rate of antennas, the model's assumptions about people, and people's behavior."""
 
     read_rate: float = READ_RATE
     motion: Motion = field(default_factory=Motion)
     plans: Plans = field(default_factory=Plans)
     believed_rate: float | None = None
-    """How often the model thinks that antennas read, if it is wrong."""
+    """Read rate that the model assumes, if it is wrong."""
 
 
 @dataclass(frozen=True)
 class Curves:
-    """By seed and threshold; of who needs none, all thresholds have the same."""
+    """Scores by seed and threshold; equal at all thresholds for an approach that needs none."""
 
     precision: Any
     recall: Any
@@ -150,40 +155,42 @@ class Curves:
 
 
 def measure(
-    setup: Setup,
+    setup: VariedSetting,
     seeds: Sequence[int],
     approaches: Sequence[Approach] = APPROACHES,
     tolerances: Sequence[int] = (TOLERANCE,),
 ) -> dict[tuple[str, int], Curves]:
-    """The scores of approaches, by their name and the tolerance."""
+    """Measure the scores of approaches, by their name and the tolerance."""
     building = build(setup.read_rate)
     model = build(setup.believed_rate or setup.read_rate).hidden_markov(setup.motion)
     pattern, relations = ps.pattern(COFFEE), relations_of(building)
     found: dict[tuple[str, int], list[Any]] = {(one.name, d): [] for one in approaches for d in tolerances}
     for seed in seeds:
-        trace = simulate(building, seed, Setting(objects=0), setup.plans)
+        trace = simulate(building, seed, TraceSize(objects=0), setup.plans)
         readings, labels = readings_of(trace), Moments.of(trace.labels(SKEW, seed))
         for one in approaches:
-            told, chance = answered(pattern.match(believed(readings, model, one, seed), relations=relations).to_arrow())
+            detections, chance = match_moments(
+                pattern.match(uncertain_stream(readings, model, one, seed), relations=relations).to_arrow()
+            )
             for d in tolerances:
-                scored = curve(told, chance, labels, THRESHOLDS, d)
+                scored = curve(detections, chance, labels, THRESHOLDS, d)
                 found[one.name, d].append((scored.precision, scored.recall))
     return {name: Curves(*np.array(rows).transpose(1, 0, 2)) for name, rows in found.items()}
 
 
 @dataclass(frozen=True)
 class Best:
-    """The scores of seeds, each at the threshold that is best for the others."""
+    """Scores of seeds, each at the threshold that is best for the other seeds."""
 
     threshold: float
-    """The best for all."""
+    """The best threshold over all seeds."""
     precision: Any
     recall: Any
     f1: Any
 
 
 def best(curves: Curves) -> Best:
-    """By the mean of F1 over the other seeds; with one seed, over that one."""
+    """Choose thresholds by the mean of F1 over the other seeds; with one seed, over that one."""
     f1 = curves.f1
     rows = np.arange(len(f1))
     others = (f1.sum(axis=0) - f1 if len(f1) > 1 else f1).argmax(axis=1)
@@ -192,25 +199,26 @@ def best(curves: Curves) -> Best:
 
 
 def gains(ours: Best, theirs: Best) -> dict[str, tuple[float, float]]:
-    """Points that we are better by: the mean over seeds, and how far to either side its 95 % confidence reaches."""
+    """Gain in points: the mean over seeds, and the half width of its 95 % confidence interval."""
     return {
         name: interval(100 * (getattr(ours, name) - getattr(theirs, name))) for name in ("precision", "recall", "f1")
     }
 
 
 @dataclass(frozen=True)
-class Most:
-    """The most points that a mean over seeds is better by, at which threshold, and our recall there."""
+class MaxGain:
+    """Maximum gain of a mean over seeds in points, its threshold, and our recall there."""
 
     points: float
     threshold: float
     recall: float
 
 
-def most(ours: Curves, theirs: Curves, low: float = 0.1, high: float = 0.5) -> dict[str, Most]:
-    """The paper's measure, "by as much as": the best over thresholds from ``low`` to ``high``, for each measure by itself.
+def max_gains(ours: Curves, theirs: Curves, low: float = 0.1, high: float = 0.5) -> dict[str, MaxGain]:
+    """The paper's measure, "by as much as": the maximum over thresholds from ``low`` to ``high``, for each measure
+    separately.
 
-    Only thresholds count at which every seed has a right detection: who detects nothing has a precision of 1.
+    Only thresholds count at which every seed has a right detection, because without detections precision is 1.
     """
     found = {}
     asked = (low <= THRESHOLDS) & (high >= THRESHOLDS) & (ours.recall > 0).all(axis=0)
@@ -219,13 +227,13 @@ def most(ours: Curves, theirs: Curves, low: float = 0.1, high: float = 0.5) -> d
         where = int(np.where(asked, apart, -np.inf).argmax())
         recall = float(100 * ours.recall[:, where].mean())
         found[name] = (
-            Most(float(apart[where]), float(THRESHOLDS[where]), recall) if asked.any() else Most(*[np.nan] * 3)
+            MaxGain(float(apart[where]), float(THRESHOLDS[where]), recall) if asked.any() else MaxGain(*[np.nan] * 3)
         )
     return found
 
 
-def level(ours: Curves, theirs: Curves) -> dict[str, float]:
-    """Points of precision where recall is no lower than theirs, and of recall where precision is not; of means over seeds."""
+def gains_at_equal(ours: Curves, theirs: Curves) -> dict[str, float]:
+    """Gain in precision at no lower recall, and in recall at no lower precision, in points; of means over seeds."""
     precision, recall = ours.precision.mean(axis=0), ours.recall.mean(axis=0)
     least, found = theirs.precision.mean(axis=0)[0], theirs.recall.mean(axis=0)[0]
     as_found, as_right = precision[recall >= found], recall[precision >= least]
@@ -235,8 +243,8 @@ def level(ours: Curves, theirs: Curves) -> dict[str, float]:
     }
 
 
-def at(ours: Curves, theirs: Curves, threshold: float) -> Mapping[str, tuple[float, float]]:
-    """Points that we are better by at one threshold."""
+def gains_at(ours: Curves, theirs: Curves, threshold: float) -> Mapping[str, tuple[float, float]]:
+    """Gain in points at one threshold."""
     where = int(np.abs(threshold - THRESHOLDS).argmin())
     return {
         name: interval(100 * (getattr(ours, name)[:, where] - getattr(theirs, name)[:, where]))

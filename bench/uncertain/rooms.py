@@ -1,7 +1,7 @@
-"""The paper's Figure 11: somebody walks down a hall into one of six rooms without antennas, and stays.
+"""The paper's Figure 11: a person walks down a hall into one of six rooms without antennas, and stays.
 
-Nothing tells the rooms apart, so each has a sixth of the probability; how probable it is that one was in the same room for
-k seconds depends on whether it is known that people stay.
+Readings do not distinguish the rooms, so each has a sixth of the probability; the probability of having been in the
+same room for k seconds depends on whether the model knows that people stay.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 import perseid as ps
-from bench.uncertain.quality import HOPPING, MAP, MARKOV, MLE, SMOOTHED, Approach, believed, moments
+from bench.uncertain.quality import HOPPING, MAP, MARKOV, MLE, SMOOTHED, Approach, moments, uncertain_stream
 
 ROOMS = 6
 HALL = 6
-"""Cells with an antenna; behind the last is one without, where the doors are."""
+"""Cells with an antenna; after the last one is a cell without, with the doors."""
 STAYS, READ = 0.9, 0.8
 TRUE_ROOM = "room 4"
 INSIDE = 20
@@ -28,7 +28,7 @@ LINES: tuple[Approach, ...] = (MARKOV, SMOOTHED, MAP, MLE, HOPPING)
 
 @dataclass(frozen=True)
 class Line:
-    """By second: how probable it is that somebody was in the room for the last k."""
+    """By second: probability of having been in the room for the last k seconds."""
 
     approach: str
     k: int
@@ -36,7 +36,7 @@ class Line:
 
 
 def floor() -> Any:
-    """The model: a hall, its end, and six doors alike."""
+    """The model: a hall, its end, and six equal doors."""
     cells = [f"hall {i}" for i in range(1, HALL + 1)]
     rooms = [f"room {i}" for i in range(1, ROOMS + 1)]
     moves: dict[str, dict[str, float]] = {}
@@ -51,7 +51,7 @@ def floor() -> Any:
 
 
 def way() -> tuple[list[str], list[str | None]]:
-    """Where they are by second, and what is read: every cell of the hall once."""
+    """True places by second, and the readings: every cell of the hall once."""
     cells = [f"hall {i}" for i in range(1, HALL + 1)]
     return [*cells, "end", *[TRUE_ROOM] * INSIDE], [*cells, *[None] * (1 + INSIDE)]
 
@@ -67,12 +67,12 @@ def lines(ks: Sequence[int] = SECONDS) -> list[Line]:
     places, read = way()
     count = len(places)
     readings = pa.table({"person": ["ann"] * count, "ts": moments(pa.array(range(count))), "antenna": read})
-    streams = {one.name: believed(readings, model, one, 5) for one in LINES}
+    streams = {one.name: uncertain_stream(readings, model, one, 5) for one in LINES}
     drawn = []
     for name, stream in streams.items():
         for k in ks:
-            told = ps.pattern(in_the_room(k)).match(stream).to_arrow()
+            matches = ps.pattern(in_the_room(k)).match(stream).to_arrow()
             chance = np.zeros(count)
-            chance[np.asarray(told["time"].cast(pa.int64())) // 1_000_000] = np.asarray(told["p"])
+            chance[np.asarray(matches["time"].cast(pa.int64())) // 1_000_000] = np.asarray(matches["p"])
             drawn.append(Line(name, k, chance))
     return drawn

@@ -1,9 +1,9 @@
-"""How well detected events fit labelled ones: precision, recall and F1, as the paper counts them.
+"""Scores of detected events against labels: precision, recall and F1, as the paper counts them.
 
-A detection is right if a label of its key lies within the tolerance, a label is found if a detection of its key does: so
-one label may make many detections right, and one detection may find many labels. Labels are people's notes, late by some
-seconds, so the tolerance is 30 s unless said otherwise, and reaches both ways and includes its end. Where nothing is
-detected, nothing is wrong, and precision is 1; where nothing is labelled, recall is 1.
+A detection is right if a label of its key lies within the tolerance, and a label is found if a detection of its key
+does: so one label may make many detections right, and one detection may find many labels. Labels are people's notes,
+late by some seconds, so the default tolerance is 30 s in both directions, bounds included. Without detections,
+precision is 1; without labels, recall is 1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Moments:
 
     @classmethod
     def of(cls, table: pa.Table) -> Moments:
-        """From a table of labels."""
+        """Convert a table of labels."""
         return cls(np.array(table["person"].to_pylist(), str), np.asarray(table["second"], np.int64))
 
     def __len__(self) -> int:
@@ -36,12 +36,12 @@ class Moments:
 
 @dataclass(frozen=True)
 class Score:
-    """Each is a number, or an array with one for each threshold."""
+    """Precision and recall, each a number, or an array with one for each threshold."""
 
     precision: Any
     recall: Any
     detections: Any
-    """How many there were."""
+    """Number of detections."""
 
     @property
     def f1(self) -> Any:
@@ -51,10 +51,10 @@ class Score:
 
 
 def score(detected: Moments, labels: Moments, tolerance: int = TOLERANCE, *, merge: bool = False) -> Score:
-    """Of detections against labels; ``merge`` makes one alert of those that follow each other closely."""
-    told = merged(detected, tolerance) if merge else detected
-    right, found = near(told, labels, tolerance), near(labels, told, tolerance)
-    return Score(_share(right.sum(), len(told)), _share(found.sum(), len(labels)), len(told))
+    """Score detections against labels; ``merge`` combines detections that follow each other closely."""
+    detections = merged(detected, tolerance) if merge else detected
+    right, found = near(detections, labels, tolerance), near(labels, detections, tolerance)
+    return Score(_share(right.sum(), len(detections)), _share(found.sum(), len(labels)), len(detections))
 
 
 def curve(
@@ -66,21 +66,21 @@ def curve(
     *,
     merge: bool = False,
 ) -> Score:
-    """Scores by threshold: an event is detected at each moment whose probability is above it."""
+    """Scores by threshold: an event is detected at each moment with a probability above it."""
     rho, chance = np.asarray(thresholds, float), np.asarray(probabilities, float)
     if merge:
         each = [score(_chosen(moments, chance > least), labels, tolerance, merge=True) for least in rho]
         return Score(
             *(np.array([getattr(one, name) for one in each]) for name in ("precision", "recall", "detections"))
         )
-    told = _above(chance, rho)
+    detections = _above(chance, rho)
     right = _above(chance[near(moments, labels, tolerance)], rho)
     found = _above(_highest(moments, chance, labels, tolerance), rho)
-    return Score(_share(right, told), _share(found, len(labels)), told)
+    return Score(_share(right, detections), _share(found, len(labels)), detections)
 
 
 def merged(detected: Moments, tolerance: int = TOLERANCE) -> Moments:
-    """One alert, at the first, for detections of a key of which each is closer to the one before than the tolerance."""
+    """Combine detections of a key, each closer to the previous one than the tolerance, into one alert at the first."""
     order = np.lexsort((detected.second, detected.key))
     key, second = np.asarray(detected.key)[order], np.asarray(detected.second)[order]
     first = np.ones(len(order), bool)
@@ -89,16 +89,16 @@ def merged(detected: Moments, tolerance: int = TOLERANCE) -> Moments:
 
 
 def near(moments: Moments, others: Moments, tolerance: int) -> Any:
-    """By moment: whether another of its key lies within the tolerance."""
+    """By moment: True if another moment of its key lies within the tolerance."""
     mine, theirs = _lined_up(moments, others, tolerance)
     theirs = np.sort(theirs)
     return np.searchsorted(theirs, mine - tolerance) < np.searchsorted(theirs, mine + tolerance, side="right")
 
 
 def interval(values: Sequence[float] | Any) -> tuple[float, float]:
-    """The mean of some runs, and how far to either side the 95 % confidence interval of it reaches.
+    """Mean of some runs, and the half width of its 95 % confidence interval.
 
-    By Student's t: with t = √f · tan θ its density is proportional to cos(θ)^(f - 1), whose sum is taken on a fine grid.
+    By Student's t: with t = √f · tan θ its density is proportional to cos(θ)^(f - 1), which is summed on a fine grid.
     """
     given = np.asarray(values, float)
     freedom = len(given) - 1
@@ -112,7 +112,7 @@ def interval(values: Sequence[float] | Any) -> tuple[float, float]:
 
 
 def _lined_up(moments: Moments, others: Moments, tolerance: int) -> tuple[Any, Any]:
-    """Both on one line of time, on which keys lie further apart than the tolerance."""
+    """Map both to one time axis, on which keys are further apart than the tolerance."""
     keys = np.concatenate([np.asarray(moments.key), np.asarray(others.key)])
     seconds = np.concatenate([np.asarray(moments.second), np.asarray(others.second)]).astype(np.int64)
     if not len(seconds):
@@ -123,20 +123,20 @@ def _lined_up(moments: Moments, others: Moments, tolerance: int) -> tuple[Any, A
 
 
 def _highest(moments: Moments, chance: Any, labels: Moments, tolerance: int) -> Any:
-    """By label: the highest probability within the tolerance, below any threshold where there is none."""
+    """By label: the highest probability within the tolerance, or, without one, a value below any threshold."""
     mine, line = _lined_up(labels, moments, tolerance)
     order = np.argsort(line, kind="stable")
     first = np.searchsorted(line[order], mine - tolerance)
     end = np.searchsorted(line[order], mine + tolerance, side="right")
     if not len(mine):
         return np.zeros(0)
-    bounded = np.append(chance[order], -np.inf)  # so that an end may lie behind the last
+    bounded = np.append(chance[order], -np.inf)  # so that an end may lie after the last
     highest = np.maximum.reduceat(bounded, np.column_stack([first, end]).ravel())[::2]
     return np.where(first < end, highest, -np.inf)
 
 
 def _above(chance: Any, thresholds: Any) -> Any:
-    """By threshold: how many lie above it."""
+    """By threshold: number of values above it."""
     return len(chance) - np.searchsorted(np.sort(chance), thresholds, side="right")
 
 
@@ -145,5 +145,5 @@ def _chosen(moments: Moments, which: Any) -> Moments:
 
 
 def _share(some: Any, of: Any) -> Any:
-    """A share, which of nothing is all."""
+    """Fraction, which is 1 for an empty total."""
     return np.where(np.asarray(of) > 0, np.divide(some, np.maximum(of, 1)), 1.0)[()]

@@ -1,6 +1,7 @@
-"""How fast answers are: the kernel alone, the paper's Figures 12 to 14, and larger queries.
+"""Speed of probabilistic matching: the kernel alone, the paper's Figures 12 to 14, and larger queries.
 
-*Engine* is the time from what rows say to answers, *whole* that of ``match``, from Arrow's tables to a table of answers.
+*Engine* is the time from encoded rows to output rows, *whole* that of ``match``, from Arrow tables to a table of
+matches.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 import perseid as ps
 from bench.uncertain.building import build
-from bench.uncertain.people import Plans, Setting, simulate
+from bench.uncertain.people import Plans, TraceSize, simulate
 from bench.uncertain.quality import moments, readings_of, relations_of
 from perseid.engines.uncertain import answers
 from perseid.engines.uncertain.automaton import Automaton
@@ -44,11 +45,11 @@ LOCATIONS = 20
 SECONDS = 60
 PARTICLES = 300
 BUSY = Plans(office_time=(2, 8))
-"""In a minute people should do something."""
+"""People should have some activity in a minute."""
 
 
 def timed(run: Callable[[], object], rounds: int) -> float:
-    """The median of the seconds that a call takes, once it is warm."""
+    """Median of the seconds of a call, after warm-up."""
     run()
     taken = []
     for _ in range(rounds):
@@ -60,7 +61,7 @@ def timed(run: Callable[[], object], rounds: int) -> float:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A query and rows as the engine gets them."""
+    """A query and rows in the form that the engine receives."""
 
     plan: UncertainPlan
     rows: Any
@@ -76,7 +77,7 @@ class Prepared:
         return cls(plan, rows, SymbolEncoder(automaton))
 
     def engine(self, run: Any, rounds: int) -> float:
-        """The seconds of answers, exact or sampled, once it is known what rows say."""
+        """Seconds of exact or sampled evaluation over encoded rows."""
         asked, streams = self.plan.asked[0], self.plan.streams
         given, _ = gather(streams, self.rows)
         found = material(asked, streams, self.reader, given)
@@ -84,7 +85,7 @@ class Prepared:
             return timed(lambda: run(asked, streams, self.reader, given), rounds)
 
     def kernel(self, rounds: int) -> float:
-        """The seconds of the kernel alone, on lots that lie ready."""
+        """Seconds of the kernel alone, on prepared chunks."""
         asked, streams = self.plan.asked[0], self.plan.streams
         given, _ = gather(streams, self.rows)
         found = material(asked, streams, self.reader, given)
@@ -100,13 +101,13 @@ class Prepared:
         return timed(run, rounds)
 
     def whole(self, rounds: int) -> float:
-        """The seconds of the engine with reading rows."""
+        """Seconds of the engine including the encoding of rows."""
         return timed(lambda: match_all(self.plan, self.rows), rounds)
 
 
 @dataclass(frozen=True)
 class Rate:
-    """One measurement: what was done, how much, and in which time."""
+    """One measurement: its name, amount of work, and seconds."""
 
     name: str
     tuples: int
@@ -132,7 +133,7 @@ REGULAR = (
 
 
 def kernel_rates(people: int, steps: int, rounds: int = 3) -> list[Rate]:
-    """A Regular query over streams with 20 places: independent rows, and readings behind which places are hidden."""
+    """Time a Regular query over streams with 20 places: independent rows, and readings with hidden places."""
     places = [f"place {i:02d}" for i in range(LOCATIONS)]
     relations = {"Rooms": [(place,) for place in places[10:]], "CoffeeRooms": [(places[10],)]}
     chance = np.random.default_rng(5)
@@ -185,7 +186,7 @@ def kernel_rates(people: int, steps: int, rounds: int = 3) -> list[Rate]:
 
 
 def _corridor(places: int) -> Any:
-    """Half are cells of a corridor in a ring, half are rooms, a door each."""
+    """Transition model: half of the places are cells of a ring corridor, half are rooms with a door each."""
     cells = places // 2
     moves = np.zeros((places, places))
     for i in range(cells):
@@ -199,7 +200,7 @@ def _corridor(places: int) -> Any:
 
 @dataclass(frozen=True)
 class Tracked:
-    """Tags for a minute, as the paper has them: what a particle filter gave of each, and what smoothing made of that."""
+    """Tags for a minute, as in the paper: the output of a particle filter for each, and the smoothed output."""
 
     tags: int
     readings: pa.Table
@@ -230,7 +231,7 @@ class Tracked:
         )
 
     def likeliest(self) -> UncertainEvents:
-        """The highest tuple of each step, taken for certain."""
+        """The most probable tuple of each step, taken as certain."""
         rows = self.marginals.sort_by([("person", "ascending"), ("ts", "ascending"), ("p", "descending")])
         person, when = rows["person"].combine_chunks().dictionary_encode().indices, rows["ts"].cast(pa.int64())
         new = np.ones(len(rows), bool)
@@ -242,7 +243,7 @@ class Tracked:
 def track(tags: int, seconds: int = SECONDS, seed: int = 1) -> Tracked:
     building = build()
     people = min(tags, 36)
-    setting = Setting(people=people, objects=tags - people, periods=1, period=seconds)
+    setting = TraceSize(people=people, objects=tags - people, periods=1, period=seconds)
     trace = simulate(building, seed, setting, BUSY)
     model = building.hidden_markov()
     trace = replace(trace, people=tags)
@@ -267,11 +268,11 @@ def track(tags: int, seconds: int = SECONDS, seed: int = 1) -> Tracked:
 
 
 LEAST = 1e-4
-"""Rows of tables that are less probable are left out, as the paper pruned its own (4.3.2)."""
+"""Rows of tables with a lower probability are left out, as the paper pruned its own (4.3.2)."""
 
 
 def _tables(model: Any, codes: Any, offsets: Any, readings: pa.Table, values: pa.Array) -> pa.Table:
-    """By step: from which place to which, and how probably; into a first step from nowhere."""
+    """Transitions by step: from place, to place, probability; without a from place into a first step."""
     known = smoothed_tables(model, codes, offsets)
     source = np.repeat(np.arange(len(model.values)), np.diff(model.starts))
     before = np.zeros_like(known.marginals)
@@ -294,7 +295,7 @@ def _tables(model: Any, codes: Any, offsets: Any, readings: pa.Table, values: pa
 
 @dataclass(frozen=True)
 class Throughput:
-    """One place in Figures 12 and 13."""
+    """One point in Figures 12 and 13."""
 
     figure: str
     query: str
@@ -368,7 +369,7 @@ def _point(
 
 
 def fine_sampling(tags: int) -> float:
-    """How many times as long sampling takes whose answers are off by 0.01 at most, without reading."""
+    """Time of sampling with an error of at most 0.01 as a multiple of the exact time, without reading."""
     tracked = track(tags)
     exact = Prepared.of(Q2, tracked.stream(tracked.marginals), tracked.relations).engine(answers.exactly, 3)
     fine = tracked.stream(tracked.marginals, sampling=ps.uncertain.Sampling(epsilon=0.01, always=True))
@@ -380,7 +381,7 @@ def fine_sampling(tags: int) -> float:
 
 @dataclass(frozen=True)
 class Larger:
-    """A query with so many subgoals: the seconds that a minute of tags takes, as rows step by step and as tables."""
+    """A query with a number of subgoals: its seconds for a minute of tags, as rows by step and as tables."""
 
     subgoals: int
     live: float
@@ -388,9 +389,10 @@ class Larger:
 
 
 def larger(subgoals: int) -> str:
-    """Steps in corridors, one after the other, and then the coffee room, of one person whoever it is.
+    """A query with steps in corridors, in sequence, and then the coffee room, for any one person.
 
-    A single step shares its variable with none, so people would be one query with all their hidden places: it is asked by person.
+    A single step shares its variable with none, so all people with their hidden places would be one query: it is
+    evaluated by person.
     """
     if subgoals == 1:
         return Q1
@@ -428,12 +430,12 @@ SAFE = (
     "-> At(person as p) b [kind = 'even'] must (place in CoffeeRooms) "
     "-> At(person as q) c [kind = 'odd' and place in CoffeeRooms] within forever selection successor"
 )
-"""The same with a constant in the key, which keeps the last step apart from those before it."""
+"""The same with a constant in the key, which separates the last step from those before it."""
 
 
 @dataclass(frozen=True)
 class SafePoint:
-    """Figure 14's query and its Safe variant over some tags for some seconds: tuples, and seconds taken."""
+    """Figure 14's query and its Safe variant over some tags for some seconds: tuples, and their times."""
 
     tags: int
     seconds: int
@@ -447,7 +449,7 @@ class SafePoint:
 
 
 def safe_streams(tags: int, seconds: int, seed: int = 1) -> tuple[dict[str, UncertainEvents], int, Any]:
-    """Who is where, tag by tag; every second tag is of the kind even, the others are odd."""
+    """True places, tag by tag; every second tag is of the kind even, the others are odd."""
     tracked = track(tags, seconds, seed)
     rows = tracked.marginals
     codes = np.asarray(rows["person"].combine_chunks().dictionary_encode().indices)
@@ -467,14 +469,15 @@ def safe_streams(tags: int, seconds: int, seed: int = 1) -> tuple[dict[str, Unce
 
 
 def _seconds(run: Callable[[], object]) -> float:
-    """The seconds that one call takes."""
+    """Seconds of one call."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
 def safe_points(numbers: Sequence[int], lengths: Sequence[int]) -> list[SafePoint]:
-    """By number of tags for a minute, and 10 tags for longer; each run once, after a small one that compiles."""
+    """Points by number of tags for a minute, and for 10 tags over longer traces; each run once, after a small one that
+    compiles."""
     points = []
     safe, printed = ps.pattern(SAFE), ps.pattern(FIGURE_14)
     small, _, known = safe_streams(2, 5)

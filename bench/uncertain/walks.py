@@ -1,12 +1,13 @@
-"""Real walks indoors, as uncertain streams: WiFine's Wi-Fi strengths, about every five seconds, with the true place.
+"""Real indoor walks as uncertain streams: WiFine's Wi-Fi signal strengths, about every five seconds, with the true
+place.
 
-A place is a cell of a grid that some training walk came through. How likely strengths are in a cell is a Gaussian for each
-access point on its own, learnt from the walks that train; the other walks become likelihoods by step and cell. One device
-has many access points that rise and fall together, so the product over all of them is too sure of itself: a filter's best
-cell has 0.91 on average and is right in 0.55 of the steps. All together count as 40 (``WEIGHT``): 0.58 and 0.45.
-Strengths come late: alone, they fit the place of the sample before better than their own (0.98 within a cell, against 0.91)
-and are paired with it (``LATE``). These shares are of training walks held back. All walks are on one floor. The data is not
-ours to ship: it is read in place.
+A place is a cell of a grid that some training walk passed through. The likelihood of signal strengths in a cell is an
+independent Gaussian for each access point, learned from the training walks; the other walks become likelihoods by step
+and cell. One device has many access points that rise and fall together, so the product over all of them is
+overconfident: a filter's best cell has 0.91 on average and is right in 0.55 of the steps. All together count as 40
+(``WEIGHT``): 0.58 and 0.45. Strengths are late: alone, they fit the place of the previous sample better than their own
+(0.98 within a cell, against 0.91) and are paired with it (``LATE``). These fractions are of training walks set aside.
+All walks are on one floor. The license of the data does not allow redistribution: it is read in place.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from bench.real_data import DATA
 
 WALKS = DATA / "indoor" / "wifine_40.tar.gz"
 MISSING = -100.0
-"""The strength, in dBm, of what is not heard: weaker than all that is."""
+"""Strength, in dBm, of an access point that was not received: lower than all real ones."""
 SIZE, SPREAD, WEIGHT = 3.0, 6.0, 40.0
-"""Metres of a cell's side, dBm of the least deviation, and access points that all together count as."""
+"""Meters of a cell's side, minimum deviation in dBm, and effective number of access points."""
 LATE = 1
-"""By how many samples strengths come late."""
+"""Delay of strengths in samples."""
 LENT = 4.0
-"""How many samples the neighbourhood of a cell counts as, beside the cell's own."""
+"""Weight of a cell's neighborhood in samples, added to the cell's own."""
 
 
 @dataclass(frozen=True)
 class Walk:
-    """One walk: a row a sample."""
+    """One walk: a row per sample."""
 
     name: str
     seconds: Any
@@ -52,7 +53,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Grid:
-    """Square cells, as large as said in metres, numbered: those that training walks came through."""
+    """Square cells of a size in meters, numbered: those that training walks passed through."""
 
     size: float
     cells: Any
@@ -60,11 +61,11 @@ class Grid:
 
     @property
     def centres(self) -> Any:
-        """By cell: x and y of its middle."""
+        """By cell: x and y of its center."""
         return (self.cells[:, [2, 1]] + 0.5) * self.size
 
     def locate(self, walk: Walk) -> Any:
-        """By sample: the cell it lies in, or the nearest of its floor where no training walk was."""
+        """By sample: its cell, or the nearest cell of its floor that a training walk passed through."""
         x, y = self.centres.T
         apart = np.hypot(x - walk.x[:, None], y - walk.y[:, None])
         other = self.cells[:, 0] != walk.floor[:, None]
@@ -72,14 +73,14 @@ class Grid:
         return np.where(inside, -1.0, np.where(other, np.inf, apart)).argmin(axis=1)
 
     def steps_apart(self) -> Any:
-        """By two cells: how many cells they are apart, also across corners; far more if on two floors."""
+        """Distance between each two cells in cells, diagonals included; far more if on two floors."""
         rows = np.abs(self.cells[:, None] - self.cells[None])
         return np.where(rows[:, :, 0] > 0, len(self.cells), rows[:, :, 1:].max(axis=2))
 
     def transitions(self, stay: float = 0.4) -> tuple[Any, Any, Any]:
-        """Cell, next cell and how likely: one stays, or goes to a cell beside, also across a corner, each as likely.
+        """Cell, next cell and probability: stay, or move to an adjacent cell, also diagonally, uniformly distributed.
 
-        A cell with none beside it goes to the nearest, so that every cell can be left.
+        A cell without adjacent ones leads to the nearest, so that every cell can be left.
         """
         apart = self.steps_apart()
         np.fill_diagonal(apart, len(apart) + 1)
@@ -94,33 +95,34 @@ class Grid:
 
 @dataclass(frozen=True)
 class Strengths:
-    """What is known of strengths by cell: a mean and a variance for each access point that is heard."""
+    """Signal strengths by cell: a mean and a variance for each received access point."""
 
     heard: Any
-    """Numbers of the access points that training walks heard."""
+    """Numbers of the access points that training walks received."""
     mean: Any
     variance: Any
     weight: float
 
     def likelihood(self, walk: Walk) -> Any:
-        """By sample and cell: how likely its strengths are, where the best cell of a sample has 1."""
+        """By sample and cell: likelihood of its strengths, where the best cell of a sample has 1."""
         measured = walk.strengths[:, self.heard].astype(float)
         exact = 1 / self.variance
-        # The square of a difference, multiplied out: matrix products in place of an array by sample, cell and access point.
+        # The square of a difference, expanded: matrix products instead of an array by sample, cell and access point.
         far = measured**2 @ exact.T - 2 * measured @ (self.mean * exact).T + (self.mean**2 * exact).sum(axis=1)
         log = -0.5 * (far + np.log(self.variance).sum(axis=1)) * min(self.weight / len(self.heard), 1.0)
         return np.exp(log - log.max(axis=1, keepdims=True))
 
 
 def read_walks(path: Path = WALKS, late: int = LATE) -> list[Walk]:
-    """All walks of the archive, by number; the place of a sample is paired with the strengths of so many samples later."""
+    """Read all walks of the archive, by number; the place of a sample is paired with the strengths ``late`` samples
+    later."""
     with tarfile.open(path) as archive:
         files = [member for member in archive.getmembers() if member.name.endswith(".csv")]
         return [_walk(archive, member, late) for member in sorted(files, key=lambda one: _number(one.name))]
 
 
 def split(walks: Sequence[Walk], test: int = 8, seed: int = 5) -> tuple[list[Walk], list[Walk]]:
-    """Walks to train on, and so many others to test on, drawn at random."""
+    """Split into walks for training, and ``test`` others for testing, drawn at random."""
     tested = np.zeros(len(walks), bool)
     tested[np.random.default_rng(seed).permutation(len(walks))[:test]] = True
     train, others = ([walk for walk, wanted in zip(walks, which, strict=True) if wanted] for which in (~tested, tested))
@@ -128,14 +130,14 @@ def split(walks: Sequence[Walk], test: int = 8, seed: int = 5) -> tuple[list[Wal
 
 
 def make_grid(walks: Sequence[Walk], size: float = SIZE) -> Grid:
-    """The cells that these walks came through."""
+    """Cells that these walks passed through."""
     return Grid(size, np.unique(np.concatenate([_squares(walk, size) for walk in walks]), axis=0))
 
 
 def learn(walks: Sequence[Walk], grid: Grid, spread: float = SPREAD, weight: float = WEIGHT) -> Strengths:
-    """Means and variances by cell, where no deviation is below ``spread`` dBm.
+    """Learn means and variances by cell, where no deviation is below ``spread`` dBm.
 
-    A cell that was seen seldom leans on its neighbourhood, itself included, which counts as ``LENT`` samples.
+    A rarely visited cell is smoothed with its neighborhood, itself included, which counts as ``LENT`` samples.
     """
     strengths = np.concatenate([walk.strengths for walk in walks]).astype(float)
     cell = np.concatenate([grid.locate(walk) for walk in walks])
@@ -166,6 +168,6 @@ def _number(name: str) -> int:
 
 
 def _squares(walk: Walk, size: float) -> Any:
-    """By sample: floor, row and column of the square that it lies in."""
+    """By sample: floor, row and column of its square."""
     rows = np.column_stack([walk.floor, walk.y // size, walk.x // size])
     return rows.astype(np.int64)

@@ -1,7 +1,7 @@
-"""Who enters which part of a real floor, by Wi-Fi strengths: detections by thresholds and by guesses, as in Figures 9 and 10.
+"""Entries to parts of a real floor, by Wi-Fi signal strengths: detections as in Figures 9 and 10.
 
-Regions are chosen by a rule, from training walks alone: squares of three by three cells (9 m), laid from the corner of the
-grid; all of them that a training walk ever entered are asked, one query each. A step is a sample, about five seconds.
+Regions are chosen by a rule, from training walks alone: squares of three by three cells (9 m) from the corner of the
+grid; each region that a training walk ever entered has one query. A step is a sample, about five seconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ APPROACHES: tuple[Approach, ...] = (INDEPENDENT, FILTERED, MLE, MARKOV, MAP)
 FOLDS = 5
 
 
-def there() -> bool:
+def has_data() -> bool:
     return WALKS.exists()
 
 
@@ -47,12 +47,12 @@ def regions_of(grid: Grid, train: Sequence[Walk]) -> dict[str, Any]:
 
 
 def entries(region: Any) -> Any:
-    """The samples at which a walk is in a region in which it was not in the two before."""
+    """Samples at which a walk is in a region in which it was not in the two before."""
     return np.flatnonzero((region[2:] != region[1:-1]) & (region[2:] != region[:-2])) + 2
 
 
 def folds(walks: Sequence[Walk], count: int) -> list[tuple[list[Walk], list[Walk]]]:
-    """So many times a fifth of the walks to test on, each another, and the others to train on."""
+    """``count`` folds: a different fifth of the walks for testing, the others for training."""
     which = np.random.default_rng(5).permutation(len(walks)) % FOLDS
     return [
         ([w for w, f in zip(walks, which, strict=True) if f != fold], [w for w, f in zip(walks, which, strict=True) if f == fold])
@@ -61,29 +61,29 @@ def folds(walks: Sequence[Walk], count: int) -> list[tuple[list[Walk], list[Walk
 
 
 def measure(count: int = FOLDS, every: int = 1) -> tuple[dict[tuple[str, int], Curves], int, int]:
-    """Scores by approach and tolerance, a row a walk; how many regions were asked of each and how many entries there were.
+    """Scores by approach and tolerance, a row per walk; and the numbers of queried regions and of entries.
 
-    ``every`` second or third region only, where time is short.
+    With ``every``, only every second or third region is queried, to save time.
     """
     found: dict[tuple[str, int], list[Any]] = {(one.name, d): [] for one in APPROACHES for d in TOLERANCES}
-    asked, entered = 0, 0
+    queried, entered = 0, 0
     for train, test in folds(read_walks(), count):
         grid = make_grid(train)
         strengths = learn(train, grid)
         regions = dict(list(regions_of(grid, train).items())[::every])
-        asked = max(asked, len(regions))
+        queried = max(queried, len(regions))
         model, rows = _model(grid), _rows(test, strengths)
         labels = {walk.name: _labels(grid, walk, regions) for walk in test}
         entered += sum(map(len, labels.values()))
         for one in APPROACHES:
-            told = _told(rows, model, one, regions)
+            matched = _detect(rows, model, one, regions)
             for walk in test:
-                keys, steps, chance = told
+                keys, steps, chance = matched
                 own = np.char.startswith(keys, f"{walk.name}/")
                 for d in TOLERANCES:
                     scored = curve(Moments(keys[own], steps[own]), chance[own], labels[walk.name], THRESHOLDS, d)
                     found[one.name, d].append((scored.precision, scored.recall))
-    return {name: Curves(*np.array(rows).transpose(1, 0, 2)) for name, rows in found.items()}, asked, entered
+    return {name: Curves(*np.array(rows).transpose(1, 0, 2)) for name, rows in found.items()}, queried, entered
 
 
 def _model(grid: Grid) -> Any:
@@ -116,8 +116,8 @@ def _labels(grid: Grid, walk: Walk, regions: dict[str, Any]) -> Moments:
     return Moments(np.array(keys, str), np.array(steps, np.int64))
 
 
-def _told(rows: pa.Table, model: Any, approach: Approach, regions: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """What is detected: walk and region, step, probability."""
+def _detect(rows: pa.Table, model: Any, approach: Approach, regions: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Detections: walk and region, step, probability."""
     stream = ps.uncertain_events(
         rows,
         event_type="At",
@@ -135,8 +135,8 @@ def _told(rows: pa.Table, model: Any, approach: Approach, regions: dict[str, Any
         table = pattern.match(
             stream, relations={"Region": [(cell,) for cell in own.tolist()]}, emit=ps.uncertain.above(0.001)
         )
-        told = table.to_arrow()
-        keys.append(np.array([f"{walk}/{name}" for walk in told["walk"].to_pylist()], str))
-        steps.append(np.asarray(told["time"].cast(pa.int64())) // 1_000_000)
-        chance.append(np.asarray(told["p"]))
+        matched = table.to_arrow()
+        keys.append(np.array([f"{walk}/{name}" for walk in matched["walk"].to_pylist()], str))
+        steps.append(np.asarray(matched["time"].cast(pa.int64())) // 1_000_000)
+        chance.append(np.asarray(matched["p"]))
     return np.concatenate(keys), np.concatenate(steps), np.concatenate(chance)

@@ -13,7 +13,7 @@ import pytest
 
 from bench import harness, ours, truth
 from bench.__main__ import main
-from bench.harness import Clock, Contestant, Record, Report, contest, paired_ratio, targets_of
+from bench.harness import Clock, Record, Report, Side, paired_ratio, run_rounds, targets_of
 from bench.workload import EVENTS, QUERIES, EventArrays, Query, generate, parquet, rows
 
 PUBLISHED = {"Q1": 10_929, "Q1n": 12_645, "Q2": 966, "Q3": 113, "Q4": 148_793}
@@ -54,46 +54,46 @@ def naive(query: str, events: list[tuple[int, int, str, float]]) -> Iterator[int
                 yield id_
 
 
-def naive_answer(query: str, events: EventArrays) -> truth.Answer:
+def naive_result(query: str, events: EventArrays) -> truth.MatchChecksum:
     streams: dict[int, list[tuple[int, int, str, float]]] = {}
     for i in range(len(events)):
         row = (int(events.id[i]), int(events.ts[i]), "ABCDEFGHIJ"[events.type[i]], float(events.v[i]))
         streams.setdefault(int(events.key[i]), []).append(row)
     ids = [id_ for stream in streams.values() for id_ in naive(query, stream)]
-    return truth.Answer(len(ids), sum(ids))
+    return truth.MatchChecksum(len(ids), sum(ids))
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=lambda q: q.name)
 def test_truth_agrees_with_a_naive_reading(query: Query) -> None:
     events = small(query.dataset)
-    expected = naive_answer(query.name, events)
+    expected = naive_result(query.name, events)
     assert expected.matches > 0 or query.name == "Q3"
-    assert truth.answer(query.name, events.by_key()) == expected
+    assert truth.expected_result(query.name, events.by_key()) == expected
 
 
 def test_truth_agrees_with_a_naive_reading_where_runs_are_common() -> None:
     events = small("plain")
     events = replace(events, type=events.type % 3, ts=events.ts // 4)
-    expected = naive_answer("Q3", events)
+    expected = naive_result("Q3", events)
     assert expected.matches > 10
-    assert truth.answer("Q3", events.by_key()) == expected
+    assert truth.expected_result("Q3", events.by_key()) == expected
 
 
 def test_truth_agrees_with_the_published_counts() -> None:
     events = generate("plain", EVENTS["standard"]).by_key()
-    assert {name: truth.answer(name, events).matches for name in PUBLISHED} == PUBLISHED
+    assert {name: truth.expected_result(name, events).matches for name in PUBLISHED} == PUBLISHED
 
 
 def test_a_fifth_of_the_busy_events_end_a_match() -> None:
     events = generate("busy", EVENTS["standard"]).by_key()
-    assert 0.19 < truth.answer("Q5", events).matches / len(events) < 0.2
+    assert 0.19 < truth.expected_result("Q5", events).matches / len(events) < 0.2
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=lambda q: q.name)
 def test_the_pattern_means_what_the_truth_says(query: Query) -> None:
     events = small(query.dataset, 2_000, 10)
     table = rows(events, query.dataset, 10).select(["id", "ts", "key", "type", "v"])
-    assert ours.in_memory(query, table.to_pylist()) == truth.answer(query.name, events.by_key())
+    assert ours.in_memory(query, table.to_pylist()) == truth.expected_result(query.name, events.by_key())
 
 
 def test_the_wide_file_is_wide(tmp_path: Path) -> None:
@@ -118,11 +118,11 @@ def test_contestants_take_turns_and_only_right_answers_count() -> None:
         order.append(name)
         return result
 
-    records = contest(
+    records = run_rounds(
         [
-            Contestant("a", lambda: run("a", 7), 7),
-            Contestant("b", lambda: run("b", 7), 7),
-            Contestant("c", lambda: 6, 7),
+            Side("a", lambda: run("a", 7), 7),
+            Side("b", lambda: run("b", 7), 7),
+            Side("c", lambda: 6, 7),
         ],
         Clock(3600, 60),
     )
@@ -132,7 +132,7 @@ def test_contestants_take_turns_and_only_right_answers_count() -> None:
 
 
 def test_what_takes_too_long_is_interrupted() -> None:
-    records = contest([Contestant("slow", lambda: time.sleep(30))], Clock(3600, 0.05))
+    records = run_rounds([Side("slow", lambda: time.sleep(30))], Clock(3600, 0.05))
     assert records["slow"].failure == "not done after 0 s"
 
 
@@ -143,7 +143,7 @@ def test_what_must_not_be_interrupted_is_stopped_from_outside() -> None:
         assert stopped.wait(30)
         raise RuntimeError("cancelled")
 
-    records = contest([Contestant("job", job)], Clock(3600, 0.05), stop=stopped.set)
+    records = run_rounds([Side("job", job)], Clock(3600, 0.05), stop=stopped.set)
     assert records["job"].failure == "not done after 0 s"
 
 

@@ -8,25 +8,25 @@ import numpy as np
 import pytest
 
 from bench.disorder import printed
-from bench.disorder.arriving import (
+from bench.disorder.benchmark import LOSSY, STRATEGIES
+from bench.disorder.calls import run_calls
+from bench.disorder.claims import CLAIMS, check_claims
+from bench.disorder.measurements import MethodMeasurement, all_rows, pivot, quality_cell
+from bench.disorder.methods import METHODS, STACKS, PreparedStream, run_method
+from bench.disorder.workload import (
     COLUMNS,
     DELAY,
     PATTERN,
     STEPS,
     UNIT,
-    Course,
     Quality,
+    RunOutput,
     Stream,
     events_of,
+    expected_matches,
     make_stream,
     name_of,
-    right_answer,
 )
-from bench.disorder.calls import run_calls
-from bench.disorder.claims import CLAIMS, check_claims
-from bench.disorder.contest import LOSSY, STRATEGIES
-from bench.disorder.measured import Measured, all_rows, pivot, quality_cell
-from bench.disorder.methods import METHODS, STACKS, PreparedStream, run_method
 from perseid.runtime.registry import engines
 
 COUNT = 3_000
@@ -54,7 +54,7 @@ def test_stream_has_the_declared_disorder_and_correct_punctuations(stream: Strea
         assert (later > rows.time[at]).all()
 
 
-def run_one(method: str, stream: Stream, bits: int = 0) -> Course:
+def run_one(method: str, stream: Stream, bits: int = 0) -> RunOutput:
     plan = engines()["assemble"].plan(PATTERN.plan(), COLUMNS)
     given = stream if method.startswith("conservative") else stream.without_punctuations()
     return run_method(method, PreparedStream.make(plan, given.rows, DELAY, UNIT), bits)
@@ -87,11 +87,11 @@ def brute_force(stream: Stream) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("method", METHODS)
 def test_final_matches_of_a_method_are_those_of_a_batch_query(stream: Stream, method: str) -> None:
     course = run_one(method, stream)
-    right = name_of(events_of(right_answer(stream)))
+    right = name_of(events_of(expected_matches(stream)))
     assert len(right) > 1_000
     emitted = name_of(course.events[~course.back])
     assert len(set(emitted.tolist())) == len(emitted), "each match is emitted once"
-    assert course.stands().tolist() == sorted(right.tolist())
+    assert course.final_matches().tolist() == sorted(right.tolist())
     assert (stream.latency(course.events, course.moment) >= 0).all()
     if method.startswith("aggressive"):
         assert (stream.latency(course.events, course.moment)[~course.back] == 0).all()
@@ -117,7 +117,7 @@ def test_brute_force_agrees_with_the_engine() -> None:
     stream = make_stream(400, 30, rate=1.5, tags=2)
     right = brute_force(stream)
     assert len(right) > 100
-    assert {tuple(row) for row in events_of(right_answer(stream)).tolist()} == right
+    assert {tuple(row) for row in events_of(expected_matches(stream)).tolist()} == right
 
 
 def test_stacks_and_shared_search_retract_the_same_matches() -> None:
@@ -146,9 +146,9 @@ def test_stacks_and_shared_search_emit_at_the_same_arrival(stream: Stream) -> No
 @pytest.mark.parametrize("bits", [1, 3, 10])
 def test_hash_table_of_any_width_finds_the_same_matches(bits: int) -> None:
     stream = make_stream(COUNT, 20, rate=1.5, tags=40)
-    right = name_of(events_of(right_answer(stream)))
+    right = name_of(events_of(expected_matches(stream)))
     dense, hashed = run_one("assemble", stream), run_one("assemble", stream, bits)
-    assert hashed.stands().tolist() == sorted(right.tolist())
+    assert hashed.final_matches().tolist() == sorted(right.tolist())
     assert hashed.peak == dense.peak + 8 * (1 + 2**bits + 3 * 40)
 
 
@@ -157,7 +157,7 @@ def test_final_matches_of_an_engine_are_those_of_a_batch_query(name: str) -> Non
     stream = make_stream(1_000, 30)
     engine = engines()[STRATEGIES[name]]
     course = run_calls(engine, engine.plan(PATTERN.plan(), COLUMNS), stream, 200)
-    right = np.sort(name_of(events_of(right_answer(stream))))
+    right = np.sort(name_of(events_of(expected_matches(stream))))
     made = Quality.of(course, right)
     assert made.precision == 1
     assert (made.recall == 1 and not course.late) or name in LOSSY
@@ -168,7 +168,7 @@ def test_final_matches_of_an_engine_are_those_of_a_batch_query(name: str) -> Non
 def test_quality_counts_a_match_that_is_emitted_again_after_a_retraction() -> None:
     events = np.array([[1, 2], [1, 2], [1, 2], [3, 4], [3, 4], [5, 6]])
     back = np.array([False, True, False, False, True, False])
-    course = Course(1.0, 1, events, np.arange(6), back)
+    course = RunOutput(1.0, 1, events, np.arange(6), back)
     made = Quality.of(course, np.sort(name_of(np.array([[1, 2], [7, 8]]))))
     assert (made.recall, made.precision) == (0.5, 0.5)
     assert (made.emitted_recall, made.emitted_precision) == (0.5, 0.5)
@@ -178,16 +178,16 @@ def test_quality_counts_a_match_that_is_emitted_again_after_a_retraction() -> No
 @pytest.mark.parametrize("fixed", [False, True])
 def test_printed_algorithm_misses_matches(fixed: bool) -> None:
     stream = make_stream(COUNT, 0)
-    found, right = name_of(printed.run_printed(stream, fixed=fixed)), name_of(events_of(right_answer(stream)))
+    found, right = name_of(printed.run_printed(stream, fixed=fixed)), name_of(events_of(expected_matches(stream)))
     assert len(found) > 0
     assert np.isin(right, found).mean() < 0.1
 
 
-def measurements(**seconds: float) -> list[Measured]:
+def measurements(**seconds: float) -> list[MethodMeasurement]:
     """A measurement of each method at two percentages; all alike but for the times given by method."""
     alike = Quality(1.0, 1.0, 0.0, 1.0, 1.0)
     return [
-        Measured(method, at, 10, seconds.get(method.replace("-", "_"), 0.1), 5, 2.0, 0.1, alike)
+        MethodMeasurement(method, at, 10, seconds.get(method.replace("-", "_"), 0.1), 5, 2.0, 0.1, alike)
         for method in METHODS
         for at in (0, 50)
     ]

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from bench import ours, truth
-from bench.esper import contest, rival
+from bench.esper import benchmark, process
 from bench.esper.queries import FORMS
 from bench.harness import Clock, Report, Timed, targets_of
 from bench.java import RoundsError
-from bench.truth import Answer
+from bench.truth import MatchChecksum
 from bench.workload import QUERIES, Query, generate
 
-RIGHT = Answer(3, 12)
+RIGHT = MatchChecksum(3, 12)
 
 
 def meet(esper: Callable[[], Timed]) -> Report:
     report = Report("esper", "standard")
-    contest.meet(
+    benchmark.meet(
         report,
         "Q1",
         kernel=lambda: Timed(0.25, RIGHT),
@@ -35,7 +35,7 @@ def meet(esper: Callable[[], Timed]) -> Report:
 
 def test_events_go_over_as_columns(tmp_path: Path) -> None:
     events = generate("plain", 50, keys=5)
-    rival.write_events(events, tmp_path / "events")
+    process.write_events(events, tmp_path / "events")
     content = (tmp_path / "events").read_bytes()
     assert len(content) == 29 * 50
     assert (np.frombuffer(content, "<i8", 50, 8 * 50) == events.ts).all()
@@ -47,11 +47,11 @@ def test_events_go_over_as_columns(tmp_path: Path) -> None:
 def test_the_kernel_and_the_kernel_with_ordering_are_both_compared() -> None:
     report = meet(lambda: Timed(5.0, RIGHT))
     assert report.figures == {"Q1.esper": 20.0, "Q1.esper_with_ordering": 10.0}
-    assert len(report.records["Q1 esper"].seconds) == contest.ROUNDS
+    assert len(report.records["Q1 esper"].seconds) == benchmark.ROUNDS
 
 
 def test_other_matches_equal_in_number_give_no_figure() -> None:
-    report = meet(lambda: Timed(5.0, Answer(3, 13)))
+    report = meet(lambda: Timed(5.0, MatchChecksum(3, 13)))
     assert report.figures == {"Q1.esper": None, "Q1.esper_with_ordering": None}
     assert report.reasons["Q1.esper"] == "other matches: 3 (ids 13), right is 3 (ids 12)"
     assert "other matches" in report.table({})
@@ -75,4 +75,4 @@ def test_the_engine_that_orders_by_itself_finds_what_the_truth_says(query: Query
     events = generate("plain", 20_000, keys=50)
     rate, found = ours.engine_rate(query, events)
     assert rate > 0
-    assert found == truth.answer(query.name, events.by_key())
+    assert found == truth.expected_result(query.name, events.by_key())

@@ -9,25 +9,25 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench import java, stream
-from bench.flink import contest, queries
+from bench.flink import benchmark, queries
 from bench.flink.lanes import TURN, lanes
-from bench.flink.rival import Flink
+from bench.flink.process import Flink
 from bench.harness import Clock, Report, Timed, targets_of
-from bench.truth import Answer
+from bench.truth import MatchChecksum
 from bench.workload import QUERIES
 
-RIGHT = Answer(3, 12)
+RIGHT = MatchChecksum(3, 12)
 
 
 def compare(sql: Callable[[], Timed], cep: Callable[[], Timed]) -> Report:
     report = Report("flink", "standard")
-    contest.compare(
+    benchmark.compare(
         report,
         "Q1",
         ours=lambda: Timed(0.5, RIGHT),
         proof=lambda: Timed(9.0, RIGHT),
         theirs={"flink_sql": sql, "flink_cep": cep},
-        bare=lambda: Timed(0.25, None),
+        baseline=lambda: Timed(0.25, None),
         right=RIGHT,
         rounds=3,
         clock=Clock(3600, 60),
@@ -82,7 +82,7 @@ def test_both_rivals_are_compared() -> None:
 
 
 def test_other_matches_equal_in_number_give_no_figure_and_spare_the_other_rival() -> None:
-    report = compare(lambda: Timed(5.0, Answer(3, 13)), lambda: Timed(2.5, RIGHT))
+    report = compare(lambda: Timed(5.0, MatchChecksum(3, 13)), lambda: Timed(2.5, RIGHT))
     assert (report.figures["Q1.flink_sql"], report.figures["Q1.flink_cep"]) == (None, 5.0)
     assert report.reasons["Q1.flink_sql"] == "theirs: wrong answer: (3, 13), right is (3, 12)"
 
@@ -97,7 +97,7 @@ def test_a_rival_that_fails_gives_no_figure() -> None:
 
 
 def test_where_a_rival_can_do_only_fewer_the_others_do_all() -> None:
-    parts = dict(contest._parts([QUERIES["Q1"], QUERIES["Q1w"]], 1_000_000))
+    parts = dict(benchmark._parts([QUERIES["Q1"], QUERIES["Q1w"]], 1_000_000))
     assert parts == {
         1_000_000: {"Q1": ("flink_sql", "flink_cep"), "Q1w": ("flink_cep",)},
         200_000: {"Q1w": ("flink_sql",)},
@@ -106,4 +106,6 @@ def test_where_a_rival_can_do_only_fewer_the_others_do_all() -> None:
 
 @pytest.mark.parametrize("size", ["standard", "full"])
 def test_every_form_has_a_target_and_no_other_query_has(size: str) -> None:
-    assert set(targets_of("flink", size)) == {f"{name}.{rival}" for name in queries.SQL for rival in contest.RIVALS}
+    assert set(targets_of("flink", size)) == {
+        f"{name}.{rival}" for name in queries.SQL for rival in benchmark.BASELINES
+    }

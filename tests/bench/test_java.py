@@ -12,9 +12,9 @@ import pytest
 
 from bench import java
 from bench.__main__ import main
-from bench.flink.rival import HERE
+from bench.flink.process import HERE
 from bench.harness import MissingToolError, Timed
-from bench.truth import Answer
+from bench.truth import MatchChecksum
 
 
 def script(path: Path, text: str) -> None:
@@ -27,7 +27,7 @@ def python(source: str) -> list[str]:
 
 
 def test_a_round_is_a_line() -> None:
-    assert java.parse_round("round 2.443 12645 12407377963\n") == Timed(2.443, Answer(12645, 12407377963))
+    assert java.parse_round("round 2.443 12645 12407377963\n") == Timed(2.443, MatchChecksum(12645, 12407377963))
 
 
 @pytest.mark.parametrize("line", ["", "round", "round 0.9 12645", "Picked up JAVA_TOOL_OPTIONS: -Xint", "round x 1 2"])
@@ -38,9 +38,9 @@ def test_other_lines_are_no_rounds(line: str) -> None:
 def test_rounds_are_asked_one_by_one_and_the_process_ends_with_its_input() -> None:
     answering = "import sys\nprint('a warning')\nfor n, _ in enumerate(sys.stdin): print('round 0.5', n, 7, flush=True)"
     with java.Rounds(python(answering)) as process:
-        assert process.round() == Timed(0.5, Answer(0, 7))
+        assert process.round() == Timed(0.5, MatchChecksum(0, 7))
         process.stop()  # nobody asks: it goes on waiting
-        assert process.round() == Timed(0.5, Answer(1, 7))
+        assert process.round() == Timed(0.5, MatchChecksum(1, 7))
     assert process._process.returncode == 0
 
 

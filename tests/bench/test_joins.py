@@ -10,7 +10,7 @@ import pytest
 
 from bench.__main__ import JOINS_PARTS, main
 from bench.joins import claims
-from bench.joins.contest import PARTS
+from bench.joins.benchmark import PARTS
 from bench.joins.measurement import SqlChoice, Timing, concatenate, time_sequential, time_sql
 from bench.joins.sql_templates import PAIRS, VARIANTS, SqlTemplates
 from bench.joins.workload import Drawn, Schema, pairs_of_documents

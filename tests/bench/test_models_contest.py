@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 
 from bench.harness import Report, targets_of
-from bench.models import contest, measure, railway, social, trains, ttc
-from bench.models.measure import Point, Watch, WrongAnswerError
+from bench.models import benchmark, measure, railway, social, trains, ttc
+from bench.models.measure import ModelPoint, ResultMismatchError, TimedModel
 from perseid.semantics.graphs import Change
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contest, "RAILWAY_SIZES", {"quick": (1,)})
-    monkeypatch.setattr(contest, "UPDATES", {"quick": 3})
+    monkeypatch.setattr(benchmark, "RAILWAY_SIZES", {"quick": (1,)})
+    monkeypatch.setattr(benchmark, "UPDATES", {"quick": 3})
     monkeypatch.setattr(ttc, "ARCHIVE", Path("nowhere.tar.gz"))
 
 
 @pytest.mark.usefixtures("small")
 def test_every_target_has_a_figure_or_a_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = contest.run("quick", tmp_path)
+    report = benchmark.run("quick", tmp_path)
     for size in ("quick", "standard", "full"):
         assert set(targets_of("models", size)) <= set(report.figures)
     assert "PERSEID_DATA" in report.reasons["social.Q1.in_time"]
@@ -45,12 +45,16 @@ def test_figures_of_the_social_media_case() -> None:
 
 def test_other_matches_from_scratch_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(measure.BY_HAND, "PosLength", lambda graph: set())
-    watch = Watch(Point("railway", "PosLength", 1), railway.queries("PosLength"), ["PosLength"], railway.of_size(1))
-    with pytest.raises(WrongAnswerError, match="PosLength, size 1"):
-        watch.anew()
+    model = TimedModel(
+        ModelPoint("railway", "PosLength", 1), railway.queries("PosLength"), ["PosLength"], railway.of_size(1)
+    )
+    with pytest.raises(ResultMismatchError, match="PosLength, size 1"):
+        model.evaluate_from_scratch()
 
 
 def test_a_refused_change_ends_the_run() -> None:
-    watch = Watch(Point("railway", "PosLength", 1), railway.queries("PosLength"), ["PosLength"], railway.of_size(1))
-    with pytest.raises(WrongAnswerError, match="refused"):
-        watch.update("inject", [Change("delete", -1)])
+    model = TimedModel(
+        ModelPoint("railway", "PosLength", 1), railway.queries("PosLength"), ["PosLength"], railway.of_size(1)
+    )
+    with pytest.raises(ResultMismatchError, match="refused"):
+        model.update("inject", [Change("delete", -1)])

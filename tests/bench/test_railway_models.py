@@ -8,7 +8,7 @@ import pytest
 
 from bench.models.by_hand import BY_HAND
 from bench.models.railway import QUERIES, Shape, of_size, queries, railway
-from bench.models.railway_changes import Engineer, NothingToBreakError
+from bench.models.railway_changes import NoErrorSiteError, RailwayEditor
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.ranks import in_order
 from perseid.reference.models import Recomputed
@@ -50,14 +50,14 @@ def test_errors_that_come_and_go_are_told_as_the_oracle_tells_them(name: str, se
         assert (told.done, told.changes) == (right.done, right.changes)
         standing = engine.matches[name].standing
         assert BY_HAND[name](engine.graph) == standing == oracle.matches[name]
-        engineer = Engineer(engine.graph, seed + time)
+        engineer = RailwayEditor(engine.graph, seed + time)
         if standing and time % 2 == 0:
             changes = engineer.repair(name, next(iter(in_order(standing))))
             repaired += 1
         else:
             try:
                 changes = engineer.inject(name)
-            except NothingToBreakError:
+            except NoErrorSiteError:
                 break
     assert repaired
 
@@ -66,7 +66,7 @@ def test_errors_that_come_and_go_are_told_as_the_oracle_tells_them(name: str, se
 def test_a_repair_takes_its_match_away(name: str) -> None:
     model = LiveModel(queries(name), [name])
     model.transact(0, of_size(1))
-    engineer = Engineer(model.graph)
+    engineer = RailwayEditor(model.graph)
     time = 0
     while (standing := model.matches[name].standing) and time < 40:
         time += 1
@@ -79,7 +79,7 @@ def test_a_repair_takes_its_match_away(name: str) -> None:
         time += 1
         try:
             changes = engineer.inject(name)
-        except NothingToBreakError:
+        except NoErrorSiteError:
             assert name == "SemaphoreNeighbor", "there are only five routes"
             break
         assert not model.transact(time, changes).refused

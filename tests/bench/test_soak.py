@@ -6,7 +6,7 @@ import os
 import random
 
 from bench.harness import Report
-from bench.pipeline.soak import BOUND, Sample, churning, growth, judge, memory
+from bench.pipeline.soak import MAX_GROWTH, Sample, check_growth, churning, growth, memory
 
 
 def _samples(levels: list[float]) -> list[Sample]:
@@ -16,19 +16,19 @@ def _samples(levels: list[float]) -> list[Sample]:
 def test_what_grows_steadily_is_found_in_the_noise() -> None:
     noise = random.Random(1)
     grown = growth(_samples([100 + 0.2 * i + noise.uniform(-3, 3) for i in range(120)]), "level")
-    assert grown > BOUND
+    assert grown > MAX_GROWTH
     assert abs(grown - 0.2 * 119 / 112) < 0.05
 
 
 def test_what_is_level_stays_so_with_outliers_at_its_end() -> None:
     noise = random.Random(1)
     levels = [100 + noise.uniform(-3, 3) for _ in range(110)] + [400.0] * 10
-    assert abs(growth(_samples(levels), "level")) < BOUND
+    assert abs(growth(_samples(levels), "level")) < MAX_GROWTH
 
 
 def test_what_was_mostly_nothing_is_not_called_level() -> None:
     report = Report("soak", "full")
-    judge(report, _samples([0.0] * 20 + [50.0] * 5))
+    check_growth(report, _samples([0.0] * 20 + [50.0] * 5))
     assert report.figures["level.flat"] is None
 
 

@@ -13,7 +13,7 @@ import pytest
 from bench import harness
 from bench.__main__ import main
 from bench.trees import esma, interpreted
-from bench.trees.contest import matcher_of, ours
+from bench.trees.benchmark import matcher_of, ours
 from bench.trees.dblp import dblp
 from bench.trees.queries import QUERIES
 from bench.trees.treebank import treebank

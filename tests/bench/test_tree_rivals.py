@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.trees import figures, rivals
+from bench.trees import baselines, figures
 from bench.trees.dblp import dblp
 from bench.trees.queries import KINDS, MEGABYTES, QUERIES, XMARK_SCALES
 from bench.trees.treebank import treebank
@@ -93,11 +93,11 @@ def test_queries_are_those_of_table_6() -> None:
 def test_lxml_counts_what_the_meaning_says(name: str, documents: dict[str, list[tuple[Path, Document]]]) -> None:
     for path, document in documents[QUERIES[name].document]:
         expected = right(name, document)
-        assert rivals.iterparse(name, path) == expected
-        assert rivals.iterparse_xpath(name, path) == expected
-        assert rivals.xpath(name, path) == expected
-        assert rivals.iterparse(name, path, first=True) == expected
-        assert rivals.iterparse_xpath(name, path, first=True) == expected
+        assert baselines.iterparse(name, path) == expected
+        assert baselines.iterparse_xpath(name, path) == expected
+        assert baselines.xpath(name, path) == expected
+        assert baselines.iterparse(name, path, first=True) == expected
+        assert baselines.iterparse_xpath(name, path, first=True) == expected
         assert expected > 0 or "odd" in path.name
 
 
@@ -106,35 +106,39 @@ def test_no_is_said_too(tmp_path: Path) -> None:
         path = tmp_path / "none.xml"
         path.write_text("<FILE><EMPTY/><article/><person/><item/></FILE>", encoding="utf-8")
         assert right(name, Document.parse(path.read_bytes())) == 0, query
-        assert {rivals.iterparse(name, path), rivals.iterparse_xpath(name, path), rivals.xpath(name, path)} == {0}
+        assert {
+            baselines.iterparse(name, path),
+            baselines.iterparse_xpath(name, path),
+            baselines.xpath(name, path),
+        } == {0}
 
 
 def test_each_query_can_be_written_for_spark_or_not() -> None:
-    assert {*rivals.BY_SPARK, *rivals.NOT_BY_SPARK} == set(QUERIES)
-    assert not {*rivals.BY_SPARK} & {*rivals.NOT_BY_SPARK}
-    assert set(rivals.NOT_BY_XPATH) < set(QUERIES)
+    assert {*baselines.BY_SPARK, *baselines.NOT_BY_SPARK} == set(QUERIES)
+    assert not {*baselines.BY_SPARK} & {*baselines.NOT_BY_SPARK}
+    assert set(baselines.NOT_BY_XPATH) < set(QUERIES)
 
 
 def test_spark_counts_what_the_meaning_says(
     spark: SparkSession, documents: dict[str, list[tuple[Path, Document]]]
 ) -> None:
-    for name in rivals.BY_SPARK:
+    for name in baselines.BY_SPARK:
         path, document = documents[QUERIES[name].document][0]
-        assert rivals.spark_xml(spark, name, path) == right(name, document), name
+        assert baselines.spark_xml(spark, name, path) == right(name, document), name
 
 
 def test_parsers_and_memory(tmp_path: Path, documents: dict[str, list[tuple[Path, Document]]]) -> None:
     path, _ = documents["xmark"][0]
-    rivals.bare_expat(path)
+    baselines.bare_expat(path)
     cut = tmp_path / "cut.xml"
     cut.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(expat.ExpatError):
-        rivals.bare_expat(cut)
-    data = rivals.bytes_of(path)
+        baselines.bare_expat(cut)
+    data = baselines.bytes_of(path)
     copy = np.zeros_like(data)
-    rivals.memcpy(data, copy)
+    baselines.memcpy(data, copy)
     assert (copy == data).all()
-    assert rivals.byte_scan(data) == path.read_bytes().count(b"<")
+    assert baselines.byte_scan(data) == path.read_bytes().count(b"<")
 
 
 # charts

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench.uncertain.building import ANTENNAS, Building, Motion, build
-from bench.uncertain.people import SHORT, Setting, Trace, read, simulate
+from bench.uncertain.people import SHORT, Trace, TraceSize, read, simulate
 from bench.uncertain.scoring import Moments, curve, interval, merged, score
 
 DOORS = {"office", "coffee", "lecture"}
@@ -106,7 +106,7 @@ def test_people_and_what_they_carry_move_along_the_ways_only(trace: Trace) -> No
 
 @pytest.mark.parametrize("rate", [0.6, 0.7])
 def test_antennas_read_as_often_as_asked(rate: float) -> None:
-    trace = simulate(build(read_rate=rate), 5, Setting(objects=16))
+    trace = simulate(build(read_rate=rate), 5, TraceSize(objects=16))
     assert trace.read_rate() == pytest.approx(rate, abs=0.03)
     assert (trace.antennas[trace.building.rooms[trace.places]] == -1).all()
 

@@ -35,11 +35,11 @@ def test_gains_are_points() -> None:
     flat = np.full((2, len(q.THRESHOLDS)), 0.5)
     rising = np.tile(np.linspace(0, 1, len(q.THRESHOLDS)), (2, 1))
     ours, theirs = q.Curves(rising, 1 - rising), q.Curves(flat, flat)
-    assert q.most(ours, theirs)["precision"].points == pytest.approx(48, abs=2), "not where nothing is detected"
-    even = q.level(ours, theirs)
+    assert q.max_gains(ours, theirs)["precision"].points == pytest.approx(48, abs=2), "not where nothing is detected"
+    even = q.gains_at_equal(ours, theirs)
     assert even["precision"] == pytest.approx(0, abs=2), "of what has as much recall, the best has as much precision"
     assert even["recall"] == pytest.approx(0, abs=2)
-    assert q.at(ours, ours, 0.12)["recall"] == (0, 0)
+    assert q.gains_at(ours, ours, 0.12)["recall"] == (0, 0)
 
 
 def test_guesses_of_particles_are_places_that_can_be() -> None:
@@ -85,7 +85,7 @@ def test_the_paper_s_measure_is_the_best_threshold_from_a_tenth_to_a_half() -> N
     precision[:, q.THRESHOLDS < 0.1] = 0.9
     precision[:, high == q.THRESHOLDS] = 0.6
     recall[:, low == q.THRESHOLDS] = 0.7
-    found = q.most(q.Curves(precision, recall), q.Curves(theirs, theirs))
+    found = q.max_gains(q.Curves(precision, recall), q.Curves(theirs, theirs))
     assert (found["precision"].points, found["precision"].threshold) == (pytest.approx(20), high)
     assert (found["recall"].points, found["recall"].threshold) == (pytest.approx(30), low)
     assert found["recall"].recall == pytest.approx(70)

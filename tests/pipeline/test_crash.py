@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.crash.contest import ONCE, crash, table
+from bench.crash.benchmark import ONCE, crash, table
 from bench.harness import MissingToolError
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(7200)]
@@ -27,12 +27,12 @@ def test_a_job_that_is_hurt_loses_nothing_and_tells_nothing_twice(tmp_path: Path
         pytest.skip(f"a server cannot be had: {error}")
     said = table(outcome)
     print(f"\n{said}")
-    assert sum(toll.harms for toll in outcome.tolls.values()) == KILLS, said
+    assert sum(stats.faults for stats in outcome.fault_stats.values()) == KILLS, said
     if KILLS >= 4:
-        assert min(outcome.tolls["restore"].harms, outcome.tolls["poison"].harms) > 0, said
+        assert min(outcome.fault_stats["restore"].faults, outcome.fault_stats["poison"].faults) > 0, said
     assert {pattern for pattern, _ in outcome.expected} == {"unpaid", "spree", "moved"}, said
     for name in outcome.found:
-        assert (outcome.lost(name), outcome.wrong(name)) == (0, 0), said
+        assert (outcome.lost(name), outcome.unexpected(name)) == (0, 0), said
     for name in ONCE:
-        assert outcome.twice(name) == 0, said
+        assert outcome.duplicates(name) == 0, said
     assert outcome.letters[0] == outcome.letters[1] > 0, said

@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.crash.reading import everywhere, parquet_rows
-from bench.crash.running import Started
-from bench.crash.workload import BASE, MALFORMED, PARTITIONS, Feed, Setup, answer, closing, payload
+from bench.crash.job_process import JobProcess
+from bench.crash.sink_readers import parquet_rows, read_all_sinks
+from bench.crash.workload import BASE, MALFORMED, PARTITIONS, Feed, JobSetup, closing, expected_matches, payload
 from bench.servers.broker import Broker
 from bench.servers.jars import SETTINGS
 from bench.servers.postgres import Postgres
@@ -32,11 +32,11 @@ TOPICS = ("events", "answers")
 
 
 @pytest.fixture
-def setup(broker: Broker, postgres: Postgres, jars: list[Path], tmp_path: Path) -> Iterator[Setup]:
+def setup(broker: Broker, postgres: Postgres, jars: list[Path], tmp_path: Path) -> Iterator[JobSetup]:
     admin = AdminClient({"bootstrap.servers": broker.servers})
     for made in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in TOPICS]).values():
         made.result(20)
-    yield Setup(tmp_path / "job", broker.servers, postgres.url, jars, SETTINGS)
+    yield JobSetup(tmp_path / "job", broker.servers, postgres.url, jars, SETTINGS)
     for gone in admin.delete_topics(list(TOPICS)).values():
         gone.result(20)
     with psycopg.connect(postgres.url) as database:
@@ -89,7 +89,7 @@ def positions(letters: list[dict[str, Any]], kind: str) -> list[str]:
     return sorted(json.loads(one["row"])["_perseid_position"] for one in letters if one["kind"] == kind)
 
 
-def test_four_sinks_have_what_a_batch_finds(setup: Setup, tmp_path: Path) -> None:
+def test_four_sinks_have_what_a_batch_finds(setup: JobSetup, tmp_path: Path) -> None:
     sent = Sent(setup.servers)
     sent.everything(EVENTS)
     setup.write(source={"max_per_batch": sent.whole // BATCHES + 1})
@@ -97,14 +97,14 @@ def test_four_sinks_have_what_a_batch_finds(setup: Setup, tmp_path: Path) -> Non
     hooks.mkdir()
     (hooks / "count").touch()
     begin = time.perf_counter()
-    with Started(setup.file, tmp_path / "log", hooks, ["--once"]) as job:
+    with JobProcess(setup.file, tmp_path / "log", hooks, ["--once"]) as job:
         status = job.process.wait(3000)
     seconds = time.perf_counter() - begin
     assert status == 0, (tmp_path / "log").read_text()[-3000:]
 
-    expected = answer(sent.good)
+    expected = expected_matches(sent.good)
     assert {pattern for pattern, _ in expected} == {"unpaid", "spree", "moved"}
-    for name, found in everywhere(setup.folder, setup.postgres, setup.servers).items():
+    for name, found in read_all_sinks(setup.folder, setup.postgres, setup.servers).items():
         once = set(found) if name == "kafka" else found  # whoever reads Kafka takes each key once
         assert Counter(once) == Counter(expected), name
 

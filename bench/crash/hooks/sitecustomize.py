@@ -1,10 +1,10 @@
-"""Makes a job count or fail, in its driver and its workers, without a word of it in the product.
+"""Makes the driver and the workers of a job count steps or fail, without any change to the product.
 
-Python imports a module of this name when it starts, where its folder is on the path. What is to happen lies in the folder
-that PERSEID_HOOKS names: a file ``fail-kernel`` makes the next step of a shard raise, ``fail-sink`` the next write of
-the sink it holds (``parquet half`` or ``parquet after``). Who finds the file takes it away, so each happens once.
-Both are errors of a connection, which a job retries.
-With a file ``count`` every step of a shard leaves a line in ``calls``: its batch and its shard.
+Python imports a module of this name at startup if its folder is on the path. The folder in PERSEID_HOOKS says what
+happens: a file ``fail-kernel`` makes the next step of a shard raise, and a file ``fail-sink`` makes the next write of
+the sink that it names fail (``parquet half`` or ``parquet after``). The process that finds the file deletes it, so each
+failure happens once. Both are connection errors, which a job retries. With a file ``count``, every step of a shard
+writes a line with its batch and its shard into ``calls``.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from typing import Any
 HOOKS = Path(os.environ.get("PERSEID_HOOKS", "/nowhere"))
 
 
-def taken(name: str, unless: Callable[[str], bool] = lambda _: False) -> str | None:
-    """What a file holds, for the one process that takes it away; None for all others."""
+def take_request(name: str, unless: Callable[[str], bool] = lambda _: False) -> str | None:
+    """Return the content of a file for the one process that deletes it, and None for all others."""
     try:
-        held = (HOOKS / name).read_text()
-        if unless(held):
+        content = (HOOKS / name).read_text()
+        if unless(content):
             return None
         (HOOKS / name).rename(HOOKS / f"{name}.taken-{os.getpid()}")
-        return held
+        return content
     except FileNotFoundError:
         return None
 
 
-def hurt_steps(module: ModuleType) -> None:
+def patch_steps(module: ModuleType) -> None:
     step = module.StreamJob.step
 
-    def hurt(self: Any, key: tuple[Any, ...], frames: Any, state: Any) -> Any:
+    def failing(self: Any, key: tuple[Any, ...], frames: Any, state: Any) -> Any:
         if (HOOKS / "count").exists():
             from pyspark import TaskContext
 
@@ -46,29 +46,31 @@ def hurt_steps(module: ModuleType) -> None:
             with (HOOKS / "calls").open("a") as out:
                 out.write(f"{batch} {key[0]}\n")
         yield from step(self, key, frames, state)
-        if taken("fail-kernel") is not None:
+        if take_request("fail-kernel") is not None:
             raise ConnectionResetError("a step of the kernel failed, as it was told to")
 
-    module.StreamJob.step = hurt
+    module.StreamJob.step = failing
 
 
-def hurt_sink(kind: str) -> Callable[[ModuleType], None]:
-    def hurt_module(module: ModuleType) -> None:
+def patch_sink(kind: str) -> Callable[[ModuleType], None]:
+    def patch_module(module: ModuleType) -> None:
         sink = getattr(module, kind.capitalize())
         write = sink.write
 
-        def hurt(self: Any, batch: Any) -> None:
-            held = taken("fail-sink", lambda text: text.split()[0] != kind or "kind" not in batch.rows.columns)
-            if held is not None and held.split()[1] == "half":
+        def failing(self: Any, batch: Any) -> None:
+            content = take_request(
+                "fail-sink", lambda text: text.split()[0] != kind or "kind" not in batch.rows.columns
+            )
+            if content is not None and content.split()[1] == "half":
                 odd = "if(xxhash64(match_id) % 3 = 0, raise_error('Connection reset: a sink failed half-way'), kind)"
                 batch = replace(batch, rows=batch.rows.withColumn("kind", expression(odd)))
             write(self, batch)
-            if held is not None:  # of half a batch, where no row was one that fails
+            if content is not None:  # of half a batch in which no row failed
                 raise ConnectionResetError(f"the sink {kind} failed when it had written, as it was told to")
 
-        sink.write = hurt
+        sink.write = failing
 
-    return hurt_module
+    return patch_module
 
 
 def expression(text: str) -> Any:
@@ -78,13 +80,13 @@ def expression(text: str) -> Any:
 
 
 PATCHES: dict[str, Callable[[ModuleType], None]] = {
-    "perseid.spark.stream_worker": hurt_steps,
-    **{f"perseid.sinks.{kind}": hurt_sink(kind) for kind in ("parquet", "delta", "postgres", "kafka")},
+    "perseid.spark.stream_worker": patch_steps,
+    **{f"perseid.sinks.{kind}": patch_sink(kind) for kind in ("parquet", "delta", "postgres", "kafka")},
 }
 
 
-class Patching(importlib.abc.MetaPathFinder):
-    """Finds what others find, and has it patched once it is there."""
+class PatchingFinder(importlib.abc.MetaPathFinder):
+    """Import finder that patches a module after it is loaded."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         if name not in PATCHES:
@@ -103,4 +105,4 @@ class Patching(importlib.abc.MetaPathFinder):
 
 
 if "PERSEID_HOOKS" in os.environ:
-    sys.meta_path.insert(0, Patching())
+    sys.meta_path.insert(0, PatchingFinder())

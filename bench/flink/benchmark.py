@@ -1,4 +1,4 @@
-"""A stream of ours on Spark beside Flink SQL and Flink CEP, all from Parquet files to matches, on all cores."""
+"""A stream of ours on Spark compared with Flink SQL and Flink CEP, all from Parquet files to matches, on all cores."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from bench import spark_rivals, stream
+from bench import spark_baselines, stream
 from bench.flink.lanes import lanes
+from bench.flink.process import Flink, compile_flink
 from bench.flink.queries import SQL, cep_form
-from bench.flink.rival import Flink, built
-from bench.harness import Clock, Contestant, Report, Timed, contest, paired_ratio, progress, say
+from bench.harness import Clock, Report, Side, Timed, paired_ratio, print_line, progress, run_rounds
 from bench.java import Rounds
-from bench.truth import Answer, Truth
+from bench.truth import MatchChecksum, Truth
 from bench.workload import EVENTS, QUERIES, Query
 
 LIMITS = {"quick": (1800.0, 180.0), "standard": (3600.0, 180.0), "full": (6 * 3600.0, 1200.0)}
-"""Seconds that a run and a single call may take; beyond them figures are missing."""
+"""Seconds that a run and a single call may take; figures beyond them are missing."""
 ROUNDS = {"quick": 1, "standard": 3, "full": 3}
-RIVALS = ("flink_sql", "flink_cep")
-FEWER = {("Q1w", "flink_sql"): 200_000}
-"""Where a rival is too slow for all of them, everybody has so many events. Flink SQL keeps every row between two steps of a
-match and walks through them at each further row of the key; Q1w's keys have thousands in a window."""
+BASELINES = ("flink_sql", "flink_cep")
+REDUCED_EVENTS = {("Q1w", "flink_sql"): 200_000}
+"""Events of both sides where a baseline is too slow for all of them. Flink SQL buffers every row between two steps of a
+match and scans them at each further row of the key; Q1w's keys have thousands in a window."""
 
 FILES = 8
-"""Files, of 250,000 events each, that a trigger of ours takes: with few events in it most of a trigger is what any trigger costs."""
+"""Files, of 250,000 events each, per trigger of ours: with few events, the fixed cost of a trigger dominates."""
 
 _WHAT_IS_TIMED = """\
 What is timed, on all cores, from Parquet files to matches:
@@ -39,34 +39,34 @@ bare       a stateful query on Spark with nothing in it, as in `bench stream`: t
 
 
 def run(size: str, data: Path, only: tuple[str, ...] | None = None) -> Report:
-    """Measure at a size, with generated data kept in a folder."""
+    """Measure at a size, with generated data cached in a folder."""
     clock = Clock(*LIMITS[size])
     report = Report("flink", size)
     queries = [QUERIES[name] for name in only or SQL]
     with tempfile.TemporaryDirectory(prefix="perseid-bench-flink-") as name:
         scratch = Path(name)
         progress("Maven builds the Java side")
-        flink = built(data / "flink", scratch, os.cpu_count() or 1)
-        with spark_rivals.session(scratch) as spark:
+        flink = compile_flink(data / "flink", scratch, os.cpu_count() or 1)
+        with spark_baselines.session(scratch) as spark:
             bench = _Bench(flink, stream.Bench(spark, scratch, FILES), data, ROUNDS[size], clock)
-            for count, rivals in _parts(queries, EVENTS[size]):
+            for count, engines in _parts(queries, EVENTS[size]):
                 part = Report("flink", size)
-                bench.meet(part, rivals, count)
-                say(part.times(count))
+                bench.measure(part, engines, count)
+                print_line(part.times(count))
                 report.figures |= part.figures
                 report.reasons |= part.reasons
                 report.records |= part.records
-    say(_WHAT_IS_TIMED)
+    print_line(_WHAT_IS_TIMED)
     return report
 
 
 def _parts(queries: Iterable[Query], count: int) -> Iterable[tuple[int, dict[str, tuple[str, ...]]]]:
-    """Who meets whom over how many events: all queries, then those of which a rival can do only fewer."""
+    """Baselines by query for each number of events: all queries, then those with fewer events."""
     parts: dict[int, dict[str, tuple[str, ...]]] = {}
     for query in queries:
-        for rival in RIVALS:
-            asked = parts.setdefault(FEWER.get((query.name, rival), count), {})
-            asked[query.name] = (*asked.get(query.name, ()), rival)
+        for engine in BASELINES:
+            engines_by_query = parts.setdefault(REDUCED_EVENTS.get((query.name, engine), count), {})
+            engines_by_query[query.name] = (*engines_by_query.get(query.name, ()), engine)
     return parts.items()
 
 
@@ -74,18 +74,19 @@ class _Bench:
     def __init__(self, flink: Flink, ours: stream.Bench, data: Path, rounds: int, clock: Clock) -> None:
         self.flink, self.ours, self.data, self.rounds, self.clock = flink, ours, data, rounds, clock
 
-    def meet(self, report: Report, asked: Mapping[str, tuple[str, ...]], count: int) -> None:
-        """The figures of queries and their rivals over so many events."""
-        queries = [QUERIES[name] for name in asked]
-        progress(f"{count:,} events for {', '.join(asked)}")
+    def measure(self, report: Report, engines_by_query: Mapping[str, tuple[str, ...]], count: int) -> None:
+        """Add the figures of queries and their baselines over ``count`` events."""
+        queries = [QUERIES[name] for name in engines_by_query]
+        progress(f"{count:,} events for {', '.join(engines_by_query)}")
         truth = Truth(self.data, count)
         truth.prepare(queries)
         for query in queries:
             pieces = stream.pieces(self.data, query.dataset, count)
             with ExitStack() as stack:
-                # A process for each: what Java's compiler learned from another one would slow this one down.
+                # One process per query: the JIT compiler's profile of another query would slow this one down.
                 theirs = {
-                    name: stack.enter_context(Rounds(self._command(name, query, pieces))) for name in asked[query.name]
+                    name: stack.enter_context(Rounds(self._command(name, query, pieces)))
+                    for name in engines_by_query[query.name]
                 }
                 compare(
                     report,
@@ -93,16 +94,16 @@ class _Bench:
                     ours=partial(stream.once, self.ours, query, pieces, truth.of(query)),
                     proof=partial(self.ours.proof, query, pieces),
                     theirs={name: process.round for name, process in theirs.items()},
-                    bare=partial(self.ours.bare, query, pieces, True),
+                    baseline=partial(self.ours.baseline, query, pieces, True),
                     right=truth.of(query),
                     rounds=self.rounds,
                     clock=self.clock,
                     stop=partial(self._stop, tuple(theirs.values())),
                 )
 
-    def _command(self, rival: str, query: Query, pieces: Path) -> list[str]:
+    def _command(self, engine: str, query: Query, pieces: Path) -> list[str]:
         folder = lanes(pieces, os.cpu_count() or 1)
-        return self.flink.sql(query, folder) if rival == "flink_sql" else self.flink.cep(cep_form(query), folder)
+        return self.flink.sql(query, folder) if engine == "flink_sql" else self.flink.cep(cep_form(query), folder)
 
     def _stop(self, theirs: Iterable[Rounds]) -> None:
         self.ours.spark.sparkContext.cancelAllJobs()
@@ -117,22 +118,22 @@ def compare(
     ours: Callable[[], Timed],
     proof: Callable[[], Timed],
     theirs: Mapping[str, Callable[[], Timed]],
-    bare: Callable[[], Timed],
-    right: Answer,
+    baseline: Callable[[], Timed],
+    right: MatchChecksum,
     rounds: int,
     clock: Clock,
     stop: Callable[[], object],
 ) -> None:
-    """One query's figures: our stream by each rival's. Who is wrong, or late, once is out and is not compared.
+    """Compare our stream with each baseline; a side that is wrong or too late once is dropped.
 
-    A bare stateful query runs beside us: what Spark does without us is more than can be reached on it.
+    A baseline stateful query also runs: it shows the limit on Spark.
     """
     mine = f"{query} ours"
-    everybody = [Contestant(mine, ours, right, proof)]
-    everybody += [Contestant(f"{query} {name}", call, right) for name, call in theirs.items()]
-    everybody.append(Contestant(f"{query} bare", bare, None))
-    progress(", ".join(one.name for one in everybody))
-    records = contest(everybody, clock, rounds=rounds, warm=stream.WARM, stop=stop)
+    sides = [Side(mine, ours, right, proof)]
+    sides += [Side(f"{query} {name}", call, right) for name, call in theirs.items()]
+    sides.append(Side(f"{query} bare", baseline, None))
+    progress(", ".join(one.name for one in sides))
+    records = run_rounds(sides, clock, rounds=rounds, warm=stream.WARM, stop=stop)
     report.records |= records
     for name in theirs:
         report.add(f"{query}.{name}", *paired_ratio(records[mine], records[f"{query} {name}"]))

@@ -1,15 +1,15 @@
-"""``python -m bench models``: what an update of a live model takes as the model grows, beside asking everything anew.
+"""``python -m bench models``: time of an update of a live model as it grows, compared with evaluation from scratch.
 
-Everything anew is asked in two ways, both over the graph as it stands, so that building it is in neither. ``by hand`` is a
-program written for that one question, the fastest we have; ``engine`` is the same text of a query, given to a fresh network.
-The second is what there is when nobody writes programs, as in the Train Benchmark; the first is printed beside it always.
+Evaluation from scratch has two forms, both over the current graph, so that neither includes building it. ``by hand`` is
+a program written for one query, the fastest we have; ``engine`` is the same query text in a fresh network. The second
+is what exists without such programs, as in the Train Benchmark; the first is always printed with it.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from bench.harness import Report, say
+from bench.harness import Report, print_line
 from bench.models import inline, railway, social, trains, ttc
 from bench.models.charts import draw
 
@@ -25,5 +25,5 @@ def run(size: str, out: Path | None) -> Report:
     points += trains.measure(RAILWAY_SIZES[size], UPDATES[size], report)
     inline.measure(RAILWAY_SIZES[size], report)
     for path in draw(points, out) if out is not None else ():
-        say(f"written: {path}")
+        print_line(f"written: {path}")
     return report

@@ -1,4 +1,5 @@
-"""What Spark does without us: the bare pipeline, the limit, and SQL written by hand; and the session all share."""
+"""Baselines on Spark without Perseid: the identity pipeline, the limit, and SQL written by hand; and the shared
+session."""
 
 from __future__ import annotations
 
@@ -12,20 +13,20 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from bench.truth import Answer
+from bench.truth import MatchChecksum
 from bench.workload import ABSENCE_MS, PAIR_WINDOW_MS, WINDOW_MS, Query
 
 PARTITIONS_SETTING = "spark.sql.shuffle.partitions"
 
 
 def partitions() -> int:
-    """Shuffle partitions of the session: two a core."""
+    """Shuffle partitions of the session: two per core."""
     return 2 * (os.cpu_count() or 1)
 
 
 @contextmanager
 def session(scratch: Path, more: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A local session on all cores, on this machine's own address only, stopped at the end; with settings more."""
+    """A local session on all cores, on 127.0.0.1 only, with ``more`` settings, which is stopped at the end."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = (
@@ -53,7 +54,7 @@ def session(scratch: Path, more: Mapping[str, str] | None = None) -> Iterator[Sp
 
 @contextmanager
 def spark_defaults(spark: SparkSession) -> Iterator[None]:
-    """For the time being, the number of shuffle partitions that Spark has when nobody sets it."""
+    """Use Spark's default number of shuffle partitions inside the block."""
     chosen = spark.conf.get(PARTITIONS_SETTING)
     spark.conf.unset(PARTITIONS_SETTING)
     try:
@@ -62,14 +63,14 @@ def spark_defaults(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(PARTITIONS_SETTING, str(chosen))
 
 
-def answer_of(frame: DataFrame, column: str) -> Answer:
+def checksum_of(frame: DataFrame, column: str) -> MatchChecksum:
     """Count the rows and add up a column, in one job."""
     row = frame.agg(sf.count(sf.lit(1)), sf.sum(column)).first()
-    return Answer(0, 0) if row is None else Answer(int(row[0]), int(row[1] or 0))
+    return MatchChecksum(0, 0) if row is None else MatchChecksum(int(row[0]), int(row[1] or 0))
 
 
-def bare(query: Query, frame: DataFrame, count: int | None) -> DataFrame:
-    """Every event through the bare pipeline: project, shuffle by key, sort in the JVM, identity in Python.
+def identity_pipeline(query: Query, frame: DataFrame, count: int | None) -> DataFrame:
+    """Run every event through the identity pipeline: project, shuffle by key, sort in the JVM, identity in Python.
 
     With ``count`` None, Spark chooses the partitions.
     """
@@ -82,15 +83,15 @@ def bare(query: Query, frame: DataFrame, count: int | None) -> DataFrame:
     return shuffled.sortWithinPartitions("key", "ts", "id").mapInArrow(identity, events.schema)
 
 
-def run_bare(query: Query, frame: DataFrame, count: int | None) -> None:
-    """Run the bare pipeline to its end and drop what comes out."""
-    bare(query, frame, count).write.format("noop").mode("overwrite").save()
+def run_identity_pipeline(query: Query, frame: DataFrame, count: int | None) -> None:
+    """Run the identity pipeline to its end and drop the output."""
+    identity_pipeline(query, frame, count).write.format("noop").mode("overwrite").save()
 
 
-def run_limit(query: Query, frame: DataFrame, count: int) -> Answer:
-    """Only what any engine in Python must do: the wanted events, projected, shuffled, counted in Python, dropped.
+def run_limit(query: Query, frame: DataFrame, count: int) -> MatchChecksum:
+    """Only the minimal work of any engine in Python: relevant events projected, shuffled, counted in Python, dropped.
 
-    The answer is the number of rows that arrived and the sum of their ids.
+    Returns the number of rows that arrived and the sum of their ids.
     """
 
     def tally(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -105,11 +106,11 @@ def run_limit(query: Query, frame: DataFrame, count: int) -> Answer:
 
     wanted = limit_rows(query, frame).repartition(count, "key").mapInArrow(tally, "rows bigint, id_sum bigint")
     row = wanted.agg(sf.sum("rows"), sf.sum("id_sum")).first()
-    return Answer(0, 0) if row is None else Answer(int(row[0]), int(row[1] or 0))
+    return MatchChecksum(0, 0) if row is None else MatchChecksum(int(row[0]), int(row[1] or 0))
 
 
 def limit_rows(query: Query, frame: DataFrame) -> DataFrame:
-    """The events that can matter to a query, with what is needed of them: times as numbers, types as a bit mask."""
+    """Events that can affect a query with the columns it needs: times as numbers, types as a bit mask."""
     if not query.strict:
         frame = frame.where(sf.col("type").isin(*query.types))
     mask = sf.lit(0)
@@ -178,9 +179,9 @@ where ts1 - ts < {_PAIR_US}
 SQL: dict[str, str] = {"Q1n": _Q1N, "Q2": _Q2, "Q3": _Q3, "Q4": _Q4, "Q5": _Q5}
 """The fastest forms found; Q1 and Q1w, which skip past each match, have none."""
 OTHER_FORMS: dict[str, dict[str, str]] = {"Q4": {"sql_unfiltered": _Q4.replace(" where type in ('A', 'B'))", ")")}}
-"""Further forms, reported beside them."""
+"""Further forms, reported without targets."""
 
 
-def run_sql(spark: SparkSession, sql: str) -> Answer:
+def run_sql(spark: SparkSession, sql: str) -> MatchChecksum:
     """Run one form of a query."""
-    return answer_of(spark.sql(sql), "aid")
+    return checksum_of(spark.sql(sql), "aid")

@@ -1,4 +1,4 @@
-"""A producer that goes on while the job is hurt, and knows what it has sent."""
+"""A producer that sends events during fault injection and records them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bench.crash.workload import MALFORMED, PARTITIONS, Feed, closing, payload, 
 
 EVERY_BAD = 50
 PIECE = 0.1
-"""Seconds between two pieces of events."""
+"""Seconds between two groups of events."""
 
 
-class Feeding:
-    """Events at a pace, from a thread of its own, until it is told that this is all."""
+class EventProducer:
+    """Sends events at a constant rate from its own thread until it is closed."""
 
     def __init__(self, servers: str, seed: int, pace: int) -> None:
         from confluent_kafka import Producer
@@ -28,7 +28,7 @@ class Feeding:
         self._end, self._free = threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Feeding:
+    def __enter__(self) -> EventProducer:
         self._thread.start()
         return self
 
@@ -53,21 +53,21 @@ class Feeding:
             self.bad += 1
 
     def poison(self) -> None:
-        """Send an event dated far in the future, which a job has to reject."""
+        """Send an event dated far in the future, which a job must reject."""
         with self._free:
             self._producer.produce("events", payload(poisoned(len(self.events))), partition=0)
             self.bad += 1
             self._flush()
 
     @contextmanager
-    def resting(self) -> Iterator[None]:
-        """Nothing is sent meanwhile, and what was sent has arrived: then no event can be late by our own doing."""
+    def paused(self) -> Iterator[None]:
+        """Pause sending after a flush, so that the producer makes no event late."""
         with self._free:
             self._flush()
             yield
 
     def close(self) -> list[dict[str, Any]]:
-        """No more events, and one that has all before it decided; all good ones."""
+        """Stop, send an event that makes all earlier ones final, and return all valid events."""
         self._end.set()
         self._thread.join()
         self._flush()

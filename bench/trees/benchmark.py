@@ -1,4 +1,4 @@
-"""``python -m bench trees``: paper 1's experiment again, beside what people have today, and what one machine allows."""
+"""``python -m bench trees``: paper 1's experiment, compared with current tools and with the limits of one machine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.harness import Clock, Contestant, Record, Report, contest, paired_ratio, progress, say, targets_of
-from bench.trees import interpreted, rivals
+from bench.harness import Clock, Record, Report, Side, paired_ratio, print_line, progress, run_rounds, targets_of
+from bench.trees import baselines, interpreted
 from bench.trees.dblp import dblp
-from bench.trees.figures import Measurement, beside_printed, draw, table
-from bench.trees.many import many_patterns
+from bench.trees.figures import Measurement, compare_with_paper, draw, table
+from bench.trees.many import generate_patterns
 from bench.trees.queries import MEGABYTES, QUERIES, XMARK_SCALES, TreeQuery
 from bench.trees.treebank import treebank
 from bench.trees.xmark import xmark
@@ -29,58 +29,58 @@ from perseid.lang.tree_parser import parse_tree
 LIMITS = {"quick": (55.0, 20.0), "standard": (2400.0, 240.0), "full": (3 * 3600.0, 900.0)}
 ROUNDS = {"quick": 1, "standard": 3, "full": 3}
 SHARE = {"quick": 0.04, "standard": 1.0, "full": 1.0}
-"""How much of the paper's documents is made."""
+"""Size of the generated documents as a fraction of the paper's."""
 XMARK_SIZES = {"quick": (0,), "standard": (0, 2), "full": (0, 1, 2, 3, 4)}
-"""Which of the paper's five auction sites."""
+"""Indexes of the paper's five auction sites."""
 MANY = 1000
 LARGEST_FOR_TREES = 200
-"""Megabytes above which no tree is built of a document: lxml's takes ten times as many."""
+"""Megabytes above which no tree of a document is built: lxml's needs ten times as many."""
 RECORD_BYTES = 355
-"""Of an article of ours."""
+"""Size of a generated article."""
 
 
 def matcher_of(texts: Sequence[str]) -> TreeMatcher:
-    """Patterns made ready once, as the others' are."""
+    """Compile patterns once, as for the other engines."""
     return TreeMatcher(tree_plan([parse_tree(text).pattern for text in texts]))
 
 
 def ours(matcher: TreeMatcher, path: Path, trusted: bool) -> tuple[int, ...]:
-    """By pattern: how many results there are at the top."""
+    """Number of results at the top level of each pattern."""
     counts = np.zeros(len(matcher.plan.patterns), np.int64)
-    for told in matcher.read(lambda: file_chunks(str(path)), trusted=trusted):
-        if told is None:
+    for match in matcher.read(lambda: file_chunks(str(path)), trusted=trusted):
+        if match is None:
             counts[:] = 0
         else:
-            first = told.rows[told.rows[:, y.O_LEVEL] == 0, y.O_PATTERN]
+            first = match.rows[match.rows[:, y.O_LEVEL] == 0, y.O_PATTERN]
             counts += np.bincount(first, minlength=len(counts))
     return tuple(counts.tolist())
 
 
 def run(size: str, data: Path, out: Path | None, part: str | None = None) -> Report:
-    """Measure at a size, with generated documents kept in a folder. ``part="esma"`` runs the paper's algorithm only."""
+    """Measure at a size, with generated documents cached in a folder. ``part="esma"`` runs the paper's algorithm only."""
     clock, report = Clock(*LIMITS[size]), Report("trees" if part is None else f"trees-{part}", size)
     if part == "esma":
-        say(interpreted.measure(size, clock, report, data, matcher_of, ours))
+        print_line(interpreted.measure(size, clock, report, data, matcher_of, ours))
         return report
     documents = dict(_documents(size, data))
     measured: list[Measurement] = []
     for (kind, number), path in documents.items():
         progress(f"{kind}, {_megabytes(path):,.1f} MB")
         largest = (kind, number) in {("dblp", 0), ("treebank", 0), ("xmark", 0 if size == "quick" else 2)}
-        measured += _ask(size, clock, report, kind, path, largest)
-    _judged(size, clock, report, documents["xmark", 0], data)
-    _many(size, clock, report, documents["xmark", 0 if size == "quick" else 2])
+        measured += _run_queries(size, clock, report, kind, path, largest)
+    _compare_validation(size, clock, report, documents["xmark", 0], data)
+    _match_thousand_patterns(size, clock, report, documents["xmark", 0 if size == "quick" else 2])
     _memory(report, [path for (kind, _), path in documents.items() if kind == "xmark"])
     compared = interpreted.measure(size, clock, report, data, matcher_of, ours)
     if size != "quick":
         from bench.trees.on_spark import measure
 
         measured += measure(size, clock, report, data, documents)
-    say(table(measured))
-    say(beside_printed(measured, "safe"))
-    say(f"\n{compared}\n\n{report.target_table(targets_of('trees', size))}\n")
+    print_line(table(measured))
+    print_line(compare_with_paper(measured, "safe"))
+    print_line(f"\n{compared}\n\n{report.target_table(targets_of('trees', size))}\n")
     for path in draw(measured, out, f"trees-{size}", ("safe", "trusted")) if out is not None else ():
-        say(f"written: {path}")
+        print_line(f"written: {path}")
     return report
 
 
@@ -106,29 +106,31 @@ def _megabytes(path: Path) -> float:
     return path.stat().st_size / 1e6
 
 
-def _ask(size: str, clock: Clock, report: Report, kind: str, path: Path, everybody: bool) -> list[Measurement]:
-    """All queries of a document: ours and the bare parser in rounds, the others once, as they take long."""
+def _run_queries(
+    size: str, clock: Clock, report: Report, kind: str, path: Path, all_engines: bool
+) -> list[Measurement]:
+    """Run all queries on a document: ours and the parser alone in rounds, the others once, because they take long."""
     out: list[Measurement] = []
     ratios: dict[str, list[float]] = {}
     for query in (one for one in QUERIES.values() if one.document == kind):
         if size == "quick" and query.name[-1] not in "13":
             continue
         matcher = matcher_of([query.text])
-        right = rivals.iterparse(query.name, path) if everybody else ours(matcher, path, False)[0]
-        contestants = [
-            Contestant("safe", partial(ours, matcher, path, False), (right,)),
-            Contestant("trusted", partial(ours, matcher, path, True), (right,)),
-            Contestant("bare expat", partial(rivals.bare_expat, path)),
+        right = baselines.iterparse(query.name, path) if all_engines else ours(matcher, path, False)[0]
+        sides = [
+            Side("safe", partial(ours, matcher, path, False), (right,)),
+            Side("trusted", partial(ours, matcher, path, True), (right,)),
+            Side("bare expat", partial(baselines.bare_expat, path)),
         ]
-        records = contest(contestants, clock, rounds=ROUNDS[size])
-        if everybody:
+        records = run_rounds(sides, clock, rounds=ROUNDS[size])
+        if all_engines:
             slow = [
-                Contestant("iterparse", partial(rivals.iterparse, query.name, path), right),
-                Contestant("iterparse with XPath", partial(rivals.iterparse_xpath, query.name, path), right),
+                Side("iterparse", partial(baselines.iterparse, query.name, path), right),
+                Side("iterparse with XPath", partial(baselines.iterparse_xpath, query.name, path), right),
             ]
             if _megabytes(path) <= LARGEST_FOR_TREES:
-                slow.append(Contestant("lxml XPath", partial(rivals.xpath, query.name, path), right))
-            records |= contest(slow, clock, rounds=1, warm=0)
+                slow.append(Side("lxml XPath", partial(baselines.xpath, query.name, path), right))
+            records |= run_rounds(slow, clock, rounds=1, warm=0)
             gc.collect()
         out += _measurements(query, path, records, right)
         for name, record in records.items():
@@ -139,7 +141,7 @@ def _ask(size: str, clock: Clock, report: Report, kind: str, path: Path, everybo
                 report.add(f"{query.name}.{ours_}", None, reason)
             else:
                 ratios.setdefault(f"{ours_}.expat", []).append(figure)
-        if everybody:
+        if all_engines:
             mine = statistics.median(records["safe"].seconds) if records["safe"].seconds else None
             by_hand = [
                 records[name].seconds[0] for name in ("iterparse", "iterparse with XPath") if records[name].seconds
@@ -149,19 +151,19 @@ def _ask(size: str, clock: Clock, report: Report, kind: str, path: Path, everybo
             xpath = records.get("lxml XPath")
             if mine and xpath is not None and xpath.seconds and query.kind in ("tree", "comparison"):
                 ratios.setdefault("safe.xpath", []).append(xpath.seconds[0] / mine)
-    if everybody:
+    if all_engines:
         for name, found in ratios.items():
             report.add(f"{kind}.{name}", statistics.median(found))
-        whole = rivals.bytes_of(path)
+        whole = baselines.bytes_of(path)
         into = whole.copy()
-        bare = contest(
+        bare = run_rounds(
             [
-                Contestant("byte scan", partial(rivals.byte_scan, whole), rivals.byte_scan(whole)),
-                Contestant("memcpy", partial(rivals.memcpy, whole, into)),
+                Side("byte scan", partial(baselines.byte_scan, whole), baselines.byte_scan(whole)),
+                Side("memcpy", partial(baselines.memcpy, whole, into)),
             ],
             clock,
         )
-        out += [_bare(name, path, kind, record) for name, record in bare.items()]
+        out += [_parser_measurement(name, path, kind, record) for name, record in bare.items()]
     expat = [one for one in out if one.engine == "bare expat"]
     out = [one for one in out if one.engine != "bare expat"]
     if expat:
@@ -170,7 +172,7 @@ def _ask(size: str, clock: Clock, report: Report, kind: str, path: Path, everybo
     return out
 
 
-def _bare(name: str, path: Path, kind: str, record: Record) -> Measurement:
+def _parser_measurement(name: str, path: Path, kind: str, record: Record) -> Measurement:
     return Measurement("", "", kind, _megabytes(path), name, statistics.median(record.seconds), None, None)
 
 
@@ -183,32 +185,30 @@ def _measurements(query: TreeQuery, path: Path, records: dict[str, Record], righ
             yield Measurement(query.name, query.kind, query.document, _megabytes(path), name, seconds, right, None)
 
 
-def _judged(size: str, clock: Clock, report: Report, path: Path, data: Path) -> None:
-    """The same document with a DTD somewhere else: only expat can judge it."""
+def _compare_validation(size: str, clock: Clock, report: Report, path: Path, data: Path) -> None:
+    """Validate the same document with an external DTD, which of the parsers only expat can do."""
     doubtful = data / f"doubtful-{size}.xml"
     whole = path.read_bytes()
     after = whole.index(b"?>") + 2
     doubtful.write_bytes(whole[:after] + b'\n<!DOCTYPE site SYSTEM "auction.dtd">' + whole[after:])
     matcher = matcher_of([QUERIES["Q3.1"].text])
-    contestants = [
-        Contestant("judged", partial(ours, matcher, doubtful, False), ours(matcher, path, True)),
-        Contestant("bare expat", partial(rivals.bare_expat, doubtful)),
+    sides = [
+        Side("judged", partial(ours, matcher, doubtful, False), ours(matcher, path, True)),
+        Side("bare expat", partial(baselines.bare_expat, doubtful)),
     ]
-    records = contest(contestants, clock)
+    records = run_rounds(sides, clock)
     report.add("judged.expat", *paired_ratio(records["judged"], records["bare expat"]))
 
 
-def _many(size: str, clock: Clock, report: Report, path: Path) -> None:
-    """Sixteen and a thousand patterns in one pass, beside one."""
+def _match_thousand_patterns(size: str, clock: Clock, report: Report, path: Path) -> None:
+    """Match sixteen and a thousand patterns in one pass, compared with one pattern."""
     sixteen = [query.text for query in QUERIES.values()]
-    thousand = many_patterns(MANY)
+    thousand = generate_patterns(MANY)
     one = QUERIES["Q3.2"].text
     matchers = {"1": matcher_of([one]), "16": matcher_of(sixteen), "1000": matcher_of(thousand)}
     right = {name: ours(matcher, path, False) for name, matcher in matchers.items()}
-    contestants = [
-        Contestant(name, partial(ours, matcher, path, False), right[name]) for name, matcher in matchers.items()
-    ]
-    records = contest(contestants, clock, rounds=ROUNDS[size])
+    sides = [Side(name, partial(ours, matcher, path, False), right[name]) for name, matcher in matchers.items()]
+    records = run_rounds(sides, clock, rounds=ROUNDS[size])
     progress(f"1,000 patterns found {sum(right['1000']):,} results")
     for name in ("16", "1000"):
         report.records[f"{name} patterns"] = records[name]
@@ -216,7 +216,7 @@ def _many(size: str, clock: Clock, report: Report, path: Path) -> None:
 
 
 def _memory(report: Report, paths: Sequence[Path]) -> None:
-    """The most memory a process holds for the smallest and the largest document: 64 MB more is 1."""
+    """Peak memory of a process for the smallest and the largest document: 64 MB more is 1."""
     peaks = []
     for path in (paths[0], paths[-1]):
         ran = subprocess.run(

@@ -59,7 +59,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Course:
+class RunOutput:
     """Output of a method or an engine over a stream: one row for each emitted match, and one for each retraction."""
 
     seconds: float
@@ -76,7 +76,7 @@ class Course:
     late: int = 0
     """Events that were dropped as late."""
 
-    def stands(self) -> Any:
+    def final_matches(self) -> Any:
         """Names of matches that were emitted and are not retracted in the end, sorted."""
         names, which = np.unique(name_of(self.events), return_inverse=True)
         return names[np.bincount(which, np.where(self.back, -1, 1), len(names)) > 0]
@@ -94,13 +94,13 @@ class Quality:
     precision: float
 
     @classmethod
-    def of(cls, course: Course, right: Any) -> Quality:
+    def of(cls, run_output: RunOutput, right: Any) -> Quality:
         """``right`` are the sorted names of the correct matches."""
-        emitted, final = name_of(course.events[~course.back]), course.stands()
+        emitted, final = name_of(run_output.events[~run_output.back]), run_output.final_matches()
         return cls(
             _share(right, emitted),
             _share(emitted, right),
-            float(course.back.sum()) / max(len(emitted), 1),
+            float(run_output.back.sum()) / max(len(emitted), 1),
             _share(right, final),
             _share(final, right),
         )
@@ -151,7 +151,7 @@ def make_stream(count: int, percent: int, seed: int = 4, *, rate: float = 1.0, t
     return Stream(percent, rows, arrival, float(behind.mean()))
 
 
-def right_answer(stream: Stream, pattern: Any = PATTERN) -> pa.Table:
+def expected_matches(stream: Stream, pattern: Any = PATTERN) -> pa.Table:
     """Matches of a batch query over the whole stream."""
     engine = engines()["sequence"]
     rows = stream.without_punctuations().rows

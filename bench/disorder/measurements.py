@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from bench.disorder.arriving import Quality
+from bench.disorder.workload import Quality
 
 
 @dataclass(frozen=True)
-class Measured:
+class MethodMeasurement:
     """A method, or an engine in calls of a size, at one share of delayed events."""
 
     method: str
@@ -33,26 +33,26 @@ class Measured:
         return self.events / self.seconds
 
 
-Cell = Callable[[Measured], str]
+Cell = Callable[[MethodMeasurement], str]
 
 
-def time_cell(one: Measured) -> str:
+def time_cell(one: MethodMeasurement) -> str:
     return f"{one.seconds * 1000:,.1f}"
 
 
-def rate_cell(one: Measured) -> str:
+def rate_cell(one: MethodMeasurement) -> str:
     return f"{one.rate / 1000:,.0f}"
 
 
-def bytes_cell(one: Measured) -> str:
+def bytes_cell(one: MethodMeasurement) -> str:
     return f"{one.peak_bytes:,}"
 
 
-def latency_cell(one: Measured) -> str:
+def latency_cell(one: MethodMeasurement) -> str:
     return f"{one.latency:,.1f} ({_milliseconds(one.latency_ms)} ms)"
 
 
-def quality_cell(one: Measured) -> str:
+def quality_cell(one: MethodMeasurement) -> str:
     """Recall / precision of all emitted matches, and of those that are not retracted if they differ."""
     made = one.quality
     emitted, final = (made.emitted_recall, made.emitted_precision), (made.recall, made.precision)
@@ -76,19 +76,19 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def pivot(measured: Sequence[Measured], cell: Cell, *, calls: bool = False) -> str:
+def pivot(measurements: Sequence[MethodMeasurement], cell: Cell, *, calls: bool = False) -> str:
     """A row for each share of delayed events (and size of calls), a column for each method."""
-    methods = list(dict.fromkeys(one.method for one in measured))
-    known = {(one.call, one.disorder, one.method): one for one in measured}
+    methods = list(dict.fromkeys(one.method for one in measurements))
+    known = {(one.call, one.disorder, one.method): one for one in measurements}
     rows = []
-    for call, disorder in dict.fromkeys((one.call, one.disorder) for one in measured):
+    for call, disorder in dict.fromkeys((one.call, one.disorder) for one in measurements):
         cells = [known.get((call, disorder, method)) for method in methods]
         first = [f"{call:,}"] if calls else []
         rows.append([*first, f"{disorder} %", *("-" if one is None else cell(one) for one in cells)])
     return table([*(["events in a call"] if calls else []), "delayed", *methods], rows)
 
 
-def all_rows(measured: Sequence[Measured]) -> str:
+def all_rows(measurements: Sequence[MethodMeasurement]) -> str:
     """A row for each measurement, with everything that was measured."""
     head = [
         "call", "delayed", "method", "ms", "events/s", "largest state, bytes", "latency, arrivals", "latency, ms",
@@ -103,6 +103,6 @@ def all_rows(measured: Sequence[Measured]) -> str:
                 share(one.quality.emitted_precision), share(one.quality.retracted), share(one.quality.recall),
                 share(one.quality.precision), f"{one.late:,}",
             ]
-            for one in measured
+            for one in measurements
         ),
     )  # fmt: skip

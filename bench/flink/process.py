@@ -1,4 +1,4 @@
-"""Flink, in a process of its own for each query and each of its two ways to ask: SQL and CEP."""
+"""Flink in its own process for each query and each form: SQL and CEP."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.java import Program, build
 from bench.workload import Query
 
 HERE = Path(__file__).parent
-# Room for what waits in state; the parallel collector was faster than G1. Flink reads what is opened by reflection.
+# Heap for the buffered state; the parallel collector was faster than G1. Flink reads the opened packages by reflection.
 JVM = ("-Xms4g", "-Xmx4g", "-XX:+UseParallelGC")
 OPENED = (
     "--add-opens", "java.base/java.util=ALL-UNNAMED",
@@ -18,17 +18,17 @@ OPENED = (
 
 
 class Flink:
-    """The compiled Java side: how its processes are started."""
+    """The compiled Java side and the command lines of its processes."""
 
     def __init__(self, program: Program, scratch: Path, parallelism: int) -> None:
         self._program, self._scratch, self._parallelism = program, scratch, parallelism
 
     def sql(self, query: Query, lanes: Path) -> list[str]:
-        """The process that answers a query in SQL over a folder of Parquet files."""
+        """Command line of the process that runs a query in SQL over a folder of Parquet files."""
         return self._command("sql", table(query, str(lanes)), SQL[query.name])
 
     def cep(self, form: CepForm, lanes: Path) -> list[str]:
-        """The process that answers a query by a pattern of Flink CEP."""
+        """Command line of the process that runs a query as a pattern of Flink CEP."""
         return self._command(
             "cep",
             str(lanes),
@@ -41,11 +41,11 @@ class Flink:
         )
 
     def _command(self, *args: str) -> list[str]:
-        folder = f"-Djava.io.tmpdir={self._scratch}"  # where a process that was ended leaves things
+        folder = f"-Djava.io.tmpdir={self._scratch}"  # temporary files of a killed process
         java = [self._program.java, *JVM, *OPENED, folder, "-cp", self._program.classpath]
         return [*java, "FlinkRounds", str(self._parallelism), *args]
 
 
-def built(folder: Path, scratch: Path, parallelism: int) -> Flink:
+def compile_flink(folder: Path, scratch: Path, parallelism: int) -> Flink:
     """Flink, compiled into a folder."""
     return Flink(build(HERE, folder), scratch, parallelism)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from bench.truth import Answer
+from bench.truth import MatchChecksum
 from bench.workload import ABSENCE_MS, WINDOW_MS
 
 _WINDOW_US = WINDOW_MS * 1000
@@ -65,25 +65,25 @@ where b.ts is null or b.ts - a.ts >= {_ABSENCE_US}
 """
 
 SQL: dict[str, str] = {"Q1n": _Q1N, "Q2": _Q2, "Q3": _Q3, "Q4": _Q4}
-"""The form that a target is set against."""
+"""The forms that targets refer to."""
 OTHER_FORMS: dict[str, dict[str, str]] = {"Q4": {"duckdb_filtered": _Q4_FILTERED, "duckdb_asof": _Q4_ASOF}}
-"""Further forms, reported beside it."""
+"""Further forms, reported without targets."""
 
 
 class DuckDB:
-    """A database in memory that reads the Parquet file anew for each query, on all cores."""
+    """An in-memory database on all cores that reads the Parquet file again for each query."""
 
     def __init__(self) -> None:
         self._connection = duckdb.connect()
         self._connection.execute("set memory_limit = '8GB'")
 
-    def run(self, sql: str, path: Path) -> Answer:
+    def run(self, sql: str, path: Path) -> MatchChecksum:
         """Run one form of a query over a file."""
         row = self._connection.execute(sql, {"path": str(path)}).fetchone()
         if row is None:
-            return Answer(0, 0)
-        return Answer(int(row[0]), int(row[1] or 0))
+            return MatchChecksum(0, 0)
+        return MatchChecksum(int(row[0]), int(row[1] or 0))
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         self._connection.close()

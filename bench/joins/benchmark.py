@@ -1,4 +1,5 @@
-"""Paper 3's Section 6: queries shared by template, one after the other, and as SQL per template; then a million subscriptions."""
+"""Paper 3's Section 6: queries shared by template, one by one, and as SQL per template; then a million
+subscriptions."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ DEFAULT_QUERIES, DEFAULT_LEAVES, DEFAULT_ZIPF, DEFAULT_JOINS = 1_000, 6, 0.8, 4
 
 
 @dataclass(frozen=True)
-class Size:
-    """The points of the figures and how long each is timed."""
+class JoinsSize:
+    """Points of the figures and how long each is timed."""
 
     queries: tuple[int, ...]
     leaves: tuple[int, ...]
@@ -59,9 +60,9 @@ class Size:
     """Passes of ours over the documents of a point."""
     sequential_s: float
     sql_s: float
-    """Seconds in statements for each way to use SQL at a point."""
+    """Seconds in statements for each SQL variant at a point."""
     sql_repetitions: int
-    """Repetitions that SQL has at least, however long they take."""
+    """Minimum number of repetitions of SQL, regardless of their time."""
     split_pairs: int = 400
     """Pairs of documents that the kernel's parts are timed over."""
     sql_queries: tuple[int, ...] | None = None
@@ -69,12 +70,12 @@ class Size:
 
 
 _ALL_QUERIES = (10, 100, 1_000, 10_000, 100_000)
-_STANDARD = Size(
+_STANDARD = JoinsSize(
     _ALL_QUERIES, (4, 6, 8, 10, 12), (0.0, 0.4, 0.8, 1.2, 1.6), (2, 3, 4, 5), 20_000, _ALL_QUERIES, 3,
     SEQUENTIAL_LIMIT_S, 1.0, 3,
 )  # fmt: skip
 SIZES = {
-    "quick": Size(
+    "quick": JoinsSize(
         (10, 1_000), (4, 12), (0.0, 1.6), (2, 5), 3_000, (100, 10_000), 1, 0.3, 0.1, 1, 50, sql_queries=(10, 100)
     ),
     "standard": _STANDARD,
@@ -83,8 +84,8 @@ SIZES = {
 
 
 @dataclass(frozen=True)
-class Point:
-    """One place in a figure: the times of each method. None is a method that exceeded its limit."""
+class JoinsPoint:
+    """One point of a figure: the times of each method. None is a method that exceeded its limit."""
 
     figure: str
     x: float
@@ -100,9 +101,10 @@ class Point:
 
 
 def run(size: str, out: Path | None, only: Sequence[str] | None = None) -> harness.Report:
-    """Measure the figures, check the paper's claims and go on to a million subscriptions; ``only`` some of ``PARTS``."""
+    """Measure the figures, check the paper's claims and run a million subscriptions; ``only`` selects some of
+    ``PARTS``."""
     report, chosen, wanted = harness.Report("joins", size), SIZES[size], only or PARTS
-    points: list[Point] = []
+    points: list[JoinsPoint] = []
     splits: dict[str, Mapping[str, float]] = {}
     largest: dict[str, Subscriptions] = {}
     if "flat" in wanted:
@@ -118,11 +120,11 @@ def run(size: str, out: Path | None, only: Sequence[str] | None = None) -> harne
     if points:
         points.sort(key=lambda point: int(point.figure.split()[1]))
         _report_figures(points, report)
-        harness.say(_table(points))
-        harness.say("")
-        harness.say("\n".join([claims.HEAD, *(claim.line() for claim in claims.check(points, splits))]))
-        harness.say("")
-        harness.say("\n".join(claims.slower(points)))
+        harness.print_line(_table(points))
+        harness.print_line("")
+        harness.print_line("\n".join([claims.HEAD, *(claim.line() for claim in claims.check(points, splits))]))
+        harness.print_line("")
+        harness.print_line("\n".join(claims.slower(points)))
         if out is not None:
             draw_all(points, out)
     if "million" in wanted:
@@ -130,7 +132,7 @@ def run(size: str, out: Path | None, only: Sequence[str] | None = None) -> harne
     return report
 
 
-def _report_figures(points: Sequence[Point], report: harness.Report) -> None:
+def _report_figures(points: Sequence[JoinsPoint], report: harness.Report) -> None:
     for figure, name in (("Figure 8", "flat"), ("Figure 11", "deep"), ("Figure 16", "feed")):
         some = [point for point in points if point.figure == figure]
         if some:
@@ -145,14 +147,14 @@ def _report_figures(points: Sequence[Point], report: harness.Report) -> None:
                 report.add(f"{name}.views", _quotient(point, "no views", "cached views"))
 
 
-def _quotient(point: Point, one: str, other: str) -> float:
+def _quotient(point: JoinsPoint, one: str, other: str) -> float:
     a, b = point.times[one], point.times[other]
     assert a is not None
     assert b is not None
     return a.median / b.median
 
 
-def _table(points: Sequence[Point]) -> str:
+def _table(points: Sequence[JoinsPoint]) -> str:
     """All points as Markdown: microseconds per document."""
     head = ["figure", "x", *METHODS, "load", "distinct", "templates", "found"]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
@@ -168,7 +170,7 @@ def _table(points: Sequence[Point]) -> str:
     return "\n".join(lines)
 
 
-def _cell(point: Point, method: str) -> str:
+def _cell(point: JoinsPoint, method: str) -> str:
     """Median, quartiles, and the number of documents if it is below 1,000."""
     if method not in point.times:
         return ""
@@ -185,13 +187,13 @@ def _short(seconds: float) -> str:
     return f"{microseconds:,.0f}" if microseconds >= 100 else f"{microseconds:.1f}"
 
 
-def _line(point: Point) -> str:
+def _line(point: JoinsPoint) -> str:
     shown = "  ".join(f"{name} {_cell(point, name)} us" for name in METHODS if name in point.times)
     return f"{point.figure:<10} {point.x:>10,g}  {shown}  ({point.distinct:,} distinct, {point.templates} templates, {point.found:,} found)"
 
 
 @dataclass(frozen=True)
-class Setting:
+class PointParameters:
     """The parameters of a point of Figures 8 to 13."""
 
     figure: str
@@ -202,30 +204,30 @@ class Setting:
     queries: int
 
 
-def _two_levels(size: Size) -> Iterator[Setting]:
+def _two_levels(size: JoinsSize) -> Iterator[PointParameters]:
     default = Schema.flat(DEFAULT_LEAVES)
     for queries in size.queries:
-        yield Setting("Figure 8", queries, default, DEFAULT_LEAVES, DEFAULT_ZIPF, queries)
+        yield PointParameters("Figure 8", queries, default, DEFAULT_LEAVES, DEFAULT_ZIPF, queries)
     for leaves in size.leaves:
-        yield Setting("Figure 9", leaves, Schema.flat(leaves), leaves, DEFAULT_ZIPF, DEFAULT_QUERIES)
+        yield PointParameters("Figure 9", leaves, Schema.flat(leaves), leaves, DEFAULT_ZIPF, DEFAULT_QUERIES)
     for zipf in size.zipf:
-        yield Setting("Figure 10", zipf, default, DEFAULT_LEAVES, zipf, DEFAULT_QUERIES)
+        yield PointParameters("Figure 10", zipf, default, DEFAULT_LEAVES, zipf, DEFAULT_QUERIES)
 
 
-def _three_levels(size: Size) -> Iterator[Setting]:
+def _three_levels(size: JoinsSize) -> Iterator[PointParameters]:
     deep = Schema.three_levels()
     for queries in size.queries:
-        yield Setting("Figure 11", queries, deep, DEFAULT_JOINS, DEFAULT_ZIPF, queries)
+        yield PointParameters("Figure 11", queries, deep, DEFAULT_JOINS, DEFAULT_ZIPF, queries)
     for joins in size.joins:
-        yield Setting("Figure 12", joins, deep, joins, DEFAULT_ZIPF, DEFAULT_QUERIES)
+        yield PointParameters("Figure 12", joins, deep, joins, DEFAULT_ZIPF, DEFAULT_QUERIES)
     for zipf in size.zipf:
-        yield Setting("Figure 13", zipf, deep, DEFAULT_JOINS, zipf, DEFAULT_QUERIES)
+        yield PointParameters("Figure 13", zipf, deep, DEFAULT_JOINS, zipf, DEFAULT_QUERIES)
 
 
 def _measure_synthetic(
-    settings: Iterator[Setting], size: Size, schema: Schema, most: int, largest: dict[str, Subscriptions]
-) -> Iterator[Point]:
-    """The points of some figures; ``largest`` receives the queries of the last point of Figures 8 and 11."""
+    settings: Iterator[PointParameters], size: JoinsSize, schema: Schema, most: int, largest: dict[str, Subscriptions]
+) -> Iterator[JoinsPoint]:
+    """Measure the points of some figures; ``largest`` receives the queries of the last point of Figures 8 and 11."""
     choice = SqlChoice()
     if size.sql_queries is None:
         subscriptions = Drawn(schema, most, DEFAULT_ZIPF).subscriptions(DEFAULT_QUERIES)
@@ -235,18 +237,20 @@ def _measure_synthetic(
         choice = _choose_sql(kind, subscriptions, parts[:1], parts[1:], due)
     for setting in settings:
         point = _measure(setting, size, choice, largest)
-        harness.say(_line(point))
+        harness.print_line(_line(point))
         harness.progress(f"{point.figure} at {point.x:,g}")
         yield point
 
 
 def _parts(schema: Schema, subscriptions: Subscriptions) -> list[Part]:
-    """A part that warms up, then the parts that are timed."""
+    """The warm-up part, then the timed parts."""
     chains = list(subscriptions.chains)
     return [pairs_of_documents(schema, chains, PART // 2, part * PART // 2) for part in range(1 + REPETITIONS)]
 
 
-def _measure(setting: Setting, size: Size, choice: SqlChoice, largest: dict[str, Subscriptions]) -> Point:
+def _measure(
+    setting: PointParameters, size: JoinsSize, choice: SqlChoice, largest: dict[str, Subscriptions]
+) -> JoinsPoint:
     drawn = Drawn(setting.schema, setting.most, setting.zipf)
     subscriptions = drawn.subscriptions(setting.queries)
     if setting.figure in ("Figure 8", "Figure 11") and setting.queries == size.queries[-1]:
@@ -268,7 +272,9 @@ def _measure(setting: Setting, size: Size, choice: SqlChoice, largest: dict[str,
     times[SEQUENTIAL] = time_sequential(subscriptions, parts[:1], parts[1:], due, size.sequential_s)
     if size.sql_queries is None or (setting.figure in ("Figure 8", "Figure 11") and setting.x in size.sql_queries):
         times |= time_sql(subscriptions, choice, parts[:1], parts[1:], due, size.sql_s, size.sql_repetitions)
-    return Point(setting.figure, setting.x, times, load_s, drawn.distinct, len(subscriptions.templates), int(due.sum()))
+    return JoinsPoint(
+        setting.figure, setting.x, times, load_s, drawn.distinct, len(subscriptions.templates), int(due.sum())
+    )
 
 
 def _same(where: str, dues: Sequence[np.ndarray]) -> np.ndarray:
@@ -293,28 +299,29 @@ def _choose_sql(
     sql.close()
     default = (0.0, ("pairs", False))
     choice = SqlChoice(best.get(1, default)[1], best.get(PART, default)[1])
-    harness.say(
+    harness.print_line(
         f"- SQL, {kind}, {DEFAULT_QUERIES:,} queries, per document: one document at a time {', '.join(shown[1])}; "
         f"batches of {PART} {', '.join(shown[PART])}. A statement that reads no table takes {1e6 * overhead:,.0f} us."
     )
     return choice
 
 
-def _repeat_as(points: Sequence[Point], figure: str, other: str) -> Point:
+def _repeat_as(points: Sequence[JoinsPoint], figure: str, other: str) -> JoinsPoint:
     """The last point of a figure as the one of Figure 14 or 15, which has the same parameters."""
     return replace([point for point in points if point.figure == figure][-1], figure=other)
 
 
-def _split(figure: str, schema: Schema, subscriptions: Subscriptions, size: Size) -> Mapping[str, float]:
+def _split(figure: str, schema: Schema, subscriptions: Subscriptions, size: JoinsSize) -> Mapping[str, float]:
     times, bindings = pairs_of_documents(schema, list(subscriptions.chains), size.split_pairs)
     parts = {name: seconds / len(times) for name, seconds in split(subscriptions, times, bindings).items()}
     shown = ", ".join(f"{name} {1e6 * seconds:,.2f} us" for name, seconds in parts.items())
-    harness.say(f"- {figure}, shared views, the kernel alone, {len(times)} documents, medians of 9: {shown}")
+    harness.print_line(f"- {figure}, shared views, the kernel alone, {len(times)} documents, medians of 9: {shown}")
     return parts
 
 
-def _measure_feeds(size: Size, report: harness.Report) -> Iterator[Point]:
-    """Items of feeds: five leaves and infinite windows, so that every item meets all before it. The last 1,000 are timed."""
+def _measure_feeds(size: JoinsSize, report: harness.Report) -> Iterator[JoinsPoint]:
+    """Measure items of feeds: five leaves and infinite windows, so every item is joined with all earlier ones. The last
+    1,000 are timed."""
     bodies = list(items(size.items))
     choice = SqlChoice()
     for queries in size.feed_queries:
@@ -341,9 +348,11 @@ def _measure_feeds(size: Size, report: harness.Report) -> Iterator[Point]:
             choice = _choose_sql_for_feeds(bodies)
         if size.sql_queries is None or queries in size.sql_queries:
             times |= time_sql(subscriptions, choice, before, timed, due, size.sql_s, size.sql_repetitions)
-        point = Point("Figure 16", queries, times, load_s, drawn.distinct, len(subscriptions.templates), int(due.sum()))
-        harness.say(_line(point))
-        harness.say(
+        point = JoinsPoint(
+            "Figure 16", queries, times, load_s, drawn.distinct, len(subscriptions.templates), int(due.sum())
+        )
+        harness.print_line(_line(point))
+        harness.print_line(
             f"- Figure 16, {queries:,} queries, all {len(bodies):,} items: {', '.join(rates)} items/s joined, "
             f"{len(bodies) / reading:,.0f} items/s read, {int(whole.sum()):,} notifications"
         )

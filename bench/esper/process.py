@@ -1,4 +1,4 @@
-"""Esper in a process of its own, fed from a file."""
+"""Esper in its own process, which reads events from a file."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from bench.java import Program
 from bench.workload import EventArrays
 
 HERE = Path(__file__).parent
-# Room for 20 million events, taken before the clock starts; one thread collects, which was no slower than several.
+# Heap for 20 million events, allocated before the clock starts; one garbage collector thread was no slower than
+# several.
 JVM = ("-Xms6g", "-Xmx6g", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC")
 
 
 def command(program: Program, form: Form, events: Path, count: int) -> list[str]:
-    """How the process is started that answers one query over a file of events."""
+    """Command line of the process that runs one query over a file of events."""
     streams = "by-type" if form.by_type else "together"
     main = ["EsperRounds", str(events), str(count), streams, str(TICK_MS), form.epl]
     return [program.java, *JVM, "-cp", program.classpath, *main]
 
 
 def write_events(events: EventArrays, path: Path) -> None:
-    """The columns one after the other, as the Java side reads them."""
+    """Write the columns in sequence, in the format of the Java side."""
     columns = ((events.id, "<i8"), (events.ts, "<i8"), (events.key, "<i4"), (events.type, "<i1"), (events.v, "<f8"))
     with path.open("wb") as file:
         for values, kind in columns:

@@ -1,8 +1,8 @@
-"""How else the queries can be answered: lxml's iterparse, XPath, Spark's own XML source; and what parsers and memory allow.
+"""Baselines for the queries: lxml's iterparse, XPath, Spark's XML source; and the limits of parsers and memory.
 
-Everybody reads the file at a path to its end and counts what a pattern returns at its top: nodes and runs, or 1 for yes
-and 0 for no. They may use what is known of the documents, which ours may not: which elements hold which, and that
-records do not lie in each other. Each is the fastest form found.
+Each reads the file at a path to its end and counts the top-level results of a pattern: nodes and runs, or 1 for yes and
+0 for no. Unlike ours, they may use knowledge of the documents: which elements contain which, and that records are not
+nested. Each is the fastest form found.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Node: TypeAlias = Any
-"""An element of lxml's, which has no types."""
+"""An lxml element; lxml has no types."""
 Bytes: TypeAlias = NDArray[np.uint8]
 
 _READING = {
@@ -36,23 +36,24 @@ _READING = {
     "no_network": True,
     "huge_tree": True,
 }
-"""Blank text that is not made, and ids that are not kept, are time saved; what is no element would stand between siblings."""
+"""Without blank text and the table of ids, parsing is faster; comments and instructions would separate siblings."""
 _RECORDS = {
     "dblp": ("article",),
     "treebank": ("EMPTY",),
     "xmark": ("person", "item", "open_auction", "closed_auction", "category", "edge"),
 }
-"""By document: elements that repeat without end, below which everything is small. Those asked for are not all: what is
-not handled must be let go as well. What lies between DBLP's articles is let go with them."""
+"""By document: elements that repeat without end and have small content. The list includes elements that no query reads,
+because they must be released too. Nodes between DBLP's articles are released with them."""
 _BATCH = 64
-"""Records that are let go at once; one at a time is slower, and so are a thousand."""
+"""Records that are released together; one at a time is slower, and so are a thousand."""
 
 
-# iterparse, by code in Python
+# iterparse with Python code
 
 
 def iterparse(name: str, path: Path, *, first: bool = False) -> int:
-    """Count with code by hand for each record. With ``first``, yes is said at once and the rest is left unread."""
+    """Count with handwritten code for each record. With ``first``, return at the first match and leave the rest
+    unread."""
     query = QUERIES[name]
     tag, count = _BY_HAND[name]
     found = 0
@@ -66,7 +67,7 @@ def iterparse(name: str, path: Path, *, first: bool = False) -> int:
 
 
 def _records(document: str, path: Path) -> Iterator[Node]:
-    """Records when they are whole. Some of those behind the last one may be in the tree too: lxml parses ahead."""
+    """Yield complete records. The tree may also contain some that follow the last one, because lxml parses ahead."""
     waiting = 0
     with path.open("rb") as file:
         for _, record in etree.iterparse(file, events=("end",), tag=_RECORDS[document], **_READING):
@@ -74,10 +75,10 @@ def _records(document: str, path: Path) -> Iterator[Node]:
             waiting += 1
             if waiting == _BATCH:
                 waiting = 0
-                _let_go_before(record)
+                _release_before(record)
 
 
-def _let_go_before(record: Node) -> None:
+def _release_before(record: Node) -> None:
     parent = record.getparent()
     del parent[: parent.index(record)]
 
@@ -87,7 +88,7 @@ def _has(node: Node, tag: str) -> bool:
 
 
 def _holds(node: Node, tag: str) -> bool:
-    """Is there one below it, however deep? The node itself must not be one."""
+    """Check for a descendant with this tag."""
     return next(node.iter(tag), None) is not None
 
 
@@ -137,7 +138,7 @@ def _q1_5(article: Node) -> int:
 
 
 def _q2_1(sentence: Node) -> bool:
-    """From the rare to the frequent: participles are few, and of those in a noun phrase with a number fewer."""
+    """Check the rarest condition first: participles are few, and those in a noun phrase with a number fewer."""
     for participle in sentence.iter("VBN"):
         phrase = participle.getparent()
         if phrase.tag == "NP" and _holds(phrase, "CD"):
@@ -149,7 +150,7 @@ def _q2_1(sentence: Node) -> bool:
 
 
 def _counted_nouns(sentence: Node) -> Iterator[Node]:
-    """Each noun phrase with a number and a participle that lies in a PP in a VP."""
+    """Yield each noun phrase with a number and a participle that lies in a PP in a VP."""
     for participle in sentence.iter("VBN"):
         phrase = participle.getparent()
         if phrase.tag == "NP" and _has(phrase, "CD"):
@@ -167,7 +168,7 @@ def _q2_3(sentence: Node) -> int:
 
 
 def _q2_4(sentence: Node) -> int:
-    """Prepositions are runs too, and return nothing."""
+    """Count prepositions as runs too, which return nothing."""
     return sum(1 for _ in _counted_nouns(sentence))
 
 
@@ -196,7 +197,7 @@ def _q3_3(person: Node) -> int:
 
 
 def _q3_4(person: Node) -> int:
-    """Profiles are runs too, and return nothing."""
+    """Count profiles as runs too, which return nothing."""
     return sum(_has(address, "zipcode") for address in person.iterchildren("address"))
 
 
@@ -227,24 +228,25 @@ _BY_HAND: Mapping[str, tuple[str, Callable[[Node], int]]] = {
     "Q3.2": ("person", _q3_2),
     "Q3.3": ("person", _q3_3),
     "Q3.4": ("person", _q3_4),
-    # A run with any address has one right before the profile: as many as Q3.3 finds.
+    # A run with any address has one directly before the profile, so there are as many as Q3.3 finds.
     "Q3.5": ("person", _q3_3),
     "Q3.6": ("person", _q3_6),
 }
 
 
-# XPath, in the whole tree and in pieces
+# XPath, in the whole tree and by record
 
 
 @dataclass(frozen=True)
 class _Path:
-    """An XPath to what is returned, or for yes and no to what decides, in two parts: to the records, and from them on."""
+    """An XPath to the returned or the deciding nodes, in two parts: to the records, and from a record on."""
 
     before: str
     rest: str
 
     def whole(self, returns: bool) -> str:
-        """As a number. Yes and no is asked by a predicate, which need not order what it finds: several times as fast."""
+        """The result as a number. Yes and no uses a predicate, which need not order its nodes: several times as
+        fast."""
         path = f"descendant::{self.before}{self.rest}"
         return f"count(/{path})" if returns else f"count(/self::node()[{path}])"
 
@@ -297,18 +299,18 @@ NOT_BY_XPATH = {
     "Q3.4": "as Q2.4",
     "Q3.5": "runs can be counted by their last member; which addresses are of one run cannot be said by a set of nodes",
 }
-"""XPath 1.0 can count what each query returns, and find it for the others; what it cannot say of these."""
+"""XPath 1.0 can count the results of each query, and find them except for these; the text is the reason."""
 
 
 def xpath(name: str, path: Path) -> int:
-    """Parse all into a tree, and ask once."""
+    """Parse the document into a tree, and evaluate the XPath once."""
     query = QUERIES[name]
     tree = etree.parse(str(path), etree.XMLParser(**_READING))
     return int(etree.XPath(_PATHS[name].whole(query.returns))(tree))
 
 
 def iterparse_xpath(name: str, path: Path, *, first: bool = False) -> int:
-    """Count by XPath among a few records at a time, before they are let go: iterparse without Python for each record."""
+    """Count by XPath among a few records at a time and release them: iterparse without Python code for each record."""
     query, asked = QUERIES[name], _PATHS[name]
     among_earlier = etree.XPath(asked.among_earlier(query.document, query.returns))
     waiting = found = 0
@@ -322,8 +324,8 @@ def iterparse_xpath(name: str, path: Path, *, first: bool = False) -> int:
                     found += int(among_earlier(record))
                 if found and first and not query.returns:
                     return 1
-                _let_go_before(record)
-        # What was not let go is still there.
+                _release_before(record)
+        # Records that were not released are still in the tree.
         found += int(etree.XPath(asked.whole(query.returns))(events.root))
     return found if query.returns else min(found, 1)
 
@@ -333,7 +335,7 @@ def iterparse_xpath(name: str, path: Path, *, first: bool = False) -> int:
 
 @dataclass(frozen=True)
 class _Rows:
-    """A query over rows: the element that is one, its columns, which rows count, and for how many."""
+    """A query over rows: the element of a row, its columns, the condition, and the count of a row."""
 
     tag: str
     columns: str
@@ -344,7 +346,7 @@ class _Rows:
 _PERSON = "address struct<zipcode: string>, profile struct<education: string, age: string>"
 _KNOWN_ROW = "profile.education is not null and profile.age is not null"
 _ROWS = {
-    # A record of DBLP is flat, so what is anywhere below it is a child.
+    # A DBLP record is flat, so every descendant is a child.
     "Q1.1": _Rows(
         "article",
         "author string, title string, url string, ee string, year string",
@@ -356,13 +358,14 @@ _ROWS = {
         "title is not null and pages is not null and year is not null",
         "size(author)",
     ),
-    # Lists lie in lists, to which no schema fits; an element read as text is its XML, in which a tag can be looked for.
+    # Lists are nested, which no schema can express; an element read as a string is its XML, in which a tag can be
+    # searched.
     "Q3.1": _Rows(
         "item",
         "location string, description string, mailbox struct<mail: array<string>>",
         "location is not null and contains(description, '<keyword>') and exists(mailbox.mail, m -> contains(m, '<emph>'))",
     ),
-    # Nobody has two addresses or two profiles: no arrays, which are slower.
+    # No person has two addresses or two profiles: no arrays, which are slower.
     "Q3.2": _Rows("person", _PERSON, f"address.zipcode is not null and {_KNOWN_ROW}"),
     "Q3.4": _Rows("person", "address struct<zipcode: string>", "address.zipcode is not null"),
     "Q3.6": _Rows("person", _PERSON, f"try_cast(address.zipcode as double) = 6 and {_KNOWN_ROW}"),
@@ -380,25 +383,25 @@ BY_SPARK = tuple(_ROWS)
 
 
 def spark_xml(spark: SparkSession, name: str, path: Path) -> int:
-    """Count by rows. A file that is not a row a line is read by one task, so by one core."""
+    """Count rows. One task, so one core, reads a file with rows of several lines."""
     query, rows = QUERIES[name], _ROWS[name]
-    # With the columns given, the file is not read twice.
+    # With a schema, the file is not read twice.
     source = spark.read.format("xml").option("rowTag", rows.tag).schema(rows.columns)
     counted = source.load(str(path)).where(rows.where).selectExpr(f"sum({rows.count})")
     found = int(counted.collect()[0][0] or 0)
     return found if query.returns else min(found, 1)
 
 
-# what there is to be reached
+# Upper limits
 
 _CHUNK = 1 << 18
-"""Bytes that expat is given at once: the fastest of 16 KB to 1 MB, and faster than ``ParseFile``."""
+"""Chunk size for expat in bytes: the fastest of 16 KB to 1 MB, and faster than ``ParseFile``."""
 _BLOCK = 1 << 16
-"""Bytes that are looked at at once, few enough to stay near."""
+"""Bytes per block, small enough to stay in the cache."""
 
 
 def bare_expat(path: Path) -> None:
-    """Parse with no handlers: is it well formed, and nothing else."""
+    """Parse without handlers: checks only that the document is well formed."""
     parser = expat.ParserCreate()
     with path.open("rb", buffering=0) as file:
         while chunk := file.read(_CHUNK):
@@ -407,17 +410,17 @@ def bare_expat(path: Path) -> None:
 
 
 def bytes_of(path: Path) -> Bytes:
-    """A file in memory, for those who do not parse."""
+    """A file in memory, for sides that do not parse."""
     return np.fromfile(path, np.uint8)
 
 
 def memcpy(data: Bytes, into: Bytes) -> None:
-    """Copy all; both arrays have been written to before, so that no page is new."""
+    """Copy all bytes; both arrays have been written before, so that no page is new."""
     np.copyto(into, data)
 
 
 def byte_scan(data: Bytes) -> int:
-    """Look at each byte once: how many tags open or close, in text that has no other use for the sign."""
+    """Read each byte once: counts the tags that open or close, in text that has no other use for the character."""
     sign, found = np.uint8(ord("<")), 0
     hits = np.empty(_BLOCK, np.bool_)
     for at in range(0, len(data), _BLOCK):

@@ -1,4 +1,4 @@
-"""The kernel and Esper in memory, one thread each: Q1 to Q4, where Esper's matches are the right ones."""
+"""The kernel and Esper in memory, one thread each: Q1 to Q4, if Esper's matches are correct."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from functools import partial
 from pathlib import Path
 
 from bench import ours
+from bench.esper.process import HERE, command, write_events
 from bench.esper.queries import FORMS
-from bench.esper.rival import HERE, command, write_events
-from bench.harness import Clock, Contestant, Report, Timed, TimeUp, contest, paired_ratio, progress, say, time_limit
+from bench.harness import Clock, Report, Side, Timed, TimeUp, paired_ratio, print_line, progress, run_rounds, time_limit
 from bench.java import Rounds, RoundsError, build
-from bench.truth import Answer, Truth
+from bench.truth import MatchChecksum, Truth
 from bench.workload import EVENTS, QUERIES, EventArrays, Query, generate
 
 ROUNDS = 5
-"""More than elsewhere: what we do takes a few hundredths of a second, which a busy machine disturbs easily."""
+"""More rounds than elsewhere: a run of ours takes a few hundredths of a second, so other processes disturb it
+easily."""
 WARM_ROUNDS = 3
-"""Before the round that warms up everybody: Java's compiler is not done with the hot parts in one."""
+"""Warm-up rounds of Esper before the common one: a single round does not warm up the JIT compiler."""
 LIMITS = {"quick": (600.0, 60.0), "standard": (1800.0, 120.0), "full": (3 * 3600.0, 900.0)}
-"""Seconds that a run and a single call may take; beyond them figures are missing."""
+"""Seconds that a run and a single call may take; figures beyond them are missing."""
 
 _WHAT_IS_TIMED = """\
 What is timed, one thread each:
@@ -31,7 +32,7 @@ esper          sending objects held in memory, in the order of time, until a sub
 
 
 def run(size: str, data: Path, only: tuple[str, ...] | None = None) -> Report:
-    """Measure at a size, with generated data kept in a folder."""
+    """Measure at a size, with generated data cached in a folder."""
     clock = Clock(*LIMITS[size])
     report = Report("esper", size)
     count = EVENTS[size]
@@ -49,9 +50,9 @@ def run(size: str, data: Path, only: tuple[str, ...] | None = None) -> Report:
         if query.name not in FORMS:
             report.add(f"{query.name}.esper", None, "not asked of Esper")
             continue
-        # A process for each query: what Java's compiler learned from another one would slow this one down.
+        # One process per query: the JIT compiler's profile of another query would slow this one down.
         with Rounds(command(program, FORMS[query.name], path, count)) as rival:
-            meet(
+            compare(
                 report,
                 query.name,
                 kernel=partial(_timed, ours.kernel_rate, query, by_key),
@@ -60,58 +61,60 @@ def run(size: str, data: Path, only: tuple[str, ...] | None = None) -> Report:
                 right=truth.of(query),
                 clock=clock,
             )
-    say(report.times(count))
-    say(_WHAT_IS_TIMED)
+    print_line(report.times(count))
+    print_line(_WHAT_IS_TIMED)
     return report
 
 
-def meet(
+def compare(
     report: Report,
     query: str,
     *,
     kernel: Callable[[], Timed],
     ordered: Callable[[], Timed],
     esper: Callable[[], Timed],
-    right: Answer,
+    right: MatchChecksum,
     clock: Clock,
 ) -> None:
-    """One query's figures: the kernel by Esper, and the kernel with ordering by Esper."""
+    """Add the figures of one query: kernel and kernel with ordering, each compared with Esper."""
     mine = {f"{query}.esper": f"{query} kernel", f"{query}.esper_with_ordering": f"{query} with ordering"}
     theirs = f"{query} esper"
     progress(", ".join((*mine.values(), theirs)))
-    objection = _warmed_up(esper, right, clock)
+    objection = _warm_up(esper, right, clock)
     if objection:
         for figure in mine:
             report.add(figure, None, objection)
         return
     runs = dict(zip(mine.values(), (kernel, ordered), strict=True)) | {theirs: esper}
-    records = contest([Contestant(name, call, right) for name, call in runs.items()], clock, rounds=ROUNDS)
+    records = run_rounds([Side(name, call, right) for name, call in runs.items()], clock, rounds=ROUNDS)
     report.records |= records
     for figure, name in mine.items():
         report.add(figure, *paired_ratio(records[name], records[theirs]))
 
 
-def _warmed_up(esper: Callable[[], Timed], right: Answer, clock: Clock) -> str:
-    """Warm Esper up; why its time would say nothing about ours, if so."""
+def _warm_up(esper: Callable[[], Timed], right: MatchChecksum, clock: Clock) -> str:
+    """Warm Esper up; return the reason if its time is not comparable with ours."""
     for _ in range(WARM_ROUNDS):
         allowed = clock.allowance()
         try:
             with time_limit(allowed):
-                found = esper().answer
+                found = esper().result
         except TimeUp:
             return f"theirs: not done after {max(allowed, 0):.0f} s"
         except RoundsError as error:
             return f"theirs: {error}"
         if found != right:
-            return f"other matches: {_words(found)}, right is {_words(right)}"
+            return f"other matches: {_format_result(found)}, right is {_format_result(right)}"
     return ""
 
 
-def _words(answer: object) -> str:
-    return f"{answer.matches:,} (ids {answer.id_sum:,})" if isinstance(answer, Answer) else str(answer)
+def _format_result(result: object) -> str:
+    return f"{result.matches:,} (ids {result.id_sum:,})" if isinstance(result, MatchChecksum) else str(result)
 
 
-def _timed(rate: Callable[[Query, EventArrays], tuple[float, Answer]], query: Query, events: EventArrays) -> Timed:
-    """One of our runs, which keep their own time and give it as events per second."""
+def _timed(
+    rate: Callable[[Query, EventArrays], tuple[float, MatchChecksum]], query: Query, events: EventArrays
+) -> Timed:
+    """Run one of our functions, which measure their own time and return events per second."""
     per_second, found = rate(query, events)
     return Timed(len(events) / per_second, found)

@@ -1,4 +1,4 @@
-"""A job as a process of its own, with everything it starts, and how such a process is ended."""
+"""Starts a job with its child processes, and ends it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 HOOKS = Path(__file__).with_name("hooks")
 SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A job here lives a minute at most: less time goes to compilers than to the job."""
-LEAVE = 180.0
-"""Seconds that a job has to leave when it is asked to."""
+"""A job runs for at most a minute here: this reduces the time of the JIT compiler."""
+STOP_TIMEOUT_S = 180.0
+"""Seconds that a job has for a graceful stop."""
 
 
-class Started:
-    """``perseid run`` in a session of its own, so that it and all it started can be found, and nobody else."""
+class JobProcess:
+    """``perseid run`` in its own session, so that exactly its processes can be found."""
 
     def __init__(self, file: Path, log: Path, hooks: Path | None = None, more: Sequence[str] = ()) -> None:
         clean = {name: text for name, text in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTEST"))}
@@ -40,7 +40,7 @@ class Started:
                 start_new_session=True,
             )
 
-    def __enter__(self) -> Started:
+    def __enter__(self) -> JobProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,7 +51,7 @@ class Started:
         return self.process.poll() is not None
 
     def processes(self) -> list[int]:
-        """Every process of its session: Spark's workers have a group of their own, and no session."""
+        """Every process of its session: Spark's workers have their own process group, but not their own session."""
         found = []
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError, ValueError):
@@ -70,16 +70,16 @@ class Started:
         return found
 
     def kill(self) -> None:
-        """All of it at once, without a word."""
+        """Kill all processes at once with SIGKILL."""
         while left := self.processes():
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.02)
-        self.process.wait(LEAVE)
+        self.process.wait(STOP_TIMEOUT_S)
 
     def kill_workers(self) -> int:
-        """Only the workers; how many there were."""
+        """Kill only the workers and return their number."""
         hit = self.workers()
         for pid in hit:
             with contextlib.suppress(ProcessLookupError):
@@ -87,7 +87,7 @@ class Started:
         return len(hit)
 
     def leave(self) -> int:
-        """Asked to; the exit status."""
+        """Stop gracefully and return the exit status."""
         if not self.ended:
             self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(LEAVE)
+        return self.process.wait(STOP_TIMEOUT_S)

@@ -10,28 +10,28 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.disorder import measured as m
+from bench.disorder import measurements as m
 from bench.disorder import printed
-from bench.disorder.arriving import (
+from bench.disorder.calls import run_calls
+from bench.disorder.claims import GROUPS, check_claims
+from bench.disorder.measurements import MethodMeasurement
+from bench.disorder.methods import METHODS, SHARED, STACKS, PreparedStream, run_method
+from bench.disorder.workload import (
     COLUMNS,
     DELAY,
     PATTERN,
     TAGS,
     UNIT,
     WITHOUT_NEGATION,
-    Course,
     Quality,
+    RunOutput,
     Stream,
     events_of,
+    expected_matches,
     make_stream,
     name_of,
-    right_answer,
 )
-from bench.disorder.calls import run_calls
-from bench.disorder.claims import GROUPS, check_claims
-from bench.disorder.measured import Measured
-from bench.disorder.methods import METHODS, SHARED, STACKS, PreparedStream, run_method
-from bench.harness import Clock, Contestant, Record, Report, Timed, contest, paired_ratio, progress, say
+from bench.harness import Clock, Record, Report, Side, Timed, paired_ratio, print_line, progress, run_rounds
 from perseid.runtime.registry import engines
 
 COUNTS = {"quick": 10_000, "standard": 100_000, "full": 1_000_000}
@@ -74,7 +74,7 @@ class Tables:
 
     def add(self, title: str, table: str) -> None:
         self.text.append(f"**{title}**\n\n{table}\n")
-        say(f"\n{self.text[-1]}")
+        print_line(f"\n{self.text[-1]}")
 
 
 def run(size: str, out: Path | None = None) -> Report:
@@ -91,7 +91,7 @@ def run(size: str, out: Path | None = None) -> Report:
     return report
 
 
-def _event_by_event(report: Report, clock: Clock, tables: Tables, out: Path | None) -> list[Measured]:
+def _event_by_event(report: Report, clock: Clock, tables: Tables, out: Path | None) -> list[MethodMeasurement]:
     """The methods as the paper measures them, and its claims."""
     size = report.size
     main, extra = _methods(report, clock, RATE, DISORDER[size], ROUNDS[size], "")
@@ -130,29 +130,29 @@ def _event_by_event(report: Report, clock: Clock, tables: Tables, out: Path | No
 
         values = [asdict(one) | asdict(one.quality) | {"rate": one.rate} for one in main]
         for path in draw(values, out):
-            say(f"chart: {path.name}")
+            print_line(f"chart: {path.name}")
     return main
 
 
 def _methods(
     report: Report, clock: Clock, rate: float, percents: Sequence[int], rounds: int, prefix: str
-) -> tuple[list[Measured], list[list[str]]]:
+) -> tuple[list[MethodMeasurement], list[list[str]]]:
     """Measurements of all methods; and by percentage, cells on assemble without negation and on Algorithm 1."""
     plan = engines()["assemble"].plan(PATTERN.plan(), COLUMNS)
     unforced = engines()["assemble"].plan(WITHOUT_NEGATION.plan(), COLUMNS)
-    measured: list[Measured] = []
+    measurements: list[MethodMeasurement] = []
     extra = []
     for percent in percents:
         stream = make_stream(COUNTS[report.size], percent, rate=rate)
-        right = np.sort(name_of(events_of(right_answer(stream))))
+        right = np.sort(name_of(events_of(expected_matches(stream))))
         bare = stream.without_punctuations()
         plain, punctuated = (PreparedStream.make(plan, one.rows, DELAY, UNIT) for one in (bare, stream))
 
-        def attempt(name: str, plain: PreparedStream = plain, punctuated: PreparedStream = punctuated) -> Course:
+        def run_once(name: str, plain: PreparedStream = plain, punctuated: PreparedStream = punctuated) -> RunOutput:
             return run_method(name, punctuated if name.startswith("conservative") else plain)
 
-        records, some = _contest(clock, METHODS, attempt, stream, right, rounds)
-        measured += some
+        records, some = _run_methods(clock, METHODS, run_once, stream, right, rounds)
+        measurements += some
         for one in some:
             report.add(f"{prefix}{one.method}.{percent}.accuracy", one.quality.recall)
             report.add(f"{prefix}{one.method}.{percent}.emitted_precision", one.quality.emitted_precision)
@@ -168,27 +168,27 @@ def _methods(
             cells.append(f"{len(found):,} matches, {' / '.join(shares)}")
         extra.append(cells)
         progress(f"{prefix}{percent} % ({stream.disorder:.0%} out of order), {len(right):,} matches")
-    return measured, extra
+    return measurements, extra
 
 
-def _by_hash_bits(report: Report, clock: Clock, tables: Tables) -> list[Measured]:
+def _by_hash_bits(report: Report, clock: Clock, tables: Tables) -> list[MethodMeasurement]:
     """INFA-HTS with hash tables of the paper's 1 to 10 address bits, and with dense numbers for keys."""
     plan = engines()["assemble"].plan(PATTERN.plan(), COLUMNS)
     widths = (0, *HASH_BITS[report.size])
-    rows: list[Measured] = []
+    rows: list[MethodMeasurement] = []
     columns: list[list[str]] = []
     for tags in HASH_TAGS:
         stream = make_stream(COUNTS[report.size], HASH_PERCENT, tags=tags)
-        right = np.sort(name_of(events_of(right_answer(stream))))
+        right = np.sort(name_of(events_of(expected_matches(stream))))
         prepared = PreparedStream.make(plan, stream.without_punctuations().rows, DELAY, UNIT)
         names = {f"assemble, {tags:,} tags, {f'{bits} hash bits' if bits else 'dense keys'}": bits for bits in widths}
 
-        def attempt(
+        def run_once(
             name: str, prepared: PreparedStream = prepared, names: dict[str, int] = names
-        ) -> Course:  # fmt: skip
+        ) -> RunOutput:  # fmt: skip
             return run_method("assemble", prepared, names[name])
 
-        records, some = _contest(clock, tuple(names), attempt, stream, right, ROUNDS[report.size])
+        records, some = _run_methods(clock, tuple(names), run_once, stream, right, ROUNDS[report.size])
         report.records.update({f"hash {name}": record for name, record in records.items()})
         rows += some
         known = {one.method: one for one in some}
@@ -202,24 +202,26 @@ def _by_hash_bits(report: Report, clock: Clock, tables: Tables) -> list[Measured
     return rows
 
 
-def _in_calls(report: Report, clock: Clock, tables: Tables) -> list[Measured]:
+def _in_calls(report: Report, clock: Clock, tables: Tables) -> list[MethodMeasurement]:
     """The product's engines: rows are sorted, state is decoded and encoded, and matches become Arrow tables."""
     used = {name: engines()[engine] for name, engine in STRATEGIES.items()}
     plans = {name: engine.plan(PATTERN.plan(), COLUMNS) for name, engine in used.items()}
-    measured: list[Measured] = []
+    measurements: list[MethodMeasurement] = []
     for name, engine in used.items():
         run_calls(engine, plans[name], make_stream(WARM_UP_EVENTS, DISORDER[report.size][-1]), CALLS[0])
     for size in CALLS:
         for percent in DISORDER[report.size]:
             stream = make_stream(CALLED[report.size], percent)
-            right = np.sort(name_of(events_of(right_answer(stream))))
+            right = np.sort(name_of(events_of(expected_matches(stream))))
 
-            def attempt(name: str, stream: Stream = stream, size: int = size) -> Course:
+            def run_once(name: str, stream: Stream = stream, size: int = size) -> RunOutput:
                 return run_calls(used[name], plans[name], stream, size)
 
             rounds = CALL_ROUNDS[report.size]
-            records, some = _contest(clock, tuple(used), attempt, stream, right, rounds, warm=0, call=size, lossy=LOSSY)
-            measured += some
+            records, some = _run_methods(
+                clock, tuple(used), run_once, stream, right, rounds, warm=0, call=size, lossy=LOSSY
+            )
+            measurements += some
             for one in some:
                 report.add(f"calls.{size}.{one.method}.{percent}.recall", one.quality.recall)
                 report.add(f"calls.{size}.{one.method}.{percent}.emitted_precision", one.quality.emitted_precision)
@@ -235,14 +237,14 @@ def _in_calls(report: Report, clock: Clock, tables: Tables) -> list[Measured]:
         ("d", "Mean latency {}, arrivals (ms, measured)", m.latency_cell),
         ("e", "Recall / precision {}: all emitted matches → after retractions, %", m.quality_cell),
     ):
-        tables.add(f"Table 11{letter}. {what.format(title)}", m.pivot(measured, cell, calls=True))
-    return measured
+        tables.add(f"Table 11{letter}. {what.format(title)}", m.pivot(measurements, cell, calls=True))
+    return measurements
 
 
-def _contest(
+def _run_methods(
     clock: Clock,
     names: Sequence[str],
-    attempt: Callable[[str], Course],
+    run_once: Callable[[str], RunOutput],
     stream: Stream,
     right: np.ndarray,
     rounds: int,
@@ -250,22 +252,22 @@ def _contest(
     warm: int = 1,
     call: int = 1,
     lossy: Sequence[str] = (),
-) -> tuple[dict[str, Record], list[Measured]]:
+) -> tuple[dict[str, Record], list[MethodMeasurement]]:
     """Run all in turns; a run counts only if its final matches are the correct ones, unless the method is lossy."""
-    runs: dict[str, Course] = {}
+    runs: dict[str, RunOutput] = {}
     wanted = right.tobytes()
 
     def run_one(name: str) -> Timed:
-        runs[name] = attempt(name)
-        correct = name in lossy or runs[name].stands().tobytes() == wanted
+        runs[name] = run_once(name)
+        correct = name in lossy or runs[name].final_matches().tobytes() == wanted
         return Timed(runs[name].seconds, "the correct matches" if correct else "other matches")
 
-    contestants = [Contestant(name, partial(run_one, name), "the correct matches") for name in names]
-    records = contest(contestants, clock, rounds=rounds, warm=warm)
-    measured = []
+    sides = [Side(name, partial(run_one, name), "the correct matches") for name in names]
+    records = run_rounds(sides, clock, rounds=rounds, warm=warm)
+    measurements = []
     for name, one in runs.items():
         if not records[name].seconds:
-            say(f"{name}: {records[name].failure}")
+            print_line(f"{name}: {records[name].failure}")
             continue
         seconds, count = statistics.median(records[name].seconds), len(stream.arrival)
         waits = stream.latency(one.events, one.moment)[~one.back].mean()
@@ -274,10 +276,12 @@ def _contest(
             1000 * (waits + 1) * seconds / count if one.milliseconds is None else one.milliseconds[~one.back].mean()
         )
         made = Quality.of(one, right)
-        measured.append(
-            Measured(name, stream.percent, count, seconds, one.peak, float(waits), float(millis), made, one.late, call)
+        measurements.append(
+            MethodMeasurement(
+                name, stream.percent, count, seconds, one.peak, float(waits), float(millis), made, one.late, call
+            )
         )
-    return records, measured
+    return records, measurements
 
 
 def _against(report: Report, figure: str, records: dict[str, Record], others: Sequence[str]) -> None:
