@@ -1,7 +1,7 @@
-"""Run the README's examples as a new user would: Python blocks in one namespace, shell blocks in a scratch folder.
+"""Run the examples of the README: Python blocks in one namespace, shell blocks in a scratch folder.
 
-A Python block that is followed by a ``text`` block must print exactly that text; a shell block whose lines start
-with ``$`` likewise.
+A Python block followed by a ``text`` block must print exactly that text. In a shell block, lines that start with
+``$`` are commands, and the other lines must be their output.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def run_python(body: str, namespace: dict[str, object]) -> str:
 
 
 def run_console(body: str) -> None:
-    """Lines that start with ``$`` are commands; what follows is what they print."""
+    """Run the lines that start with ``$`` and compare the output with the lines after them."""
     for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
         command, _, printed = part.partition("\n")
         if command.startswith("pip "):
-            continue  # the environment at hand is the result of that line
+            continue  # the current environment is already the result of this line
         command = command.replace("python ", f"{sys.executable} ", 1)
         done = subprocess.run(command, shell=True, capture_output=True, text=True, env={**os.environ, "COLUMNS": "100"})
         if done.returncode != 0:

@@ -43,12 +43,12 @@ def main() -> None:
     spark.conf.set("spark.sql.shuffle.partitions", 4)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     with tempfile.TemporaryDirectory() as folder:
-        told = watch(spark, rows, model, Path(folder))
-    right = sum(any(who == person and abs(at - when) <= 20 for person, when in visits) for who, at, _ in told)
-    found = sum(any(who == person and abs(at - when) <= 20 for who, at, _ in told) for person, when in visits)
-    for who, at, p in told[:5]:
+        alerts = watch(spark, rows, model, Path(folder))
+    correct = sum(any(who == person and abs(at - when) <= 20 for person, when in visits) for who, at, _ in alerts)
+    found = sum(any(who == person and abs(at - when) <= 20 for who, at, _ in alerts) for person, when in visits)
+    for who, at, p in alerts[:5]:
         print(f"{who} at second {at:3}: p = {p:.2f}")
-    print(f"{len(visits)} visits, {found} of them told; {len(told)} alerts, {right} of them right")
+    print(f"{len(visits)} visits, {found} of them detected; {len(alerts)} alerts, {correct} of them correct")
 
 
 def simulate(
@@ -96,8 +96,8 @@ def watch(
         alerts.writeStream.format("memory").queryName("alerts").option("checkpointLocation", str(folder / "checkpoint"))
     )
     query.trigger(availableNow=True).start().awaitTermination()
-    told = spark.sql("select person, unix_seconds(time) as at, p from alerts order by at, person").collect()
-    return [(row["person"], int(row["at"] - BEGIN.timestamp()), row["p"]) for row in told]
+    alerts = spark.sql("select person, unix_seconds(time) as at, p from alerts order by at, person").collect()
+    return [(row["person"], int(row["at"] - BEGIN.timestamp()), row["p"]) for row in alerts]
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def main() -> None:
         moment = BEGIN + timedelta(minutes=minute)
         rows.extend({"ts": moment, **change} for change in changes)
         done = ps.graph.react(ps.graph.model(rows, cps))
-        tell(moment, what, done)
+        print_changes(moment, what, done)
         return done
 
     now(0, "two hosts, two applications", [*host("h1", 4, 8), *host("h2", 2, 16), *runs("a", "h1"), *runs("b", "h2")])
@@ -115,18 +115,18 @@ def main() -> None:
     print("valid:", not done.current[()]["overcommitted"])
 
 
-def tell(moment: datetime, what: str, done: ps.graph.Reaction) -> None:
+def print_changes(moment: datetime, what: str, done: ps.graph.Reaction) -> None:
     """Print the changes of one time, and whether the deployment is suspended."""
-    made = [change for change in done.changes if change["ts"] == moment]
-    held = done.current[()]["overcommitted"]
+    changes = [change for change in done.changes if change["ts"] == moment]
+    errors = done.current[()]["overcommitted"]
     print(f"{moment:%H:%M} {what}")
-    if made:
-        print(f"      the deployment follows: {', '.join(dict.fromkeys(c['rule'] for c in made))}")
-    if held:
-        print(f"      {held[0][0]} is invalid: the deployment is held")
+    if changes:
+        print(f"      rules that changed the deployment: {', '.join(dict.fromkeys(c['rule'] for c in changes))}")
+    if errors:
+        print(f"      {errors[0][0]} is invalid: the deployment is suspended")
     for row in done.emitted["search"]:
         if row["ts"] == moment:
-            print(f"      three errors of {row['host']} in a row: a search for repairs starts")
+            print(f"      three consecutive errors of {row['host']}: a search for repairs starts")
 
 
 def deployed(done: ps.graph.Reaction) -> list[str]:
@@ -136,8 +136,8 @@ def deployed(done: ps.graph.Reaction) -> list[str]:
 
 
 def host(name: str, available: int, total: int) -> Rows:
-    made = {"change": "create", "element": name, "kind": "HostInstance"}
-    return [made, put(name, "available_cpu", available), put(name, "total_cpu", total)]
+    created = {"change": "create", "element": name, "kind": "HostInstance"}
+    return [created, put(name, "available_cpu", available), put(name, "total_cpu", total)]
 
 
 def runs(name: str, on: str) -> Rows:

@@ -1,4 +1,4 @@
-"""Generate traces of the joints of bodies whose right arm moves in a circle: the gesture case of paper 2, Section 7.4.
+"""Generate traces of the joints of bodies that move the right arm in a circle: the gesture case of paper 2, Section 7.4.
 
 A cycle has 12 frames. Forward, the arm comes down from the right and goes up on the left: in every cycle it is stretched to
 the right at shoulder height in frame 0, to the left in frame 6, and above the head in frames 8 to 10. Therefore each cycle
@@ -25,7 +25,7 @@ JOINTS: dict[str, tuple[float, float]] = {
     "left_hip": (-0.12, 0.92), "left_knee": (-0.14, 0.50), "left_ankle": (-0.15, 0.08), "left_foot": (-0.18, 0.02),
     "right_hip": (0.12, 0.92), "right_knee": (0.14, 0.50), "right_ankle": (0.15, 0.08), "right_foot": (0.18, 0.02),
 }  # fmt: skip
-"""The 20 control points of a body that stands with its right arm stretched, in meters; y points up."""
+"""The 20 control points of a body with a stretched right arm, in meters; y points up."""
 BONES = (
     ("head", "neck"), ("neck", "spine"), ("spine", "hips"),
     ("neck", "left_shoulder"), ("left_shoulder", "left_elbow"), ("left_elbow", "left_wrist"), ("left_wrist", "left_hand"),
@@ -83,10 +83,10 @@ def traces(bodies: int, frames: int, *, seed: int = 0, backward: bool = False, r
     for joint, place in JOINTS.items():
         x, y = _joint(joint, place, degrees, bend)
         for axis, values, begin in (("x", x, across), ("y", y, np.zeros(bodies))):
-            made = np.broadcast_to(values * tall + begin, shape)
+            positions = np.broadcast_to(values * tall + begin, shape)
             if recorded:
-                made = made + np.clip(random.normal(0.0, 0.004, shape), -0.012, 0.012)
-            columns[f"{joint}_{axis}"] = pa.array(np.ascontiguousarray(made).reshape(-1))
+                positions = positions + np.clip(random.normal(0.0, 0.004, shape), -0.012, 0.012)
+            columns[f"{joint}_{axis}"] = pa.array(np.ascontiguousarray(positions).reshape(-1))
     return pa.table(columns)
 
 
@@ -118,8 +118,8 @@ def expected(bodies: int, frames: int, *, seed: int = 0, backward: bool = False)
     events = gestures = 0
     for offset in phases(bodies, seed).tolist():
         for first, last in ((0, 0), (6, 6), (8, 10)):
-            standing = [first <= step <= last for step in _steps(offset, frames, backward)]
-            events += sum(a != b for a, b in zip([False, *standing], standing, strict=False))
+            taken = [first <= step <= last for step in _steps(offset, frames, backward)]
+            events += sum(a != b for a, b in zip([False, *taken], taken, strict=False))
         gestures += _gestures(_steps(offset, frames, backward), backward)
     return events, gestures
 

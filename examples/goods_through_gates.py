@@ -40,7 +40,7 @@ ARRIVING = [
 def main() -> None:
     spark = SparkSession.builder.appName("gates").config("spark.sql.shuffle.partitions", "2").getOrCreate()
     with tempfile.TemporaryDirectory() as folder:
-        arriving, told = Path(folder) / "arriving", Path(folder) / "told"
+        arriving, output = Path(folder) / "arriving", Path(folder) / "output"
         arriving.mkdir()
         for number, rows in enumerate(ARRIVING, 1):
             path = arriving / f"{number}.json"
@@ -57,9 +57,9 @@ def main() -> None:
         def act(batch: DataFrame, number: int) -> None:
             batch.persist()  # two actions use the batch; match it only once
             for row in batch.orderBy("tag").collect():
-                what = "alarm" if row.op == "+" else "never mind"
+                what = "alarm" if row.op == "+" else "retraction"
                 print(f"batch {number}: {what}, {row.article} ({row.tag}) at the {row.door} door")
-            batch.write.mode("overwrite").parquet(str(told / f"batch={number}"))
+            batch.write.mode("overwrite").parquet(str(output / f"batch={number}"))
             batch.unpersist()
 
         query = (
@@ -69,10 +69,10 @@ def main() -> None:
             .start()
         )
         query.awaitTermination()
-        stands = ps.disorder.current_matches(spark.read.parquet(str(told)))
-        print("what stands:", [(row.article, row.door) for row in stands.collect()])
-        seen = ps.progress(query)
-        print(f"{seen.matches} told, {seen.retracted} taken back")
+        current = ps.disorder.current_matches(spark.read.parquet(str(output)))
+        print("current matches:", [(row.article, row.door) for row in current.collect()])
+        progress = ps.progress(query)
+        print(f"{progress.matches} matches, {progress.retracted} retracted")
 
 
 if __name__ == "__main__":

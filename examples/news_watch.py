@@ -93,7 +93,7 @@ def main(count: int = 600) -> None:
         readers = ps.xscl.subscription_table(Path(folder) / "readers")
         readers.add(READERS)
         documents = ps.documents({"Feed": stream}, body="xml", time="ts", id="n")
-        told = readers.match(documents, expand=True, query_partitions=2)
+        notifications = readers.match(documents, expand=True, query_partitions=2)
 
         def show(batch: object, number: int) -> None:
             found = batch.collect()  # type: ignore[attr-defined]
@@ -105,7 +105,7 @@ def main(count: int = 600) -> None:
 
         def run() -> None:
             query = (
-                told.writeStream.foreachBatch(show)
+                notifications.writeStream.foreachBatch(show)
                 .option("checkpointLocation", str(Path(folder) / "checkpoint"))
                 .trigger(availableNow=True)  # for a query that does not end: processingTime="10 seconds"
                 .start()
@@ -115,7 +115,7 @@ def main(count: int = 600) -> None:
         for part in (0, 1):
             arrive(part)
         run()
-        print("cat comes, ann goes")
+        print("cat subscribes, ann unsubscribes")
         readers.add(LATER)
         readers.remove(["ann"])
         for part in (2, 3):

@@ -57,11 +57,13 @@ def main() -> None:
         else:
             print(f"{row.kind} of {row.ts} cannot be read: {row.error.what}, line {row.error.line}")
 
-    seen = Observation()
-    unpaid = UNPAID.match(documents, observation=seen).collect()  # a sort would run the query twice, and count twice
+    counters = Observation()
+    unpaid = UNPAID.match(
+        documents, observation=counters
+    ).collect()  # a sort would run the query twice, and count twice
     for row in sorted(unpaid, key=lambda row: row.no):
         print(f"order {row.no}: {row.customer} has not paid {row.total} by {row.end}")
-    print(f"unpaid: {seen.get['matches']}, documents that cannot be read: {seen.get['bad']}")
+    print(f"unpaid: {counters.get['matches']}, documents that cannot be read: {counters.get['bad']}")
 
 
 if __name__ == "__main__":

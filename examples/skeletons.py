@@ -41,7 +41,7 @@ def draw_skeletons(
     head: str,
     detected: Sequence[Detected],
 ) -> str:
-    """Draw the strip as SVG; ``limb`` names the joints whose bones are highlighted, ``head`` the joint drawn as a circle."""
+    """Draw the strip as SVG; ``limb`` names the joints of the highlighted bones, ``head`` the joint drawn as a circle."""
     width = 2 * MARGIN + WIDE * len(frames)
     height = 2 * MARGIN + HEAD + TALL + FOOT + BAR
     out = [

@@ -40,11 +40,11 @@ def main() -> None:
     events = ps.events(frame, time="ts", type="type")
     takeover = ps.pattern(TAKEOVER)
 
-    seen = Observation()
-    takeover.match(events, observation=seen).select(
+    counters = Observation()
+    takeover.match(events, observation=counters).select(
         "user", "from_ip", "to_ip", "transfers", "amount", "start", "end"
     ).show(truncate=False)
-    print(seen.get)
+    print(counters.get)
 
     print(takeover.why_not(events, key="bob"))
 

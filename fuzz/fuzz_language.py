@@ -1,7 +1,7 @@
-"""Bytes to text to patterns: reading, printing and resolving raise errors of Perseid's own and no others.
+"""Fuzzes the pattern language: parsing, printing and resolving raise only errors of Perseid.
 
-The first byte says how the rest is read: as text as it is, or as a row of words and signs of the language,
-which gets past the first word far more often.
+The first byte selects how the rest is decoded: as text, or as a sequence of tokens of the language, which passes
+the first token far more often.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ PIECES = [
 
 
 def text_of(data: bytes) -> str:
-    """The text these bytes stand for."""
+    """Decode fuzzer bytes to a pattern text."""
     if not data:
         return ""
     if data[0] % 4 == 0:

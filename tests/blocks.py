@@ -1,4 +1,4 @@
-"""Blocks of seeds: every run tries the first ones, and the slow set the rest."""
+"""Blocks of seeds: the ordinary run uses the first ones, the slow set all of them."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ import pytest
 
 
 def blocks(ordinary: int, whole: int) -> list[Any]:
-    """The numbers below ``whole``; those from ``ordinary`` on are marked ``deep``."""
+    """Return the numbers below ``whole``; those from ``ordinary`` on have the mark ``deep``."""
     return [n if n < ordinary else pytest.param(n, marks=pytest.mark.deep) for n in range(whole)]

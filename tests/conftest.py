@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from tests.scheduling import FileScheduling
 
-os.environ.setdefault("PERSEID_PROGRESS", "0")  # tests of the line of progress enable it
+os.environ.setdefault("PERSEID_PROGRESS", "0")  # tests of the progress line enable it
 
 settings.register_profile(
     "ci", derandomize=True, max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -47,7 +47,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the slowest test files where --durations asks for slow tests: many fast tests are slow together."""
+    """Print the slowest test files with --durations, because many fast tests together can be slow."""
     if not terminalreporter.config.getoption("durations"):
         return
     seconds: Counter[str] = Counter()

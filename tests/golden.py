@@ -1,4 +1,4 @@
-"""Golden files: input above a line of dashes, what it becomes below. PERSEID_REWRITE_GOLDEN=1 writes them anew."""
+"""Golden files: input above a line of dashes, expected output below. PERSEID_REWRITE_GOLDEN=1 rewrites them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 LINE = "----\n"
 
 
-def check_golden(path: Path, become: Callable[[str], str]) -> None:
+def check_golden(path: Path, transform: Callable[[str], str]) -> None:
     text, _, expected = path.read_text(encoding="utf-8").partition(LINE)
-    given = become(text)
+    actual = transform(text)
     if os.environ.get("PERSEID_REWRITE_GOLDEN"):
-        path.write_text(text + LINE + given, encoding="utf-8")
-        expected = given
-    assert given == expected
+        path.write_text(text + LINE + actual, encoding="utf-8")
+        expected = actual
+    assert actual == expected

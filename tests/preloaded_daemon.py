@@ -41,7 +41,7 @@ def load_kernels(engine: str) -> None:
 if __name__ == "__main__":
     import_modules()
     load_kernels("sequence")
-    # A worker collects all garbage after each task: it does not traverse what it shares with this process.
+    # A worker runs a full garbage collection after each task; it does not traverse objects shared with this process.
     gc.collect()
     gc.freeze()
     manager()

@@ -1,7 +1,7 @@
 """Distribution of test files over the workers of pytest-xdist, with ``--dist loadfile``.
 
-A worker runs all tests of a file, so that what they share is made once: fixtures of the module, caches, compiled kernels.
-A Spark session takes long to start and to warm up, therefore one worker starts none while there are files without one.
+A worker runs all tests of a file, so that module fixtures, caches and compiled kernels are created once.
+A Spark session is slow to start and to warm up, so one worker starts none while files without a session are left.
 
 ``--dist loadgroup`` does not group: with pytest 9.2, pytest-xdist 3.8 ignores the mark ``xdist_group``
 (https://github.com/pytest-dev/pytest-xdist/issues/1386).
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 SESSION = re.compile(r"\bSparkSession\b|\btests\.sessions\b")
 SHORT_FOLDERS = ("tests/compile/", "tests/lang/", "tests/semantics/", "tests/viz/")
-"""Their tests start no process and compile no kernel. They run last, so that the workers end at about the same time."""
+"""Folders with tests that start no process and compile no kernel. They run last, so that all workers end at about the same time."""
 
 
 class FileScheduling(LoadFileScheduling):
-    """Gives a worker the next file that suits it, instead of the one with the most tests."""
+    """Assigns the next suitable file to a worker, instead of the file with the most tests."""
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         has_session = self.nodes.index(node) < max(1, len(self.nodes) - 1)
@@ -37,7 +37,7 @@ class FileScheduling(LoadFileScheduling):
 
 
 def order_files(counts: Mapping[str, int], has_session: bool) -> list[str]:
-    """Order files, given with their numbers of tests, for a worker that has a Spark session or has none."""
+    """Order files by priority for a worker with or without a Spark session; ``counts`` has the number of tests of each file."""
 
     def rank(file: str) -> tuple[bool, bool, int, str]:
         return uses_session(file) != has_session, file.startswith(SHORT_FOLDERS), -counts[file], file
@@ -47,5 +47,5 @@ def order_files(counts: Mapping[str, int], has_session: bool) -> list[str]:
 
 @cache
 def uses_session(file: str) -> bool:
-    """Whether tests of a file run in a Spark session of their worker."""
+    """Return whether the tests of a file use the Spark session of their worker."""
     return SESSION.search((ROOT / file).read_text(encoding="utf-8")) is not None

@@ -1,4 +1,4 @@
-"""The Spark session that tests share: where it runs, and how little it may take; Connect when PERSEID_SPARK_CONNECT is 1."""
+"""The small local Spark session that tests share; it uses Spark Connect if PERSEID_SPARK_CONNECT is 1."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ CONNECT = os.environ.get("PERSEID_SPARK_CONNECT") == "1"
 
 @contextmanager
 def session(warehouse: Path, more: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A session, classic or through Connect, with some settings more."""
-    # Other tests of the same process may have a session, which then is the one we get and is theirs to stop.
+    """Start a session, classic or through Spark Connect, with additional settings, or reuse the active one."""
+    # If other tests of the process have a session, getOrCreate returns it, and they stop it.
     shared = not CONNECT and SparkSession.getActiveSession() is not None
     builder = SparkSession.builder.remote("local[2]") if CONNECT else SparkSession.builder.master("local[2]")
     with warnings.catch_warnings():
-        # Connect starts its server with these settings, then tries to set them again and warns of each it cannot.
+        # Connect starts its server with these settings, then sets them again and warns about each setting that is static.
         warnings.filterwarnings("ignore", "Failed to set", UserWarning)
-        made: SparkSession = configured(builder, warehouse, more).getOrCreate()
-    yield made
+        started: SparkSession = configured(builder, warehouse, more).getOrCreate()
+    yield started
     if not shared and (CONNECT or SparkSession.getActiveSession() is not None):
-        made.stop()
+        started.stop()
 
 
 def configured(builder: Any, warehouse: Path, more: Mapping[str, str] | None = None) -> Any:
-    """A builder of a small session that listens on this machine's own address only."""
-    # Workers would start the system's Python, and the driver would listen on all addresses.
+    """Configure a small session that listens only on the loopback interface."""
+    # Otherwise workers would start the Python of the system, and the driver would listen on all addresses.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {

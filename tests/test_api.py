@@ -1,4 +1,4 @@
-"""The public API on the data people have: lists, pandas, Arrow; nulls, duplicates, odd times, mistakes."""
+"""The public API with typical data: lists, pandas, Arrow, nulls, duplicates, unusual times, and mistakes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_lists_pandas_and_arrow_agree() -> None:
     assert values(PAIR.match(pd.DataFrame(ROWS))) == [{"x": 10, "y": 30.0}, {"x": 20, "y": None}]
 
 
-def test_order_of_rows_does_not_matter_and_ids_stay() -> None:
+def test_match_ids_do_not_depend_on_the_order_of_rows() -> None:
     expected = [m.match_id for m in PAIR.match(ROWS)]
     for seed in range(5):
         shuffled = random.Random(seed).sample(ROWS, len(ROWS))
@@ -55,7 +55,7 @@ def test_names_and_metadata_do_not_change_ids() -> None:
     assert [m.match_id for m in other.match(ROWS)] == [m.match_id for m in PAIR.match(ROWS)]
 
 
-def test_ids_tell_meanings_and_events_apart() -> None:
+def test_match_ids_differ_by_pattern_and_events() -> None:
     wider = ps.pattern("pattern pair match A a -> B b within 2 minutes partition by k")
     ids = [m.match_id for m in [*PAIR.match(ROWS), *wider.match(ROWS)]]
     assert len(set(ids)) == len(ids) == 4
@@ -94,7 +94,7 @@ def test_equal_values_are_equal_keys() -> None:
         pd.Timestamp("1970-01-01 00:01:00"),
     ],
 )
-def test_times_people_have(moment: object) -> None:
+def test_time_formats(moment: object) -> None:
     single = ps.pattern("pattern single match A a")
     assert single.match([row(moment, "A")])[0].start == dt.datetime(1970, 1, 1, 0, 1, tzinfo=dt.UTC)
 
@@ -108,18 +108,18 @@ def test_daylight_saving_does_not_shift_a_window() -> None:
     assert len(PAIR.match(rows)) == 1
 
 
-def test_far_years() -> None:
+def test_first_and_last_year() -> None:
     rows = [row(dt.datetime(1, 1, 1), "A", k=1, v=1), row(dt.datetime(9999, 12, 31, 23, 59, 59, 999999), "A", k=1, v=2)]
     assert len(ps.pattern("pattern p match A a -> A b within forever").match(rows)) == 1
 
 
 @pytest.mark.parametrize("moment", [None, "yesterday", True, float("nan"), 10**40, [1]])
-def test_unreadable_times_name_the_row(moment: object) -> None:
+def test_unreadable_time_is_an_error_with_the_row(moment: object) -> None:
     with pytest.raises(ps.errors.EventDataError, match="Row 2"):
         PAIR.match([row(0, "A"), row(moment, "B")])  # type: ignore[arg-type]
 
 
-def test_missing_columns_are_named() -> None:
+def test_missing_column_is_an_error_with_its_name() -> None:
     with pytest.raises(
         ps.errors.EventDataError,
         match=r"^Column 'ts' not found in row 1; it is configured as the time column\. Available: when, type\.\n",
@@ -129,31 +129,31 @@ def test_missing_columns_are_named() -> None:
 
 
 @pytest.mark.parametrize("data", ["text", 5, {"ts": 1}, [1, 2]])
-def test_what_are_no_rows(data: object) -> None:
+def test_input_that_is_not_rows_is_an_error(data: object) -> None:
     with pytest.raises(ps.errors.EventDataError):
         PAIR.match(data)
 
 
-def test_order_by_decides_among_equal_times() -> None:
+def test_order_by_orders_rows_of_equal_time() -> None:
     strict = ps.pattern("pattern strict match A, B")
     rows = [row(0, "B", n=2), row(0, "A", n=1)]
     assert len(strict.match(ps.events(rows, order_by="n"))) == 1
     assert len(strict.match(ps.events([{**r, "n": -r["n"]} for r in rows], order_by="n"))) == 0  # type: ignore[operator]
 
 
-def test_strictly_later() -> None:
+def test_strictly_later_steps_do_not_match_equal_times() -> None:
     rows = ps.events([row(0, "A", k=1, v=1, n=1), row(0, "B", k=1, v=2, n=2)], order_by="n", strictly_later=True)
     assert len(PAIR.match(rows)) == 0
 
 
-def test_horizon() -> None:
+def test_horizon_ends_a_negation() -> None:
     silent = ps.pattern("pattern silent match A a -> not B for 10 seconds")
     rows = [row(0, "A")]
     assert len(silent.match(rows, horizon=dt.datetime(1970, 1, 1, 0, 0, 9))) == 0
     assert len(silent.match(rows, horizon=dt.datetime(1970, 1, 1, 0, 0, 10))) == 1
 
 
-def test_parameters() -> None:
+def test_parameters_are_bound_and_validated() -> None:
     rule = ps.pattern("pattern big(limit integer, vips list of string) match A a [v > :limit and name in :vips]")
     rows = [row(0, "A", v=5, name="ann"), row(1, "A", v=5, name="bob")]
     assert len(rule.bind(limit=3, vips=["ann"]).match(rows)) == 1
@@ -165,7 +165,7 @@ def test_parameters() -> None:
         rule.bind(limit="3", vips=[])
 
 
-def test_odd_values_for_parameters() -> None:
+def test_large_and_invalid_values_of_parameters() -> None:
     exact = ps.pattern("pattern p(x decimal(38,2) = -123456789012345678901234567890123456.78) match A a [v = :x]")
     assert len(exact.match([row(0, "A", v=Decimal("-123456789012345678901234567890123456.78"))])) == 1
     with pytest.raises(ps.errors.BindingError, match="non-negative duration"):
@@ -174,7 +174,7 @@ def test_odd_values_for_parameters() -> None:
         ps.pattern("pattern p(s string) match A a [v = :s]").bind(s="\ud800")
 
 
-def test_the_builder_makes_patterns() -> None:
+def test_built_pattern_matches() -> None:
     from perseid.builder import build, step
 
     built = ps.pattern(build("pair").match(step("A", "a") >> step("B", "b")).within("1 minute").partition_by("k"))
@@ -183,14 +183,14 @@ def test_the_builder_makes_patterns() -> None:
         ps.pattern(build("pair").match(step("A", "a") >> "B b").where("c.v > 1").within("1 minute")).check()
 
 
-def test_durations_can_be_parameters() -> None:
+def test_duration_can_be_a_parameter() -> None:
     rule = ps.pattern("pattern p(span duration = 1 second) match A a -> B b within :span")
     rows = [row(0, "A"), row(5, "B")]
     assert len(rule.match(rows)) == 0
     assert len(rule.bind(span=dt.timedelta(seconds=5)).match(rows)) == 1
 
 
-def test_relations_must_be_given() -> None:
+def test_missing_relation_is_an_error() -> None:
     rule = ps.pattern("pattern p match A a [(x, y) in Office]")
     with pytest.raises(ps.errors.BindingError, match="'Office'"):
         rule.match([row(0, "A", x=1, y=2)])
@@ -208,13 +208,13 @@ def test_relations_must_be_given() -> None:
         pa.table({"country": ["AT"]}),
     ],
 )
-def test_relations_in_the_shapes_people_have(table: object) -> None:
+def test_relation_can_be_any_table_or_collection(table: object) -> None:
     rule = ps.pattern("pattern p match A a [country in Home]")
     assert len(rule.match([row(0, "A", country="AT")], relations={"Home": table})) == 1  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("table", ["AT", 5, [(1, 2), (3,)], [("AT", 1)], {"AT": 1}])
-def test_relations_of_a_wrong_shape_are_refused(table: object) -> None:
+def test_relation_of_another_shape_is_an_error(table: object) -> None:
     rule = ps.pattern("pattern p match A a [country in Home]")
     with pytest.raises(ps.errors.BindingError):
         rule.match([row(0, "A", country="AT")], relations={"Home": table})  # type: ignore[dict-item]
@@ -222,7 +222,7 @@ def test_relations_of_a_wrong_shape_are_refused(table: object) -> None:
         rule.match([], relations=["AT"])  # type: ignore[arg-type]
 
 
-def test_names_that_occur_nowhere_are_noted() -> None:
+def test_names_without_any_event_are_noted() -> None:
     rule = ps.pattern("pattern p match View v [prise > 3] partition by userid return v.prise")
     with pytest.warns(ps.errors.PerseidWarning, match="Did you mean 'user_id'"):
         found = rule.match([row(0, "view", price=5, user_id=1)])
@@ -235,41 +235,41 @@ def test_names_that_occur_nowhere_are_noted() -> None:
     assert PAIR.match(ROWS).notes == ()
 
 
-def test_milliseconds_are_not_taken_for_seconds() -> None:
+def test_milliseconds_are_an_error_with_a_hint() -> None:
     with pytest.raises(ps.errors.EventDataError, match="divide milliseconds by 1000"):
         PAIR.match([row(1_772_355_600_000, "A")])
 
 
-def test_one_pattern_of_a_set_keeps_its_producers() -> None:
+def test_pattern_of_a_set_includes_the_patterns_that_feed_it() -> None:
     rules = ps.patterns("pattern low match A a\npattern high match low x -> low y within 1 minute")
     assert [m.pattern for m in rules["high"].match([row(0, "A"), row(1, "A")])] == ["high"]
     with pytest.raises(KeyError, match="there is 'high'"):
         rules["hihg"]
 
 
-def test_parameters_take_what_people_write() -> None:
+def test_parameters_are_converted_from_strings_and_floats() -> None:
     rule = ps.pattern("pattern p(big decimal(8,2), span duration) match A a [v > :big] -> B b within :span")
     assert len(rule.bind(big=899.5, span="10 minutes").match([row(0, "A", v=900), row(599, "B")])) == 1
 
 
 def test_unused_parameter_is_a_warning() -> None:
     rule = ps.pattern("pattern p(x integer = 3) match A a [v > 1]")
-    said = "Pattern p: parameter 'x' is declared but never used. Write it with a colon, :x"
-    with pytest.warns(ps.errors.PerseidWarning, match=said):
+    message = "Pattern p: parameter 'x' is declared but never used. Write it with a colon, :x"
+    with pytest.warns(ps.errors.PerseidWarning, match=message):
         rule.check()
-    with pytest.warns(ps.errors.PerseidWarning, match=said):
+    with pytest.warns(ps.errors.PerseidWarning, match=message):
         assert len(rule.bind(x=5).match([row(0, "A", v=2)])) == 1
-    with pytest.warns(ps.errors.PerseidWarning, match=said):
+    with pytest.warns(ps.errors.PerseidWarning, match=message):
         assert len(rule.match([row(0, "A", v=2)])) == 1
 
 
-def test_an_empty_table_has_its_columns() -> None:
+def test_empty_result_has_all_columns() -> None:
     empty = PAIR.match([])
     assert {"k", "x", "y", "start"} <= set(empty.to_pandas().columns)
     assert {"k", "x", "y", "start"} <= set(empty.to_arrow().column_names)
 
 
-def test_schemas_are_dicts_of_texts() -> None:
+def test_schema_expects_type_names() -> None:
     with pytest.raises(ps.errors.UnknownNameError):
         PAIR.check({"A": {"v": "integer", "k": "integer"}})
     with pytest.raises(
@@ -278,17 +278,17 @@ def test_schemas_are_dicts_of_texts() -> None:
         ps.schema({"A": {"v": int}})  # type: ignore[dict-item]
 
 
-def test_short_reprs() -> None:
+def test_repr_of_a_match_and_of_a_stream() -> None:
     assert repr(PAIR.match(ROWS)[0]) == "<match of pair: {'k': 1} a×1, b×1 {'x': 10, 'y': 30}>"
     assert repr(ps.events(ROWS)) == "<events: list of 4, time 'ts', type 'type'>"
 
 
-def test_timed_out_attempts_are_no_matches() -> None:
+def test_timed_out_partial_matches_are_counted_separately() -> None:
     rule = ps.pattern("pattern p match A a -> B b within 1 second report timeouts")
     assert repr(rule.match([row(0, "A")])).startswith("0 matches, 1 timed out")
 
 
-def test_evidence_is_capped_and_counted() -> None:
+def test_evidence_is_capped_and_dropped_events_are_counted() -> None:
     rule = ps.pattern("pattern p match A+ a -> B b within 1 minute after match skip past last return evidence limit 2")
     found = rule.match([row(i, "A", n=i) for i in range(5)] + [row(9, "B", n=9)])
     assert [e["n"] for e in found[0].evidence or ()] == [0, 1]
@@ -302,21 +302,22 @@ def test_suppressed_matches_are_counted() -> None:
     assert "(3 suppressed)" in repr(found)
 
 
-def test_steps_of_other_streams_say_which() -> None:
-    said = "Pattern p has {}"
+def test_step_of_another_kind_of_stream_is_an_error_with_that_kind() -> None:
+    message = "Pattern p has {}"
     with pytest.raises(
-        ps.errors.UnsupportedError, match=said.format("steps over queries over a live model, which need a graph model")
+        ps.errors.UnsupportedError,
+        match=message.format("steps over queries over a live model, which need a graph model"),
     ) as caught:
         ps.pattern("pattern p match found Overloaded o").match([])
     assert caught.value.hint == "Use ps.graph.model(rows, ps.graph.metamodel(…))."
     with pytest.raises(
-        ps.errors.UnsupportedError, match=said.format("tree patterns, which need a stream of documents")
+        ps.errors.UnsupportedError, match=message.format("tree patterns, which need a stream of documents")
     ) as caught:
         ps.pattern("pattern p match Orders << //order->o >>").match([])
     assert caught.value.hint == "Use ps.documents(df, body='xml', time=…)."
 
 
-def test_a_set_runs_together_and_feeds() -> None:
+def test_patterns_of_a_set_run_together_and_feed_each_other() -> None:
     rules = ps.patterns("pattern low match A a\npattern high match low x -> low y within 1 minute")
     assert [m.pattern for m in rules.match([row(0, "A"), row(1, "A")])] == ["low", "high", "low"]
     assert rules.names == ("low", "high")
@@ -325,24 +326,24 @@ def test_a_set_runs_together_and_feeds() -> None:
         rules["other"]
 
 
-def test_tables() -> None:
+def test_matches_convert_to_tables() -> None:
     found = PAIR.match(ROWS)
     assert list(found.to_pandas()["x"]) == [10, 20]
     assert found.to_arrow().column("x").to_pylist() == [10, 20]
     assert found.to_dicts()[0]["k"] == 1
 
 
-def test_printing_gives_the_pattern_back() -> None:
+def test_printed_pattern_parses_back() -> None:
     assert ps.pattern(str(PAIR)) == PAIR
     assert repr(PAIR) == "<pattern pair>"
 
 
-def test_a_long_list_of_matches_is_shown_in_part() -> None:
+def test_long_list_of_matches_is_truncated() -> None:
     found = ps.pattern("pattern p match A a").match([row(i, "A") for i in range(50)])
     assert "and 30 more" in repr(found)
 
 
-def test_huge_strings_and_deep_values_do_no_harm() -> None:
+def test_huge_strings_and_deeply_nested_values_are_evaluated() -> None:
     deep: object = 1
     for _ in range(200):
         deep = [deep]
@@ -350,7 +351,7 @@ def test_huge_strings_and_deep_values_do_no_harm() -> None:
     assert len(rule.match([row(0, "A", v="x" * 2_000_000, w=deep, w2=deep)])) in (0, 1)
 
 
-def test_notebooks_show_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebook_shows_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = ps.pattern("pattern p match A a return a.v as x, a.none as y")
     shown = rule.match([row(i, "A", v="<b>") for i in range(25)])._repr_html_()
     assert shown is not None
@@ -366,23 +367,25 @@ def test_notebooks_show_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rule.explain()._repr_html_().startswith("<pre>")  # type: ignore[attr-defined]
 
 
-class OfSpark:
-    """What tells a DataFrame of Spark's from other tables."""
+class FakeSparkFrame:
+    """Has the attributes by which Perseid recognizes a Spark DataFrame."""
 
     columns = ("ts", "type")
 
     def mapInArrow(self) -> None: ...
 
 
-@pytest.mark.parametrize("stream", [OfSpark(), ps.events(OfSpark()), {"A": ROWS, "B": OfSpark()}])
-def test_data_of_spark_is_not_counted_here(stream: object) -> None:
+@pytest.mark.parametrize("stream", [FakeSparkFrame(), ps.events(FakeSparkFrame()), {"A": ROWS, "B": FakeSparkFrame()}])
+def test_count_of_a_spark_dataframe_is_an_error(stream: object) -> None:
     with pytest.raises(ps.errors.EventDataError, match="count: expected local rows, got a Spark DataFrame") as caught:
         PAIR.count(stream)
     assert caught.value.hint == "Use df.limit(10_000).toArrow()."
 
 
-@pytest.mark.parametrize("stream", [OfSpark(), ps.events(OfSpark()), ps.documents(OfSpark(), body="xml")])
-def test_a_horizon_is_only_for_local_rows(stream: object) -> None:
+@pytest.mark.parametrize(
+    "stream", [FakeSparkFrame(), ps.events(FakeSparkFrame()), ps.documents(FakeSparkFrame(), body="xml")]
+)
+def test_horizon_is_unsupported_on_spark(stream: object) -> None:
     with pytest.raises(ps.errors.UnsupportedError, match=r"horizon= .* is unsupported on Spark DataFrames") as caught:
         PAIR.match(stream, horizon=dt.datetime(2026, 1, 1))
     assert caught.value.hint == "Remove the rows after it instead."
@@ -392,7 +395,7 @@ def test_a_horizon_is_only_for_local_rows(stream: object) -> None:
     "option", [{"checkpoint": "c"}, {"observation": object()}, {"rejected": True}, {"rejected": "bad"}]
 )
 @pytest.mark.parametrize("stream", [ROWS, ps.events(ROWS), ps.documents([{"ts": 0, "xml": "<a/>"}], body="xml")])
-def test_options_of_spark_are_not_for_local_rows(stream: object, option: dict[str, object]) -> None:
+def test_spark_options_are_errors_for_local_rows(stream: object, option: dict[str, object]) -> None:
     name = next(iter(option))
     with pytest.raises(
         ps.errors.UnsupportedError, match=f"{name}= requires a Spark DataFrame, and these rows are local"
@@ -402,9 +405,9 @@ def test_options_of_spark_are_not_for_local_rows(stream: object, option: dict[st
 
 
 @pytest.mark.parametrize("types", [("A", "B"), ("B", "A")])
-def test_local_rows_and_data_of_spark_do_not_mix(types: tuple[str, str]) -> None:
-    events = dict(zip(types, (ROWS, OfSpark()), strict=True))
-    documents = ps.documents(dict(zip(types, ([{"ts": 0, "xml": "<a/>"}], OfSpark()), strict=True)), body="xml")
+def test_mix_of_local_rows_and_spark_dataframes_is_an_error(types: tuple[str, str]) -> None:
+    events = dict(zip(types, (ROWS, FakeSparkFrame()), strict=True))
+    documents = ps.documents(dict(zip(types, ([{"ts": 0, "xml": "<a/>"}], FakeSparkFrame()), strict=True)), body="xml")
     trees = ps.xml.tree_patterns("//a->a")
     cases: list[tuple[Callable[[Any], object], object]] = [
         *((run, stream) for run in (PAIR.match, PAIR.explain, PAIR.why_not) for stream in (events, documents)),
@@ -419,19 +422,19 @@ def test_local_rows_and_data_of_spark_do_not_mix(types: tuple[str, str]) -> None
 
 
 def test_detect_is_a_deprecated_name_of_match() -> None:
-    said = "detect is deprecated and will be removed in 0.2. Use match."
-    with pytest.warns(ps.errors.DeprecatedNameWarning, match=said) as caught:
+    message = "detect is deprecated and will be removed in 0.2. Use match."
+    with pytest.warns(ps.errors.DeprecatedNameWarning, match=message) as caught:
         assert PAIR.detect(ROWS).to_dicts() == PAIR.match(ROWS).to_dicts()
     assert [warning.filename for warning in caught] == [__file__]
     with (
-        pytest.warns(ps.errors.DeprecatedNameWarning, match=said),
+        pytest.warns(ps.errors.DeprecatedNameWarning, match=message),
         pytest.raises(ps.errors.EventDataError, match="match has no parameter 'disorder'"),
     ):
         PAIR.detect(ROWS, disorder="early")
 
 
 @pytest.mark.parametrize(
-    ("run", "words", "said"),
+    ("run", "options", "messages"),
     [
         (PAIR.match, {"time": "when"}, ["match has no parameter 'time'.", "ps.events(data, time=…)"]),
         (PAIR.match, {"timestamp": "when"}, ["match has no parameter 'timestamp'.", "ps.events(data, time=…)"]),
@@ -495,15 +498,17 @@ def test_detect_is_a_deprecated_name_of_match() -> None:
         ),
     ],
 )
-def test_words_that_nobody_takes(run: Callable[..., object], words: dict[str, object], said: list[str]) -> None:
+def test_unknown_parameter_is_an_error_with_a_hint(
+    run: Callable[..., object], options: dict[str, object], messages: list[str]
+) -> None:
     with pytest.raises(ps.errors.EventDataError) as caught:
-        run(ROWS, **words)
-    for part in said:
+        run(ROWS, **options)
+    for part in messages:
         assert part in str(caught.value)
 
 
 @pytest.mark.parametrize("run", [ps.uncertain_events, ps.graph.model, ps.graph.frames])
-def test_hint_of_a_declaration_names_no_other_declaration(run: Callable[..., object]) -> None:
+def test_hint_for_an_unknown_parameter_names_only_the_called_function(run: Callable[..., object]) -> None:
     for word in ("key", "order", "type", "id", "dedupe", "kee"):
         if word not in inspect.signature(run).parameters:
             with pytest.raises(ps.errors.EventDataError) as caught:
@@ -512,7 +517,7 @@ def test_hint_of_a_declaration_names_no_other_declaration(run: Callable[..., obj
 
 
 class Column:
-    """A Column of Spark in what matters: it can be indexed and compared, and has no truth value."""
+    """Behaves like a Spark Column: it can be indexed, but has no truth value and cannot be iterated."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -552,7 +557,7 @@ COLUMN_PARAMETERS: list[tuple[partial[Any], dict[str, object], list[str]]] = [
 
 
 def takes_several(declare: partial[object], parameter: str) -> bool:
-    """Whether a parameter takes several columns; ``value`` of a model is one."""
+    """Return whether a parameter accepts several columns; ``value`` of a model accepts only one."""
     return parameter in {"id", "order_by", "key", "previous"} or (declare.func, parameter) == (
         ps.uncertain_events,
         "value",
@@ -560,7 +565,9 @@ def takes_several(declare: partial[object], parameter: str) -> bool:
 
 
 @pytest.mark.parametrize(("declare", "fixed", "parameters"), COLUMN_PARAMETERS)
-def test_plain_column_is_its_name(declare: partial[object], fixed: dict[str, object], parameters: list[str]) -> None:
+def test_column_object_equals_its_name(
+    declare: partial[object], fixed: dict[str, object], parameters: list[str]
+) -> None:
     for parameter in parameters:
         named = declare(**{**fixed, parameter: "at"})
         assert declare(**{**fixed, parameter: Column("at")}) == named
@@ -570,7 +577,7 @@ def test_plain_column_is_its_name(declare: partial[object], fixed: dict[str, obj
             assert declare(**{**fixed, parameter: [Column("at")]}) == named
 
 
-def test_plain_columns_are_names_by_event_type() -> None:
+def test_column_objects_by_event_type_equal_their_names() -> None:
     data = {"A": ROWS, "B": ROWS}
     named = ps.events(data, time={"A": "at", "B": "on"}, key={"A": "k", "B": ("k", "v")})
     columns = ps.events(
@@ -582,20 +589,20 @@ def test_plain_columns_are_names_by_event_type() -> None:
 
 
 @pytest.mark.parametrize(("declare", "fixed", "parameters"), COLUMN_PARAMETERS)
-def test_computed_column_is_an_error_at_once(
+def test_computed_column_is_an_error_at_the_declaration(
     declare: partial[object], fixed: dict[str, object], parameters: list[str]
 ) -> None:
     for parameter in parameters:
-        for given in [COMPUTED, *([[COMPUTED], ["k", COMPUTED]] if takes_several(declare, parameter) else [])]:
+        for argument in [COMPUTED, *([[COMPUTED], ["k", COMPUTED]] if takes_several(declare, parameter) else [])]:
             with pytest.raises(ps.errors.EventDataError) as caught:
-                declare(**{**fixed, parameter: given})
+                declare(**{**fixed, parameter: argument})
             assert f"{parameter}= expected " in str(caught.value)
             assert "got the computed column Column<'(at + 1)'>." in str(caught.value)
             assert caught.value.hint == f"Add the column with df.withColumn('name', …) and use {parameter}='name'."
 
 
 @pytest.mark.parametrize(
-    ("given", "got"),
+    ("argument", "got"),
     [
         ({"A": COMPUTED}, r"the computed column Column<'\(at \+ 1\)'>"),
         ({"A": 3}, "int"),
@@ -605,9 +612,9 @@ def test_computed_column_is_an_error_at_once(
         (pd.DataFrame(ROWS)["ts"], r"pandas\.Series"),
     ],
 )
-def test_time_that_is_no_name_is_an_error_at_once(given: object, got: str) -> None:
+def test_time_that_is_not_a_name_is_an_error_at_the_declaration(argument: object, got: str) -> None:
     with pytest.raises(ps.errors.EventDataError, match=rf"^time= expected a column name, got {got}\.\n"):
-        ps.events(ROWS, time=given)  # type: ignore[arg-type]
+        ps.events(ROWS, time=argument)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -625,20 +632,20 @@ def test_hint_to_use_a_name_has_the_path_of_the_function(declare: partial[object
     assert caught.value.hint == f"Use the name: {path}(…, key='name')."
 
 
-def test_series_instead_of_its_name_is_an_error_at_once() -> None:
+def test_series_instead_of_its_name_is_an_error_at_the_declaration() -> None:
     with pytest.raises(ps.errors.EventDataError, match=r"key= expected column names, got pandas\.Series") as caught:
         ps.events(ROWS, key=pd.DataFrame(ROWS)["k"])
     assert caught.value.hint == "Use the name: ps.events(…, key='k')."
 
 
-def test_names_of_columns_come_in_any_iterable() -> None:
+def test_column_names_can_be_any_iterable() -> None:
     names = ("k", "v")
-    for given in (list(names), iter(names), pd.Index(names), dict.fromkeys(names).keys()):
-        assert ps.events(ROWS, key=given).key == names
+    for argument in (list(names), iter(names), pd.Index(names), dict.fromkeys(names).keys()):
+        assert ps.events(ROWS, key=argument).key == names
     assert ps.documents(ROWS, body="v", key=iter(names)).events.key == names
 
 
-def test_one_event_is_a_list_of_one() -> None:
+def test_single_event_without_a_list_is_an_error() -> None:
     for moment in (0, 1.5, "2026-01-01", dt.datetime(2026, 1, 1)):
         with pytest.raises(
             ps.errors.EventDataError, match="Expected inputs by event type, got one event: its 'ts' is a time"
@@ -648,7 +655,7 @@ def test_one_event_is_a_list_of_one() -> None:
     assert not PAIR.match({"ts": [{"ts": 0, "k": 1, "v": 2}]})
 
 
-def test_a_column_that_is_the_index_is_found_there() -> None:
+def test_hint_for_a_missing_column_that_is_the_index() -> None:
     frame = pd.DataFrame(ROWS).set_index("ts")
     for run in (PAIR.match, PAIR.why_not):
         with pytest.raises(
@@ -659,23 +666,23 @@ def test_a_column_that_is_the_index_is_found_there() -> None:
     assert len(PAIR.match(frame.reset_index())) == 2
 
 
-def test_drawings_are_asked_for_by_format() -> None:
+def test_drawing_format_can_be_positional_or_a_keyword() -> None:
     assert PAIR.draw(format="mermaid") == PAIR.draw("mermaid") != PAIR.draw()
     tree = ps.xml.tree_patterns("//a->a")
     assert tree.draw(format="dot") == tree.draw("dot")
 
 
-@pytest.mark.parametrize("given", ["rules.perseid", " rules/fraud.perseid\n", Path("rules.perseid")])
-def test_a_file_is_no_pattern(given: str | Path) -> None:
+@pytest.mark.parametrize("argument", ["rules.perseid", " rules/fraud.perseid\n", Path("rules.perseid")])
+def test_file_name_instead_of_a_pattern_is_an_error(argument: str | Path) -> None:
     for make in (ps.pattern, ps.patterns):
         with pytest.raises(
             ps.errors.PatternSyntaxError, match=r"got the name of a file: (rules|rules/fraud)\.perseid\."
         ) as caught:
-            make(given)  # type: ignore[operator]
+            make(argument)  # type: ignore[operator]
         assert caught.value.hint == "Use ps.load(path) to read a file."
 
 
-def test_sets_of_what_people_have() -> None:
+def test_set_is_built_from_patterns_builders_sets_and_texts() -> None:
     one, two = ps.pattern("pattern one match A a"), build("two").match("B b")
     both = ps.patterns("pattern three match C\npattern four match D -- the last")
     joined = ps.patterns([one, two, both, "pattern five match E"])
@@ -690,7 +697,7 @@ def test_sets_of_what_people_have() -> None:
         ps.patterns([5])  # type: ignore[list-item]
 
 
-def test_a_joined_pattern_keeps_what_feeds_it() -> None:
+def test_set_includes_the_patterns_that_feed_its_patterns() -> None:
     rules = ps.patterns("pattern low match A a\npattern high match low x -> low y within 1 minute\npattern odd match C")
     rows = [row(0, "A"), row(1, "A"), row(2, "B")]
     joined = ps.patterns(rules["high"], "pattern odd match B")
@@ -702,7 +709,7 @@ def test_a_joined_pattern_keeps_what_feeds_it() -> None:
         ps.patterns(rules["high"], "pattern low match B")
 
 
-def test_a_set_is_asked_by_place() -> None:
+def test_set_is_indexed_by_position() -> None:
     rules = ps.patterns("pattern one match A pattern two match B")
     assert [rules[i].name for i in (0, 1, -1, -2)] == ["one", "two", "two", "one"]
     for beyond in (2, -3):
@@ -712,13 +719,13 @@ def test_a_set_is_asked_by_place() -> None:
         rules[None]  # type: ignore[index]
 
 
-def test_what_is_said_of_a_pattern() -> None:
+def test_metadata_of_a_pattern() -> None:
     rule = ps.pattern("pattern p severity high owner ops tags a, b description 'why' match A")
     assert (rule.severity, rule.owner, rule.tags, rule.description) == ("high", "ops", ("a", "b"), "why")
     assert (PAIR.severity, PAIR.owner, PAIR.tags, PAIR.description) == (None, None, (), None)
 
 
-def test_files(tmp_path) -> None:
+def test_patterns_are_loaded_from_a_file(tmp_path) -> None:
     path = tmp_path / "rules.perseid"
     path.write_text("pattern p match A a", encoding="utf-8")
     assert ps.load(path).names == ("p",)
@@ -729,5 +736,5 @@ def test_files(tmp_path) -> None:
         ps.load(path)
 
 
-def test_all_names_exist() -> None:
+def test_all_exported_names_exist() -> None:
     assert all(hasattr(ps, name) for name in ps.__all__)

@@ -1,4 +1,4 @@
-"""Uncertain streams as users declare and ask them: small examples worked by hand, and what is refused."""
+"""Uncertain streams in the public API: small hand-worked examples, and errors."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ def second(number: int) -> dt.datetime:
     return START + dt.timedelta(seconds=number)
 
 
-def believed(*rows: tuple[int, str, str | None, float | None], **more: Any) -> ps.uncertain.UncertainEvents:
-    """Rows of second, person, place and probability."""
+def stream_of(*rows: tuple[int, str, str | None, float | None], **more: Any) -> ps.uncertain.UncertainEvents:
+    """Return a stream from rows of second, person, place and probability."""
     data = [{"ts": second(at), "who": who, "place": place, "p": p} for at, who, place, p in rows]
     return ps.uncertain_events(
         data, **{"event_type": "At", "key": "who", "value": "place", "every": "1 second", **more}
     )
 
 
-def linked(*rows: tuple[int, str, str | None, str, float], **more: Any) -> ps.uncertain.UncertainEvents:
-    """Rows of second, person, place before, place and probability."""
+def stream_of_tables(*rows: tuple[int, str, str | None, str, float], **more: Any) -> ps.uncertain.UncertainEvents:
+    """Return a stream of transition tables from rows of second, person, previous place, place and probability."""
     data = [{"ts": second(at), "who": who, "old": old, "place": to, "p": p} for at, who, old, to, p in rows]
     kind = {"event_type": "At", "key": "who", "value": "place", "previous": "old", "every": "1 second"}
     return ps.uncertain_events(data, **{**kind, **more})
 
 
-def asked(match: str, more: str = "within forever") -> ps.Pattern:
+def pattern_of(match: str, more: str = "within forever") -> ps.Pattern:
     return ps.pattern(f"pattern p match {match} {more} selection successor")
 
 
-def chances(told: ps.uncertain.UncertainMatches) -> dict[int, float]:
-    """Probabilities by second."""
-    return {int((row["time"] - START).total_seconds()): row["p"] for row in told}
+def probabilities_of(result: ps.uncertain.UncertainMatches) -> dict[int, float]:
+    """Return the probabilities by second."""
+    return {int((row["time"] - START).total_seconds()): row["p"] for row in result}
 
 
-AB = asked("At [place = 'a'] -> At [place = 'b']")
-IN_A = asked("At [place = 'a']")
-EACH_IN_A = asked("At [place = 'a']", "within forever partition by who")
+AB = pattern_of("At [place = 'a'] -> At [place = 'b']")
+IN_A = pattern_of("At [place = 'a']")
+EACH_IN_A = pattern_of("At [place = 'a']", "within forever partition by who")
 MODEL = ps.uncertain.hidden_markov(
     transitions={"a": {"a": 0.75, "b": 0.25}, "b": {"a": 0.25, "b": 0.75}},
     readings={"a": {"A": 0.8, "B": 0.2}, "b": {"A": 0.2, "B": 0.8}},
 )
 
 
-def read(*readings: str | None, **more: Any) -> ps.uncertain.UncertainEvents:
-    """A reading of ann a second, from the first."""
+def stream_of_readings(*readings: str | None, **more: Any) -> ps.uncertain.UncertainEvents:
+    """Return a stream with one reading of ann per second from second 1."""
     data = [{"ts": second(at), "who": "ann", "r": reading} for at, reading in enumerate(readings, 1)]
     kind = {"event_type": "At", "key": "who", "value": "place", "reading": "r", "model": MODEL, "every": "1 second"}
     return ps.uncertain_events(data, **{**kind, **more})
@@ -62,138 +62,140 @@ def read(*readings: str | None, **more: Any) -> ps.uncertain.UncertainEvents:
 # UncertainMatches
 
 
-def test_a_distribution_for_each_step() -> None:
-    """At 2: a, then b. At 3 b: a before, and no b at 2."""
-    stream = believed((1, "ann", "a", 0.5), (2, "ann", "b", 0.6), (3, "ann", "b", 1.0))
-    told = AB.match(stream)
-    assert chances(told) == pytest.approx({2: 0.5 * 0.6, 3: 0.5 * 0.4})
-    assert [row["pattern"] for row in told] == ["p", "p"]
-    assert {row["error"] for row in told} == {0.0}
-    assert (told.sampled, told.impossible) == (0, 0)
+def test_independent_steps_have_the_hand_worked_probabilities() -> None:
+    """At 2: a at 1, then b. At 3: a at 1, no b at 2, then b."""
+    stream = stream_of((1, "ann", "a", 0.5), (2, "ann", "b", 0.6), (3, "ann", "b", 1.0))
+    result = AB.match(stream)
+    assert probabilities_of(result) == pytest.approx({2: 0.5 * 0.6, 3: 0.5 * 0.4})
+    assert [row["pattern"] for row in result] == ["p", "p"]
+    assert {row["error"] for row in result} == {0.0}
+    assert (result.sampled, result.impossible) == (0, 0)
 
 
-def test_no_rows_have_no_answers() -> None:
-    """As ordinary patterns do: a list without rows has no columns, and lacks none; a table with columns may."""
-    for stream in (believed(), linked(), read()):
-        told = EACH_IN_A.match(stream)
-        assert (len(told), told.notes) == (0, ())
-        assert told.to_arrow().column_names == ["pattern", "who", "time", "p", "error"]
+def test_empty_stream_has_no_results() -> None:
+    """As with certain streams, columns can be missing from an empty table, but not from an empty list."""
+    for stream in (stream_of(), stream_of_tables(), stream_of_readings()):
+        result = EACH_IN_A.match(stream)
+        assert (len(result), result.notes) == (0, ())
+        assert result.to_arrow().column_names == ["pattern", "who", "time", "p", "error"]
     bare = pa.table({"ts": pa.array([], pa.timestamp("us", "UTC"))})
     with pytest.raises(EventDataError, match="Column 'who' not found in the table of At"):
         IN_A.match(ps.uncertain_events(bare, event_type="At", key="who", value="place", every="1 second"))
 
 
-def test_answers_are_read_in_many_ways() -> None:
-    told = AB.match(believed((1, "ann", "a", 0.5), (2, "ann", "b", 0.6)))
-    assert repr(told) == "1 result\n  p  [2026-01-01 00:00:02]  p=0.3000"
+def test_result_converts_to_dicts_arrow_pandas_and_html() -> None:
+    result = AB.match(stream_of((1, "ann", "a", 0.5), (2, "ann", "b", 0.6)))
+    assert repr(result) == "1 result\n  p  [2026-01-01 00:00:02]  p=0.3000"
     row = {"pattern": "p", "time": second(2), "p": pytest.approx(0.3), "error": 0.0}
-    assert list(told) == told.to_dicts() == told[:] == [row]
-    assert told[0] == told[-1] == row
-    assert told.to_arrow().column_names == ["pattern", "time", "p", "error"]
-    assert told.to_pandas()["p"].tolist() == [pytest.approx(0.3)]
-    assert "<table" in (told._repr_html_() or "")
+    assert list(result) == result.to_dicts() == result[:] == [row]
+    assert result[0] == result[-1] == row
+    assert result.to_arrow().column_names == ["pattern", "time", "p", "error"]
+    assert result.to_pandas()["p"].tolist() == [pytest.approx(0.3)]
+    assert "<table" in (result._repr_html_() or "")
     with pytest.raises(IndexError, match="Index 1 is out of range: 1 result"):
-        told[1]
+        result[1]
 
 
-def test_groups() -> None:
-    """Two people each for themselves; and anyone: 1 - (1 - 0.25) * (1 - 0.1)."""
-    stream = believed((1, "ann", "a", 0.5), (2, "ann", "b", 0.5), (1, "bob", "a", 1.0), (2, "bob", "b", 0.1))
-    each = asked("At [place = 'a'] -> At [place = 'b']", "within forever partition by who").match(stream)
+def test_results_per_group_and_for_any_key() -> None:
+    """One probability per person, and for any person 1 - (1 - 0.25) * (1 - 0.1)."""
+    stream = stream_of((1, "ann", "a", 0.5), (2, "ann", "b", 0.5), (1, "bob", "a", 1.0), (2, "bob", "b", 0.1))
+    each = pattern_of("At [place = 'a'] -> At [place = 'b']", "within forever partition by who").match(stream)
     assert {row["who"]: row["p"] for row in each} == pytest.approx({"ann": 0.25, "bob": 0.1})
     assert "who=ann" in repr(each)
-    same = asked("At(who as w) [place = 'a'] -> At(who as w) [place = 'b']").match(stream)
-    assert chances(same) == pytest.approx({2: 1 - 0.75 * 0.9})
+    same = pattern_of("At(who as w) [place = 'a'] -> At(who as w) [place = 'b']").match(stream)
+    assert probabilities_of(same) == pytest.approx({2: 1 - 0.75 * 0.9})
 
 
-def test_a_table_for_each_step() -> None:
-    """The place is kept with 0.9; after a missing step what follows is given no event."""
-    kept = [(2, "ann", "a", "a", 0.9), (2, "ann", "a", "b", 0.1), (2, "ann", "b", "b", 1.0)]
+def test_transition_tables() -> None:
+    """Ann stays in a place with probability 0.9. After a missing step, the table of no event applies."""
+    second_step = [(2, "ann", "a", "a", 0.9), (2, "ann", "a", "b", 0.1), (2, "ann", "b", "b", 1.0)]
     first = [(1, "ann", None, "a", 0.5), (1, "ann", None, "b", 0.5)]
-    assert chances(AB.match(linked(*first, *kept))) == pytest.approx({2: 0.05})
+    assert probabilities_of(AB.match(stream_of_tables(*first, *second_step))) == pytest.approx({2: 0.05})
     gap = [(1, "ann", None, "a", 1.0), (3, "ann", "a", "b", 1.0), (3, "ann", None, "b", 0.25)]
-    assert chances(AB.match(linked(*gap))) == pytest.approx({3: 0.25})
+    assert probabilities_of(AB.match(stream_of_tables(*gap))) == pytest.approx({3: 0.25})
 
 
-def test_readings() -> None:
-    """By hand as in tests/semantics/test_worlds.py."""
+def test_inference_from_readings() -> None:
+    """The expected values are computed by hand, as in tests/semantics/test_worlds.py."""
     a_a, b_a = 0.8 * 0.75 * 0.2, 0.2 * 0.25 * 0.2
     a_b, b_b = 0.8 * 0.25 * 0.8, 0.2 * 0.75 * 0.8
     whole = a_a + b_a + a_b + b_b
-    assert chances(IN_A.match(read("A", "B"))) == pytest.approx({1: 0.8, 2: (a_a + b_a) / whole})
-    assert chances(AB.match(read("A", "B"))) == pytest.approx({2: a_b / whole})
+    assert probabilities_of(IN_A.match(stream_of_readings("A", "B"))) == pytest.approx({1: 0.8, 2: (a_a + b_a) / whole})
+    assert probabilities_of(AB.match(stream_of_readings("A", "B"))) == pytest.approx({2: a_b / whole})
     for inference in ("smooth", "lag(1)"):
-        found = chances(IN_A.match(read("A", "B", inference=inference)))
+        found = probabilities_of(IN_A.match(stream_of_readings("A", "B", inference=inference)))
         assert found == pytest.approx({1: (a_a + a_b) / whole, 2: (a_a + b_a) / whole})
-    by_step = chances(AB.match(read("A", "B", correlated=False)))
+    by_step = probabilities_of(AB.match(stream_of_readings("A", "B", correlated=False)))
     assert by_step == pytest.approx({2: 0.8 * (a_b + b_b) / whole})
 
 
-def test_the_likeliest_is_taken_for_certain() -> None:
-    """Each step by itself is a, then b; the likeliest path too, a b: 0.16 beats b b 0.12 and a a 0.12."""
+def test_likeliest_and_viterbi_values_are_certain() -> None:
+    """The likeliest value is a, then b. The likeliest path is also a b, with 0.16 against 0.12 for b b and a a."""
     for inference in ("likeliest", "viterbi"):
-        assert chances(AB.match(read("A", "B", inference=inference))) == {2: 1.0}
+        assert probabilities_of(AB.match(stream_of_readings("A", "B", inference=inference))) == {2: 1.0}
 
 
-def test_particles_are_near_a_filter() -> None:
-    exact = chances(IN_A.match(read("A", "B", "A")))
-    assert chances(IN_A.match(read("A", "B", "A", inference="particles(5000)"))) == pytest.approx(exact, abs=0.05)
+def test_particle_filter_approximates_the_filter() -> None:
+    exact = probabilities_of(IN_A.match(stream_of_readings("A", "B", "A")))
+    assert probabilities_of(
+        IN_A.match(stream_of_readings("A", "B", "A", inference="particles(5000)"))
+    ) == pytest.approx(exact, abs=0.05)
 
 
-def test_readings_that_cannot_be_say_nothing() -> None:
+def test_impossible_readings_are_ignored_and_counted() -> None:
     locked = ps.uncertain.hidden_markov(
         values=["a", "b"],
         initial={"a": 1.0},
         transitions={"a": {"a": 1.0}, "b": {"b": 1.0}},
         readings={"a": {"A": 1.0}, "b": {"B": 1.0}},
     )
-    told = EACH_IN_A.match(read("A", "B", "A", model=locked))
-    assert chances(told) == {1: 1.0, 2: 1.0, 3: 1.0}
-    assert told.impossible == 1
-    assert "1 readings that no value of the model explains were ignored" in repr(told)
+    result = EACH_IN_A.match(stream_of_readings("A", "B", "A", model=locked))
+    assert probabilities_of(result) == {1: 1.0, 2: 1.0, 3: 1.0}
+    assert result.impossible == 1
+    assert "1 readings that no value of the model explains were ignored" in repr(result)
 
 
-def test_likelihoods() -> None:
-    """The same as readings, by their probabilities."""
+def test_likelihoods_equal_readings() -> None:
+    """Likelihoods equal to the reading probabilities of the model give the same result as the readings."""
     data = pa.table({"ts": [second(1), second(2)], "who": ["ann", "ann"], "like": [[0.8, 0.2], [0.2, 0.8]]})
-    told = AB.match(
+    result = AB.match(
         ps.uncertain_events(
             data, event_type="At", key="who", value="place", likelihood="like", model=MODEL, every="1 second"
         )
     )
-    assert chances(told) == pytest.approx(chances(AB.match(read("A", "B"))))
+    assert probabilities_of(result) == pytest.approx(probabilities_of(AB.match(stream_of_readings("A", "B"))))
 
 
-def test_silence_is_a_reading_for_as_long_as_there_is_patience() -> None:
-    """Without it, the second reading begins anew: each place 0.5 before it."""
+def test_missing_rows_count_as_readings_until_the_reading_timeout() -> None:
+    """Without the timeout, inference restarts at the second reading, with 0.5 for each place."""
     data = [{"ts": second(at), "who": "ann", "r": "A"} for at in (1, 3)]
     kind = {"event_type": "At", "key": "who", "value": "place", "reading": "r", "model": MODEL, "every": "1 second"}
-    assert chances(IN_A.match(ps.uncertain_events(data, **kind))) == pytest.approx({1: 0.8, 3: 0.8})
-    patient = chances(IN_A.match(ps.uncertain_events(data, reading_timeout="1 second", **kind)))
+    assert probabilities_of(IN_A.match(ps.uncertain_events(data, **kind))) == pytest.approx({1: 0.8, 3: 0.8})
+    with_timeout = probabilities_of(IN_A.match(ps.uncertain_events(data, reading_timeout="1 second", **kind)))
     before = 0.75 * (0.75 * 0.8 + 0.25 * 0.2) + 0.25 * (0.25 * 0.8 + 0.75 * 0.2)
-    assert patient == pytest.approx(
+    assert with_timeout == pytest.approx(
         {1: 0.8, 2: 0.75 * 0.8 + 0.25 * 0.2, 3: (known := before * 0.8 / (before * 0.8 + (1 - before) * 0.2)),
          4: 0.75 * known + 0.25 * (1 - known)}
     )  # fmt: skip
 
 
-def test_several_columns_are_uncertain() -> None:
+def test_several_columns_can_be_uncertain() -> None:
     data = [
         {"ts": second(1), "who": "ann", "place": "a", "mood": "good", "p": 0.3},
         {"ts": second(1), "who": "ann", "place": "a", "mood": "bad", "p": 0.2},
     ]
     stream = ps.uncertain_events(data, event_type="At", key="who", value=["place", "mood"])
-    assert chances(IN_A.match(stream)) == pytest.approx({1: 0.5})
-    assert chances(asked("At [place = 'a' and mood = 'bad']").match(stream)) == pytest.approx({1: 0.2})
+    assert probabilities_of(IN_A.match(stream)) == pytest.approx({1: 0.5})
+    assert probabilities_of(pattern_of("At [place = 'a' and mood = 'bad']").match(stream)) == pytest.approx({1: 0.2})
 
 
 def test_null_is_no_event() -> None:
-    stream = believed((1, "ann", None, 0.5), (1, "ann", "a", 0.25))
-    assert chances(asked("At").match(stream)) == pytest.approx({1: 0.25})
+    stream = stream_of((1, "ann", None, 0.5), (1, "ann", "a", 0.25))
+    assert probabilities_of(pattern_of("At").match(stream)) == pytest.approx({1: 0.25})
 
 
-def test_rows_of_one_step_are_of_one_moment() -> None:
-    """Half a second apart, a and b exclude one another."""
+def test_rows_of_one_step_are_simultaneous() -> None:
+    """With a step of one second, a and b half a second apart are alternatives of one step."""
     data = [
         {"ts": second(1), "who": "ann", "place": "a", "p": 0.5},
         {"ts": second(1) + dt.timedelta(milliseconds=500), "who": "ann", "place": "b", "p": 0.5},
@@ -203,69 +205,73 @@ def test_rows_of_one_step_are_of_one_moment() -> None:
     assert [row["p"] for row in AB.match(ps.uncertain_events(data, **stream))] == [0.25]
 
 
-def test_beside_certain_events_and_relations() -> None:
+def test_combination_with_certain_events_and_relations() -> None:
     doors = ps.events([{"ts": second(3), "type": "Door", "who": "ann"}])
-    stream = believed((1, "ann", "a", 0.5), (2, "ann", "c", 0.5), (2, "ann", "b", 0.1)).combine(doors)
-    through = asked("At [place in Rooms] -> Door")
-    assert chances(through.match(stream, relations={"Rooms": [("a",), ("b",)]})) == pytest.approx({3: 1 - 0.5 * 0.9})
+    stream = stream_of((1, "ann", "a", 0.5), (2, "ann", "c", 0.5), (2, "ann", "b", 0.1)).combine(doors)
+    through = pattern_of("At [place in Rooms] -> Door")
+    assert probabilities_of(through.match(stream, relations={"Rooms": [("a",), ("b",)]})) == pytest.approx(
+        {3: 1 - 0.5 * 0.9}
+    )
     assert repr(stream) == "<uncertain events: At of who and certain events>"
 
 
-def test_beside_another_uncertain_stream() -> None:
+def test_combination_with_another_uncertain_stream() -> None:
     lamp = ps.uncertain_events([{"ts": second(2), "on": True, "p": 0.5}], event_type="Lamp", value="on")
-    found = asked("At [place = 'a'] -> Lamp [on]").match(believed((1, "ann", "a", 0.5)).combine(lamp))
-    assert chances(found) == {2: 0.25}
+    found = pattern_of("At [place = 'a'] -> Lamp [on]").match(stream_of((1, "ann", "a", 0.5)).combine(lamp))
+    assert probabilities_of(found) == {2: 0.25}
 
 
-def test_windows() -> None:
-    stream = believed((1, "ann", "a", 1.0), (3, "ann", "b", 1.0))
-    assert chances(asked("At [place = 'a'] -> At [place = 'b']", "within 2 seconds").match(stream)) == {3: 1.0}
-    assert len(asked("At [place = 'a'] -> At [place = 'b']", "within 1 second").match(stream)) == 0
+def test_window_limits_the_duration() -> None:
+    stream = stream_of((1, "ann", "a", 1.0), (3, "ann", "b", 1.0))
+    assert probabilities_of(pattern_of("At [place = 'a'] -> At [place = 'b']", "within 2 seconds").match(stream)) == {
+        3: 1.0
+    }
+    assert len(pattern_of("At [place = 'a'] -> At [place = 'b']", "within 1 second").match(stream)) == 0
 
 
 WALKED_AND_RANG = "At(who as x) [place = 'a'] -> At(who as x) [place = 'b'] -> Lamp [on]"
-"""Safe, and not Extended Regular: somebody, and then a lamp that is nobody's."""
+"""A Safe pattern that is not Extended Regular, because the lamp has no key."""
 
 
-def lit(**more: Any) -> ps.uncertain.UncertainEvents:
-    """Ann in a with 0.5 at 1, in a or b at 2, in b with 0.6 at 3; a lamp is on at 4."""
+def stream_with_lamp(**more: Any) -> ps.uncertain.UncertainEvents:
+    """Return a stream with ann in a with 0.5 at 1, in a or b at 2, in b with 0.6 at 3, and a lamp that is on at 4."""
     lamp = ps.uncertain_events([{"ts": second(4), "on": True, "p": 1.0}], event_type="Lamp", value="on")
     rows = ((1, "ann", "a", 0.5), (2, "ann", "a", 0.4), (2, "ann", "b", 0.6), (3, "ann", "b", 0.6))
-    return believed(*rows, **more).combine(lamp)
+    return stream_of(*rows, **more).combine(lamp)
 
 
-def test_windows_of_safe_patterns() -> None:
-    """Within 3 seconds: a at 1, and b at 2 or where that is not so at 3; or a at 2, and b at 3, where a was not at 1."""
+def test_windows_of_safe_patterns_are_exact() -> None:
+    """Within 3 seconds: a at 1 and b at 2, or else at 3; or no a at 1, a at 2, and b at 3."""
     since_1 = 0.5 * (0.6 + 0.4 * 0.6) + 0.5 * 0.4 * 0.6
-    for within, due in (
+    for within, expected in (
         ("forever", {4: since_1}),
         ("3 seconds", {4: since_1}),
         ("2 seconds", {4: 0.4 * 0.6}),
         ("1 second", {}),
     ):
-        found = asked(WALKED_AND_RANG, f"within {within}").match(lit())
-        assert chances(found) == pytest.approx(due), within
+        found = pattern_of(WALKED_AND_RANG, f"within {within}").match(stream_with_lamp())
+        assert probabilities_of(found) == pytest.approx(expected), within
         assert all(row["error"] == 0 for row in found)
     with pytest.raises(EventDataError, match="the stream has no step length"):
-        asked(WALKED_AND_RANG, "within 3 seconds").match(lit(every=None))
+        pattern_of(WALKED_AND_RANG, "within 3 seconds").match(stream_with_lamp(every=None))
 
 
 @pytest.mark.parametrize(
-    ("match", "due"),
+    ("match", "expected"),
     [
-        # Bob is there between 1 and 3, so ann's 1 and 3 are not consecutive; 3 and 4 are.
+        # Bob has an event between 1 and 3, so ann's events at 1 and 3 are not consecutive; those at 3 and 4 are.
         ("At(who as w){2} a consecutive -> At(who as w) b", {5: 1.0}),
-        # The second step takes 3; 4 and 5 are iterations of it, each the very next event.
+        # The second step starts at 3; the events at 4 and 5 are consecutive iterations.
         ("At(who as w) a [place = 'a'] -> At(who as w){3} b consecutive", {5: 1.0}),
         ("At(who as w) a -> At(who as w){4} b consecutive", {}),
     ],
 )
-def test_consecutive_iterations_with_a_shared_variable(match: str, due: dict[int, float]) -> None:
-    """Ann is seen at 1, 3, 4 and 5, bob at 2; all of it is certain, so sampled answers are, too."""
-    stream = believed(
+def test_consecutive_iterations_with_a_shared_variable(match: str, expected: dict[int, float]) -> None:
+    """Ann has events at 1, 3, 4 and 5, bob at 2. All are certain, so sampled results are exact."""
+    stream = stream_of(
         (1, "ann", "a", 1.0), (2, "bob", "b", 1.0), (3, "ann", "b", 1.0), (4, "ann", "b", 1.0), (5, "ann", "b", 1.0)
     )
-    assert chances(ps.pattern(f"pattern p match {match} within forever").match(stream)) == due
+    assert probabilities_of(ps.pattern(f"pattern p match {match} within forever").match(stream)) == expected
 
 
 @pytest.mark.parametrize("within", ["forever", "5 seconds"])
@@ -278,14 +284,14 @@ def test_consecutive_iterations_with_a_shared_variable(match: str, due: dict[int
         "(At(who as w) a | At(who as w)? b)",
     ],
 )
-def test_a_step_behind_a_prefix_that_can_be_empty_is_a_match_alone(prefix: str, within: str) -> None:
-    """Ann is there with 0.5, and the door opens for sure: that alone is a match."""
-    stream = believed((0, "ann", "a", 0.5)).combine(ps.events([{"ts": second(1), "type": "Door"}]))
-    assert chances(ps.pattern(f"pattern p match {prefix} -> Door d within {within}").match(stream)) == {1: 1.0}
+def test_step_after_an_optional_prefix_matches_alone(prefix: str, within: str) -> None:
+    """Ann has an event with 0.5, and the door opens with certainty, which alone is a match."""
+    stream = stream_of((0, "ann", "a", 0.5)).combine(ps.events([{"ts": second(1), "type": "Door"}]))
+    assert probabilities_of(ps.pattern(f"pattern p match {prefix} -> Door d within {within}").match(stream)) == {1: 1.0}
 
 
-def test_always_sampling() -> None:
-    stream = believed(
+def test_sampling_always_has_the_error_bound() -> None:
+    stream = stream_of(
         (1, "ann", "a", 0.5), sampling=ps.uncertain.Sampling(always=True, epsilon=0.02, delta=0.01, seed=3)
     )
     (row,) = IN_A.match(stream)
@@ -294,43 +300,46 @@ def test_always_sampling() -> None:
     assert "± 0.02" in repr(IN_A.match(stream))
 
 
-def test_pruning() -> None:
-    """What is left out can no longer be part of a match, and is said to be missing."""
-    stream = believed((1, "ann", "a", 0.01), (2, "ann", "b", 1.0), prune=0.05)
-    told = AB.match(stream)
-    missed = 0.01 - (told[0]["p"] if len(told) else 0.0)
+def test_pruning_drops_at_most_the_pruned_probability() -> None:
+    """Pruned states are no longer part of a match, so the probability can be too low by their share."""
+    stream = stream_of((1, "ann", "a", 0.01), (2, "ann", "b", 1.0), prune=0.05)
+    result = AB.match(stream)
+    missed = 0.01 - (result[0]["p"] if len(result) else 0.0)
     assert 0 <= missed <= 0.01
-    whole = believed((1, "ann", "a", 0.01), (1, "ann", "c", 0.99), (2, "ann", "b", 1.0), (2, "bob", "a", 0.5))
-    assert chances(AB.match(whole)) == pytest.approx({2: 0.01})
+    whole = stream_of((1, "ann", "a", 0.01), (1, "ann", "c", 0.99), (2, "ann", "b", 1.0), (2, "bob", "a", 0.5))
+    assert probabilities_of(AB.match(whole)) == pytest.approx({2: 0.01})
 
 
-# What is told
+# Output policies
 
 
-def told_of(*probabilities: float | None) -> ps.uncertain.UncertainEvents:
-    """A second each from the first; None is a second without a row."""
-    return believed(*((at, "ann", "a", p) for at, p in enumerate(probabilities, 1) if p is not None))
+def stream_of_ann_in_a(*probabilities: float | None) -> ps.uncertain.UncertainEvents:
+    """Return a stream with one probability per second from second 1; None is a second without a row."""
+    return stream_of(*((at, "ann", "a", p) for at, p in enumerate(probabilities, 1) if p is not None))
 
 
-def test_steps_above() -> None:
-    stream = told_of(0.2, 0.5, 0.8)
-    assert chances(IN_A.match(stream, emit=ps.uncertain.above(0.5))) == {3: 0.8}  # above is not at
-    assert chances(IN_A.match(stream, emit=ps.uncertain.above(0))) == {1: 0.2, 2: 0.5, 3: 0.8}
+def test_above_emits_steps_above_the_threshold() -> None:
+    stream = stream_of_ann_in_a(0.2, 0.5, 0.8)
+    assert probabilities_of(IN_A.match(stream, emit=ps.uncertain.above(0.5))) == {3: 0.8}  # the threshold is exclusive
+    assert probabilities_of(IN_A.match(stream, emit=ps.uncertain.above(0))) == {1: 0.2, 2: 0.5, 3: 0.8}
 
 
-def test_alerts_wait_for_the_fall() -> None:
-    """0.6 is a rise; 0.4 is no fall below 0.3, so 0.7 is no news; after 0.2 it is."""
-    stream = told_of(0.1, 0.6, 0.4, 0.7, 0.2, 0.9)
-    assert chances(IN_A.match(stream, emit=ps.uncertain.alerts(rise=0.6, fall=0.3))) == {2: 0.6, 6: 0.9}
-    assert chances(IN_A.match(stream, emit=ps.uncertain.alerts(0.6))) == {2: 0.6, 4: 0.7, 6: 0.9}
+def test_alert_is_emitted_again_only_after_a_fall() -> None:
+    """0.6 is a rise. 0.4 is no fall below 0.3, so 0.7 is no new alert. After 0.2, 0.9 is."""
+    stream = stream_of_ann_in_a(0.1, 0.6, 0.4, 0.7, 0.2, 0.9)
+    assert probabilities_of(IN_A.match(stream, emit=ps.uncertain.alerts(rise=0.6, fall=0.3))) == {2: 0.6, 6: 0.9}
+    assert probabilities_of(IN_A.match(stream, emit=ps.uncertain.alerts(0.6))) == {2: 0.6, 4: 0.7, 6: 0.9}
 
 
-def test_an_alert_ends_with_a_gap() -> None:
-    assert chances(IN_A.match(told_of(0.6, None, 0.6), emit=ps.uncertain.alerts(0.5, 0.1))) == {1: 0.6, 3: 0.6}
+def test_missing_step_ends_an_alert() -> None:
+    assert probabilities_of(IN_A.match(stream_of_ann_in_a(0.6, None, 0.6), emit=ps.uncertain.alerts(0.5, 0.1))) == {
+        1: 0.6,
+        3: 0.6,
+    }
 
 
-def test_spans() -> None:
-    found = IN_A.match(told_of(0.6, 0.8, 0.5, 0.4, 0.7, None, 0.7), emit=ps.uncertain.spans(0.5))
+def test_spans_are_consecutive_steps_above_the_threshold() -> None:
+    found = IN_A.match(stream_of_ann_in_a(0.6, 0.8, 0.5, 0.4, 0.7, None, 0.7), emit=ps.uncertain.spans(0.5))
     assert [((row["start"] - START).seconds, (row["end"] - START).seconds, row["p"]) for row in found] == [
         (1, 3, 0.8),
         (5, 5, 0.7),
@@ -339,9 +348,11 @@ def test_spans() -> None:
     assert "[2026-01-01 00:00:01 → 2026-01-01 00:00:03]  p=0.8000" in repr(found)
 
 
-def test_spans_of_groups_are_their_own() -> None:
-    stream = believed((1, "ann", "a", 0.9), (2, "bob", "a", 0.9))
-    found = asked("At [place = 'a']", "within forever partition by who").match(stream, emit=ps.uncertain.spans(0.5))
+def test_spans_are_separate_for_each_group() -> None:
+    stream = stream_of((1, "ann", "a", 0.9), (2, "bob", "a", 0.9))
+    found = pattern_of("At [place = 'a']", "within forever partition by who").match(
+        stream, emit=ps.uncertain.spans(0.5)
+    )
     assert [(row["who"], row["start"], row["end"]) for row in found] == [
         ("ann", second(1), second(1)),
         ("bob", second(2), second(2)),
@@ -349,7 +360,7 @@ def test_spans_of_groups_are_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: ps.uncertain.above(1.5), "p=1.5: expected a probability from 0 to 1"),
         (lambda: ps.uncertain.above(True), "p=True: expected a probability from 0 to 1"),
@@ -357,32 +368,32 @@ def test_spans_of_groups_are_their_own() -> None:
         (lambda: ps.uncertain.alerts(0.3, 0), "fall=0, rise=0.3: expected fall above 0"),
         (lambda: ps.uncertain.spans(0), "p=0: expected a probability above 0"),
         (lambda: ps.uncertain.spans(math.nan), "p=nan: expected a probability from 0 to 1"),
-        (lambda: IN_A.match(told_of(0.5), emit=0.5), "emit=0.5: expected an output policy"),
+        (lambda: IN_A.match(stream_of_ann_in_a(0.5), emit=0.5), "emit=0.5: expected an output policy"),
     ],
 )
-def test_words_about_answers_are_checked(make: Any, said: str) -> None:
+def test_invalid_output_policy_is_an_error(make: Any, message: str) -> None:
     with pytest.raises(EventDataError) as caught:
         make()
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("words", [{"emit": ps.uncertain.above(0.5)}])
-def test_certain_streams_have_no_probabilities(words: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{"emit": ps.uncertain.above(0.5)}])
+def test_output_policy_requires_an_uncertain_stream(options: dict[str, Any]) -> None:
     certain = ps.events([{"ts": second(1), "type": "At", "place": "a"}])
     with pytest.raises(
         UnsupportedError, match="emit= requires an uncertain stream, and this stream is certain"
     ) as caught:
-        IN_A.match(certain, **words)
+        IN_A.match(certain, **options)
     assert "ps.uncertain_events" in str(caught.value)
 
 
-# What is refused
+# Errors
 
 ROWS = [{"ts": START, "who": "ann", "place": "a", "p": 0.5}]
-SAID = {"event_type": "At", "key": "who", "value": "place"}
+STREAM = {"event_type": "At", "key": "who", "value": "place"}
 
 DECLARED: dict[str, tuple[dict[str, Any], str]] = {
-    "a name that is none": ({"event_type": "At home"}, "event_type='At home': expected the name of an event type"),
+    "an invalid event type": ({"event_type": "At home"}, "event_type='At home': expected the name of an event type"),
     "nothing uncertain": ({"value": ()}, "value= names no column"),
     "a key that is uncertain": ({"value": "who"}, "Column 'who' is in key= and in value="),
     "a reading without a model": ({"reading": "r"}, "reading= requires a model="),
@@ -392,15 +403,15 @@ DECLARED: dict[str, tuple[dict[str, Any], str]] = {
     "no model": ({"model": {}, "reading": "r"}, "model= expected a HiddenMarkov, got dict"),
     "a model and probabilities": ({"model": MODEL, "reading": "r", "probability": "p"}, "not both"),
     "a model and tables": ({"model": MODEL, "reading": "r", "previous": "old"}, "not both"),
-    "too few given": ({"value": ["place", "mood"], "previous": "old"}, "previous= has 1 columns, value= has 2"),
-    "values that are no pairs": (
+    "too few previous columns": ({"value": ["place", "mood"], "previous": "old"}, "previous= has 1 columns, value= has 2"),
+    "model values that are not pairs": (
         {"value": ["place", "mood"], "model": MODEL, "reading": "r"}, "the values of the model are not tuples of 2",
     ),
-    "a slip": ({"model": MODEL, "reading": "r", "inference": "fliter"}, "Unknown inference 'fliter'"),
+    "a misspelled inference": ({"model": MODEL, "reading": "r", "inference": "fliter"}, "Unknown inference 'fliter'"),
     "a lag of no steps": ({"model": MODEL, "reading": "r", "inference": "lag"}, "'lag(5)' and 'particles(1000)' require a number"),
     "a lag of 0": ({"model": MODEL, "reading": "r", "inference": "lag(0)"}, "'lag(5)' and 'particles(1000)' require a number"),
     "a filter with a number": ({"model": MODEL, "reading": "r", "inference": "filter(3)"}, "the others have none"),
-    "patience without steps": (
+    "a reading timeout without steps": (
         {"model": MODEL, "reading": "r", "reading_timeout": "2 seconds"}, "reading_timeout= requires the length of a step",
     ),
     "a step of no length": ({"every": "0 seconds"}, "every='0 seconds'"),
@@ -413,11 +424,11 @@ DECLARED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", DECLARED)
-def test_what_is_declared_is_checked(case: str) -> None:
-    given, said = DECLARED[case]
+def test_invalid_declaration_is_an_error(case: str) -> None:
+    options, message = DECLARED[case]
     with pytest.raises(EventDataError) as caught:
-        ps.uncertain_events(ROWS, **{**SAID, **given})
-    assert said in str(caught.value)
+        ps.uncertain_events(ROWS, **{**STREAM, **options})
+    assert message in str(caught.value)
 
 
 def test_sampling_is_validated() -> None:
@@ -426,14 +437,14 @@ def test_sampling_is_validated() -> None:
             ps.uncertain.Sampling(**{name: number})  # type: ignore[arg-type]
 
 
-def test_a_slip_is_told_from() -> None:
+def test_misspelled_inference_is_an_error_with_a_suggestion() -> None:
     with pytest.raises(EventDataError, match="filter") as caught:
-        read("A", inference="fliter")
+        stream_of_readings("A", inference="fliter")
     assert "Did you mean 'filter'?" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("options", "message"),
     [
         ({"key": "person"}, "key or value column"),
         ({"value": "room"}, "key or value column"),
@@ -444,17 +455,17 @@ def test_a_slip_is_told_from() -> None:
         ({"model": MODEL, "likelihood": "l"}, "likelihood column"),
     ],
 )
-def test_missing_columns(given: dict[str, Any], said: str) -> None:
+def test_missing_column_is_an_error_with_its_role(options: dict[str, Any], message: str) -> None:
     with pytest.raises(PerseidError) as caught:
-        IN_A.match(ps.uncertain_events(ROWS, **{**SAID, **given}))
-    assert said in str(caught.value)
+        IN_A.match(ps.uncertain_events(ROWS, **{**STREAM, **options}))
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "shares", [(1.5,), (0.7, 0.7), (-0.1,), (math.nan,), (None,), (0.2, None), (math.inf,)], ids=str
 )
-def test_what_is_no_distribution(shares: tuple[float | None, ...]) -> None:
-    stream = believed(*((1, "ann", place, p) for place, p in zip("ab", shares, strict=False)))
+def test_probabilities_that_are_not_a_distribution_are_an_error(shares: tuple[float | None, ...]) -> None:
+    stream = stream_of(*((1, "ann", place, p) for place, p in zip("ab", shares, strict=False)))
     with pytest.raises(
         EventDataError, match="The probabilities of At of who ann at one step are not a distribution"
     ) as e:
@@ -462,57 +473,57 @@ def test_what_is_no_distribution(shares: tuple[float | None, ...]) -> None:
     assert "with a sum of at most 1; the rest is the probability of no event" in str(e.value)
 
 
-def test_what_people_round_is_a_distribution() -> None:
-    stream = believed((1, "ann", "a", 0.3333334), (1, "ann", "b", 0.3333334), (1, "ann", "c", 0.3333334))
-    assert chances(IN_A.match(stream)) == pytest.approx({1: 0.3333334})
+def test_rounded_probabilities_are_a_distribution() -> None:
+    stream = stream_of((1, "ann", "a", 0.3333334), (1, "ann", "b", 0.3333334), (1, "ann", "c", 0.3333334))
+    assert probabilities_of(IN_A.match(stream)) == pytest.approx({1: 0.3333334})
 
 
-def test_tables_are_distributions_by_the_value_before() -> None:
-    """Two rows of 0.7 by different values before are none too many."""
-    sound = linked((1, "ann", None, "a", 0.7), (1, "ann", "x", "a", 0.7))
-    assert chances(IN_A.match(sound)) == pytest.approx({1: 0.7})
+def test_tables_are_distributions_for_each_previous_value() -> None:
+    """Two rows of 0.7 for different previous values are valid."""
+    sound = stream_of_tables((1, "ann", None, "a", 0.7), (1, "ann", "x", "a", 0.7))
+    assert probabilities_of(IN_A.match(sound)) == pytest.approx({1: 0.7})
     with pytest.raises(EventDataError, match=r"are not a distribution: 0\.7, 0\.7"):
-        IN_A.match(linked((1, "ann", None, "a", 0.7), (1, "ann", None, "b", 0.7)))
+        IN_A.match(stream_of_tables((1, "ann", None, "a", 0.7), (1, "ann", None, "b", 0.7)))
 
 
-def test_probabilities_that_are_no_numbers() -> None:
+def test_probability_that_is_not_a_number_is_an_error() -> None:
     with pytest.raises(EventDataError, match="Column 'p' of At: expected probabilities, got string"):
-        IN_A.match(ps.uncertain_events([{**ROWS[0], "p": "often"}], **SAID))
+        IN_A.match(ps.uncertain_events([{**ROWS[0], "p": "often"}], **STREAM))
 
 
-def test_readings_that_the_model_does_not_know() -> None:
+def test_unknown_reading_is_an_error() -> None:
     with pytest.raises(EventDataError, match="Unknown reading 'C' of At") as caught:
-        IN_A.match(read("A", "C"))
+        IN_A.match(stream_of_readings("A", "C"))
     assert "Available in its model: A, B" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("like", "said"),
+    ("like", "message"),
     [
         ([0.5], "has 1 likelihoods, but its model has 2 values"),
         ([0.5, -1.0], "negative"),
         ([0.5, math.nan], "not a number"),
     ],
 )
-def test_likelihoods_are_checked(like: list[float], said: str) -> None:
+def test_invalid_likelihoods_are_an_error(like: list[float], message: str) -> None:
     data = pa.table({"ts": [second(1)], "who": ["ann"], "like": [like]})
-    with pytest.raises(EventDataError, match=said):
-        IN_A.match(ps.uncertain_events(data, **SAID, likelihood="like", model=MODEL, every="1 second"))
+    with pytest.raises(EventDataError, match=message):
+        IN_A.match(ps.uncertain_events(data, **STREAM, likelihood="like", model=MODEL, every="1 second"))
 
 
-def test_bounds_on_time_need_steps() -> None:
-    timed = asked("At [place = 'a'] -> At [place = 'b']", "within 5 seconds")
+def test_time_bound_requires_a_step_length() -> None:
+    timed = pattern_of("At [place = 'a'] -> At [place = 'b']", "within 5 seconds")
     with pytest.raises(EventDataError, match="has a time bound, but the stream has no step length") as caught:
-        timed.match(believed((1, "ann", "a", 0.5), every=None))
+        timed.match(stream_of((1, "ann", "a", 0.5), every=None))
     assert "every='1 second'" in str(caught.value)
     with pytest.raises(
         EventDataError, match="a time bound of 5 seconds, which is not a multiple of the step length, 2 seconds"
     ):
-        timed.match(believed((1, "ann", "a", 0.5), every="2 seconds"))
+        timed.match(stream_of((1, "ann", "a", 0.5), every="2 seconds"))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("match At -> At within 5 events selection successor", "has a window in events"),
         (
@@ -524,54 +535,54 @@ def test_bounds_on_time_need_steps() -> None:
         ("match At -> At within forever partition by place.floor selection successor", "a nested field"),
     ],
 )
-def test_what_uncertain_streams_do_not_answer(text: str, said: str) -> None:
+def test_unsupported_pattern_is_an_error(text: str, message: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
-        ps.pattern(f"pattern p {text}").match(believed((1, "ann", "a", 0.5)))
-    assert said in str(caught.value)
+        ps.pattern(f"pattern p {text}").match(stream_of((1, "ann", "a", 0.5)))
+    assert message in str(caught.value)
 
 
-def test_what_depends_on_the_step_before_is_no_group() -> None:
-    by_place = asked("At -> At", "within forever partition by place")
-    for stream in (read("A"), linked((1, "ann", None, "a", 1.0))):
+def test_partition_by_a_dependent_value_is_an_error() -> None:
+    by_place = pattern_of("At -> At", "within forever partition by place")
+    for stream in (stream_of_readings("A"), stream_of_tables((1, "ann", None, "a", 1.0))):
         with pytest.raises(
             UnsupportedError, match="partitioned by place, which is uncertain and depends on the previous"
         ):
             by_place.match(stream)
-    stream = believed((1, "ann", "a", 0.5), (2, "ann", "a", 0.5), (2, "ann", "b", 0.5))
+    stream = stream_of((1, "ann", "a", 0.5), (2, "ann", "a", 0.5), (2, "ann", "b", 0.5))
     assert {row["place"]: row["p"] for row in by_place.match(stream)} == {"a": 0.25}
 
 
-def test_unsafe_patterns_of_filtered_readings_are_refused() -> None:
-    crossing = asked("At a -> At b [place > a.place]")
+def test_unsafe_pattern_of_filtered_readings_is_an_error() -> None:
+    crossing = pattern_of("At a -> At b [place > a.place]")
     with pytest.raises(
         UnsupportedError, match=r"must be sampled .* with inference='filter' cannot be sampled"
     ) as caught:
-        crossing.match(read("A", "B"))
+        crossing.match(stream_of_readings("A", "B"))
     assert "inference='smooth'" in str(caught.value)
-    assert crossing.match(read("A", "B", inference="smooth"))[0]["error"] == 0.1
+    assert crossing.match(stream_of_readings("A", "B", inference="smooth"))[0]["error"] == 0.1
 
 
 @pytest.mark.parametrize("within", ["forever", "5 seconds"])
-def test_safe_patterns_of_filtered_readings_are_refused(within: str) -> None:
+def test_safe_pattern_of_filtered_readings_is_an_error(within: str) -> None:
     lamp = ps.uncertain_events([{"ts": second(4), "on": True, "p": 1.0}], event_type="Lamp", value="on")
-    pattern = asked(WALKED_AND_RANG, f"within {within}")
+    pattern = pattern_of(WALKED_AND_RANG, f"within {within}")
     with pytest.raises(
         UnsupportedError, match=r"is evaluated over time intervals .* with inference='filter' cannot be"
     ):
-        pattern.match(read("A", "B").combine(lamp))
+        pattern.match(stream_of_readings("A", "B").combine(lamp))
     for more in ({"correlated": False}, {"inference": "smooth"}):
-        assert [row["error"] for row in pattern.match(read("A", "B", **more).combine(lamp))] == [0.0]
+        assert [row["error"] for row in pattern.match(stream_of_readings("A", "B", **more).combine(lamp))] == [0.0]
 
 
-def test_streams_beside_one_another_have_names_of_their_own() -> None:
+def test_combined_streams_must_have_different_event_types() -> None:
     with pytest.raises(EventDataError, match="Two uncertain streams have the event type 'At'") as caught:
-        told_of(0.5).combine(told_of(0.5))
+        stream_of_ann_in_a(0.5).combine(stream_of_ann_in_a(0.5))
     assert "event_type=" in str(caught.value)
     with pytest.raises(EventDataError, match=r"combine\(…\): expected a stream, got list"):
-        told_of(0.5).combine([])  # type: ignore[arg-type]
+        stream_of_ann_in_a(0.5).combine([])  # type: ignore[arg-type]
 
 
-# What is explained
+# explain()
 
 
 def explained(pattern: ps.Pattern, stream: ps.uncertain.UncertainEvents) -> str:
@@ -579,7 +590,7 @@ def explained(pattern: ps.Pattern, stream: ps.uncertain.UncertainEvents) -> str:
 
 
 def test_classes_are_explained() -> None:
-    regular = explained(AB, told_of(0.5))
+    regular = explained(AB, stream_of_ann_in_a(0.5))
     assert "class Regular (Ré et al. 2008): every predicate is local, and no variable is shared" in regular
     assert "method exact, step by step" in regular
     assert "grouped by step, all keys together" in regular
@@ -588,58 +599,58 @@ def test_classes_are_explained() -> None:
         in regular
     )
     assert "At key who, value place: a distribution for each step" in regular
-    extended = explained(asked("At(who as w) -> At(who as w)", "within 5 seconds"), told_of(0.5))
+    extended = explained(pattern_of("At(who as w) -> At(who as w)", "within 5 seconds"), stream_of_ann_in_a(0.5))
     assert "class Extended Regular (Ré et al. 2008): w: in the key of every step" in extended
     assert "combined as 1 - product of (1 - p)" in extended
     assert "the duration of a partial match is part of its state" in extended
 
 
 def test_safe_plans_are_explained() -> None:
-    whole = explained(asked(WALKED_AND_RANG), lit())
+    whole = explained(pattern_of(WALKED_AND_RANG), stream_with_lamp())
     assert (
         "class Safe (Ré et al. 2008): x is shared, but not by step 3; safe plan: seq(π-x(reg(At; At)), Lamp)" in whole
     )
     assert "needs finished data, or on a stream a window (within …)" in whole
-    window = explained(asked(WALKED_AND_RANG, "within 5 seconds"), lit())
+    window = explained(pattern_of(WALKED_AND_RANG, "within 5 seconds"), stream_with_lamp())
     assert "exact, by a safe plan over the last 6 steps, at each step:" in window
     assert "the duration of a partial match" not in window
-    long = explained(asked(WALKED_AND_RANG, "within 1 hour"), lit())
+    long = explained(pattern_of(WALKED_AND_RANG, "within 1 hour"), stream_with_lamp())
     assert "class Unsafe (Ré et al. 2008)" in long
     assert "which is not used: its window has more than 512 steps" in long
     assert "150 sampled worlds" in long
 
 
 def test_sampling_is_explained() -> None:
-    crossing = asked("At a -> At b [place > a.place]", "within forever partition by who")
-    said = explained(
-        crossing, believed((1, "ann", "a", 0.5), sampling=ps.uncertain.Sampling(epsilon=0.05, delta=0.01, seed=4))
+    crossing = pattern_of("At a -> At b [place > a.place]", "within forever partition by who")
+    message = explained(
+        crossing, stream_of((1, "ann", "a", 0.5), sampling=ps.uncertain.Sampling(epsilon=0.05, delta=0.01, seed=4))
     )
-    assert "class Unsafe (Ré et al. 2008): place > a.place refers to two events: the predicate is not local" in said
+    assert "class Unsafe (Ré et al. 2008): place > a.place refers to two events: the predicate is not local" in message
     worlds = math.ceil(math.log(2 / 0.01) / (2 * 0.05**2))
-    assert f"{worlds:,} sampled worlds, seed 4: the error exceeds 0.05 with probability 0.01 at most" in said
-    assert "grouped by who and step" in said
+    assert f"{worlds:,} sampled worlds, seed 4: the error exceeds 0.05 with probability 0.01 at most" in message
+    assert "grouped by who and step" in message
 
 
 def test_streams_are_explained() -> None:
     assert (
         "readings, hidden Markov model with 2 values, lag(2); up to 3 steps without a row count as readings"
-        in explained(AB, read("A", inference="lag(2)", reading_timeout="3 seconds"))
+        in explained(AB, stream_of_readings("A", inference="lag(2)", reading_timeout="3 seconds"))
     )
-    assert "inference restarts after a step without a row" in explained(AB, read("A"))
+    assert "inference restarts after a step without a row" in explained(AB, stream_of_readings("A"))
     assert "a transition table for each step, given the previous value" in explained(
-        AB, linked((1, "ann", None, "a", 1.0))
+        AB, stream_of_tables((1, "ann", None, "a", 1.0))
     )
     assert "weights below 0.1; error includes the dropped probability" in explained(
-        AB, believed((1, "ann", "a", 1.0), prune=0.1)
+        AB, stream_of((1, "ann", "a", 1.0), prune=0.1)
     )
 
 
-# What is not as it should be
+# Irregular steps and impossible readings
 
 
-def test_every_distinct_time_is_a_step_of_tables() -> None:
+def test_without_every_each_distinct_time_is_a_step_of_tables() -> None:
     rows = [(1, "ann", None, "a", 1.0), (2, "ann", "a", "b", 0.5)]
-    assert chances(AB.match(linked(*rows, every=None))) == pytest.approx({2: 0.5})
+    assert probabilities_of(AB.match(stream_of_tables(*rows, every=None))) == pytest.approx({2: 0.5})
 
 
 TABLES = ((1, "ann", None, "a", 1.0), (3, "ann", "a", "a", 0.5), (3, "ann", None, "b", 1.0))
@@ -651,33 +662,35 @@ TABLES = ((1, "ann", None, "a", 1.0), (3, "ann", "a", "a", 0.5), (3, "ann", None
 )
 @pytest.mark.parametrize("bob", [(), ((2, "bob", None, "b", 1.0),)], ids=["one chain", "two chains"])
 @pytest.mark.parametrize("method", ["exact", "sample"])
-def test_without_every_a_chain_of_tables_has_steps_at_times_of_its_own_rows(
+def test_without_every_a_chain_of_tables_has_steps_only_at_times_of_its_rows(
     match: str, bob: tuple[Any, ...], method: str
 ) -> None:
-    """At 3 ann is in a with 0.5, given that she was in a at 1; what a lamp or bob does at 2 is no step of hers."""
+    """At 3 ann is in a with 0.5, given that she was in a at 1; events of a lamp or of bob at 2 are no steps of her chain."""
     lamp = ps.uncertain_events(
         [{"ts": second(2), "who": "ann", "on": True, "p": 0.5}], event_type="Lamp", key="who", value="on"
     )
     sampling = ps.uncertain.Sampling(epsilon=0.02, delta=0.001, always=True)
     more = {"sampling": sampling} if method == "sample" else {}
-    stream = linked(*TABLES, *bob, every=None, **more).combine(lamp)
-    told = asked(match).match(stream, emit=ps.uncertain.expected())
-    due = {1: 1.0, 3: 0.5} | ({2: 0.5} if "Lamp" in match else {})
-    assert chances(told) == pytest.approx(due, abs=0.02 if more else 1e-12)
-    assert {row["time"]: row["expected"] for row in told} == pytest.approx({second(at): p for at, p in due.items()})
+    stream = stream_of_tables(*TABLES, *bob, every=None, **more).combine(lamp)
+    result = pattern_of(match).match(stream, emit=ps.uncertain.expected())
+    expected = {1: 1.0, 3: 0.5} | ({2: 0.5} if "Lamp" in match else {})
+    assert probabilities_of(result) == pytest.approx(expected, abs=0.02 if more else 1e-12)
+    assert {row["time"]: row["expected"] for row in result} == pytest.approx(
+        {second(at): p for at, p in expected.items()}
+    )
 
 
-def test_without_every_a_safe_pattern_carries_a_chain_of_tables() -> None:
-    """Ann is in a at 1, and at 3 with 0.5; the lamp is on with 0.5 at 2, and for sure at 4."""
+def test_without_every_a_safe_pattern_is_exact_over_a_chain_of_tables() -> None:
+    """Ann is in a at 1, and at 3 with 0.5; the lamp is on with 0.5 at 2, and with certainty at 4."""
     on = [{"ts": second(at), "on": True, "p": p} for at, p in ((2, 0.5), (4, 1.0))]
-    stream = linked(*TABLES, every=None).combine(ps.uncertain_events(on, event_type="Lamp", value="on"))
-    walked = asked("At(who as w) x [place = 'a'] -> At(who as w) y [place = 'a'] -> Lamp z")
+    stream = stream_of_tables(*TABLES, every=None).combine(ps.uncertain_events(on, event_type="Lamp", value="on"))
+    walked = pattern_of("At(who as w) x [place = 'a'] -> At(who as w) y [place = 'a'] -> Lamp z")
     assert "Safe (Ré et al. 2008)" in walked.explain(stream)
-    assert chances(walked.match(stream)) == pytest.approx({4: 0.5})
+    assert probabilities_of(walked.match(stream)) == pytest.approx({4: 0.5})
 
 
 def test_without_every_a_row_without_a_value_is_a_step() -> None:
-    """At 2 nothing happens for sure, so the table of 3 is that of no event."""
+    """At 2 ann certainly has no event, so the table of no event applies at 3."""
     rows = [
         (1, "ann", None, "a", 1.0),
         (2, "ann", "a", None, 1.0),
@@ -687,42 +700,44 @@ def test_without_every_a_row_without_a_value_is_a_step() -> None:
     lamp = ps.uncertain_events([{"ts": second(2), "on": True, "p": 0.5}], event_type="Lamp", value="on")
     for method in ("exact", "sample"):
         more = {"sampling": ps.uncertain.Sampling(always=True)} if method == "sample" else {}
-        stream = linked(*rows, every=None, **more).combine(lamp)  # type: ignore[arg-type]
+        stream = stream_of_tables(*rows, every=None, **more).combine(lamp)  # type: ignore[arg-type]
         for match in ("At [place = 'b']", "(At [place = 'b'] | Lamp [on = false])"):
-            assert chances(asked(match).match(stream)) == {3: 1.0}
+            assert probabilities_of(pattern_of(match).match(stream)) == {3: 1.0}
 
 
-def test_every_distinct_time_is_a_step_of_readings() -> None:
-    assert chances(AB.match(read("A", "B", every=None))) == pytest.approx(chances(AB.match(read("A", "B"))))
+def test_without_every_each_distinct_time_is_a_step_of_readings() -> None:
+    assert probabilities_of(AB.match(stream_of_readings("A", "B", every=None))) == pytest.approx(
+        probabilities_of(AB.match(stream_of_readings("A", "B")))
+    )
 
 
-def test_tables_are_no_steps_by_themselves() -> None:
+def test_tables_with_independent_steps_are_an_error() -> None:
     with pytest.raises(
         EventDataError,
         match="previous= makes steps depend on the step before, and correlated=False makes them independent",
     ):
-        linked((1, "ann", None, "a", 0.5), correlated=False)
+        stream_of_tables((1, "ann", None, "a", 0.5), correlated=False)
 
 
-def test_a_variable_twice_in_one_step() -> None:
+def test_shared_variable_with_two_values_in_one_step_does_not_match() -> None:
     stream = ps.uncertain_events([{"ts": second(1), "who": "ann", "owner": "bob", "place": "a", "p": 1.0}], event_type="At", key=["who", "owner"], value="place")  # fmt: skip
-    assert len(asked("At(who as w, owner as w)").match(stream)) == 0
+    assert len(pattern_of("At(who as w, owner as w)").match(stream)) == 0
 
 
 NEXT = ps.pattern("pattern p match At [place = 'a'], At [place = 'b'] within forever after match skip none")
 
 
-def test_an_event_of_another_kind_is_in_between() -> None:
-    stream = believed((1, "ann", "a", 1.0), (3, "ann", "b", 1.0))
-    assert chances(NEXT.match(stream)) == {3: 1.0}
+def test_event_of_another_type_breaks_a_strict_sequence() -> None:
+    stream = stream_of((1, "ann", "a", 1.0), (3, "ann", "b", 1.0))
+    assert probabilities_of(NEXT.match(stream)) == {3: 1.0}
     assert len(NEXT.match(stream.combine(ps.events([{"ts": second(2), "type": "Door"}])))) == 0
 
 
-def test_an_event_of_another_binding_is_in_between() -> None:
+def test_event_of_another_binding_breaks_a_strict_sequence() -> None:
     same = ps.pattern(
         "pattern p match At(who as w) [place = 'a'], At(who as w) [place = 'b'] within forever after match skip none"
     )
-    stream = believed((1, "ann", "a", 1.0), (2, "bob", "a", 1.0), (3, "ann", "b", 1.0))
+    stream = stream_of((1, "ann", "a", 1.0), (2, "bob", "a", 1.0), (3, "ann", "b", 1.0))
     assert all(row["p"] == pytest.approx(0.0, abs=0.1) for row in same.match(stream))
 
 
@@ -734,13 +749,16 @@ LOCKED = ps.uncertain.hidden_markov(
 )
 
 
-def test_a_lag_passes_over_what_cannot_be() -> None:
-    assert chances(EACH_IN_A.match(read("A", "B", model=LOCKED, inference="lag(1)"))) == {1: 1.0, 2: 1.0}
+def test_lag_ignores_impossible_readings() -> None:
+    assert probabilities_of(EACH_IN_A.match(stream_of_readings("A", "B", model=LOCKED, inference="lag(1)"))) == {
+        1: 1.0,
+        2: 1.0,
+    }
 
 
 @pytest.mark.parametrize("others", [(), ("bob",)], ids=["one chain", "two chains"])
-def test_a_lag_counts_readings_ahead_also_at_times_of_other_rows(others: tuple[str, ...]) -> None:
-    """Ann is read at 1 and at 4; the lamp is on at 3. Both readings say where she was at 1."""
+def test_lag_counts_only_readings_of_the_same_key(others: tuple[str, ...]) -> None:
+    """Ann has readings at 1 and 4, and the lamp is on at 3. Both readings determine her place at 1."""
     rows = [(1, "ann", "A"), (4, "ann", "B"), *((2, who, "A") for who in others)]
     data = [{"ts": second(at), "who": who, "r": reading} for at, who, reading in rows]
     lamp = ps.events([{"ts": second(3), "type": "Lamp"}])
@@ -748,60 +766,60 @@ def test_a_lag_counts_readings_ahead_also_at_times_of_other_rows(others: tuple[s
     stream = ps.uncertain_events(data, **kind).combine(lamp)
     a_a, b_a, a_b, b_b = 0.8 * 0.75 * 0.2, 0.2 * 0.25 * 0.2, 0.8 * 0.25 * 0.8, 0.2 * 0.75 * 0.8
     ann = (a_a + a_b) / (a_a + b_a + a_b + b_b)
-    pattern = asked("At [place = 'a'] -> Lamp")
-    right = 1 - (1 - ann) * 0.2 if others else ann
-    assert chances(pattern.match(stream)) == pytest.approx({3: right})
+    pattern = pattern_of("At [place = 'a'] -> Lamp")
+    expected = 1 - (1 - ann) * 0.2 if others else ann
+    assert probabilities_of(pattern.match(stream)) == pytest.approx({3: expected})
     counted = pattern.match(stream, emit=ps.uncertain.expected())
     assert [row["expected"] for row in counted] == [pytest.approx(ann + 0.8 * len(others))]
 
 
-def test_readings_for_anyone_that_cannot_be_are_counted() -> None:
-    assert IN_A.match(read("A", "B", model=LOCKED)).impossible == 1
+def test_impossible_readings_are_counted_without_a_partition() -> None:
+    assert IN_A.match(stream_of_readings("A", "B", model=LOCKED)).impossible == 1
 
 
-def test_smoothed_readings_that_cannot_be_are_counted() -> None:
-    told = EACH_IN_A.match(read("A", "B", model=LOCKED, inference="smooth"))
-    assert chances(told) == {1: 1.0, 2: 1.0}
-    assert told.impossible == 1
+def test_impossible_readings_are_counted_with_smoothing() -> None:
+    result = EACH_IN_A.match(stream_of_readings("A", "B", model=LOCKED, inference="smooth"))
+    assert probabilities_of(result) == {1: 1.0, 2: 1.0}
+    assert result.impossible == 1
 
 
-def test_silence_between_likelihoods() -> None:
-    """Silence comes from b alone, so at 2 it is b."""
+def test_missing_row_between_likelihoods_is_a_reading() -> None:
+    """Only b has no reading, so the value at 2 is b."""
     model = ps.uncertain.hidden_markov(
         transitions={"a": {"a": 0.5, "b": 0.5}, "b": {"a": 0.5, "b": 0.5}},
         readings={"a": {"A": 1.0}, "b": {None: 1.0}},
     )
     data = pa.table({"ts": [second(1), second(3)], "who": ["ann", "ann"], "like": [[0.5, 0.5], [0.2, 0.2]]})
     stream = ps.uncertain_events(
-        data, **SAID, likelihood="like", model=model, every="1 second", reading_timeout="1 second"
+        data, **STREAM, likelihood="like", model=model, every="1 second", reading_timeout="1 second"
     )
-    assert chances(IN_A.match(stream)) == pytest.approx({1: 0.5, 3: 0.5})
+    assert probabilities_of(IN_A.match(stream)) == pytest.approx({1: 0.5, 3: 0.5})
 
 
-def test_readings_beside_likelihoods() -> None:
+def test_combination_of_readings_and_likelihoods() -> None:
     data = pa.table({"ts": [second(2)], "who": ["ann"], "like": [[0.0, 1.0]]})
     other = ps.uncertain_events(data, event_type="Also", key="who", value="place", likelihood="like", model=MODEL)
-    both = asked("At [place = 'a'] -> Also [place = 'b']")
-    assert chances(both.match(read("A").combine(other))) == pytest.approx({2: 0.8})
+    both = pattern_of("At [place = 'a'] -> Also [place = 'b']")
+    assert probabilities_of(both.match(stream_of_readings("A").combine(other))) == pytest.approx({2: 0.8})
 
 
 def test_likelihoods_in_plain_rows() -> None:
     data = [{"ts": second(1), "who": "ann", "like": [0.8, 0.2]}]
-    stream = ps.uncertain_events(data, **SAID, likelihood="like", model=MODEL, every="1 second")
-    assert chances(IN_A.match(stream)) == pytest.approx({1: 0.8})
+    stream = ps.uncertain_events(data, **STREAM, likelihood="like", model=MODEL, every="1 second")
+    assert probabilities_of(IN_A.match(stream)) == pytest.approx({1: 0.8})
 
 
-def test_what_is_asked_of_matches_is_not_asked_here() -> None:
-    for ask in (IN_A.count, IN_A.why_not):
-        with pytest.raises(UnsupportedError, match=f"{ask.__name__} is unsupported on uncertain streams"):
-            ask(believed((1, "ann", "a", 0.5)))
+def test_count_and_why_not_are_unsupported() -> None:
+    for method in (IN_A.count, IN_A.why_not):
+        with pytest.raises(UnsupportedError, match=f"{method.__name__} is unsupported on uncertain streams"):
+            method(stream_of((1, "ann", "a", 0.5)))
 
 
-def test_events_that_never_occur_are_noted() -> None:
-    told = IN_A.match(
+def test_event_types_without_events_are_noted() -> None:
+    result = IN_A.match(
         ps.uncertain_events(
             [{"ts": 1, "who": "ann", "place": "a", "p": 1.0}], event_type="Att", key="who", value="place"
         )
     )
-    assert not len(told)
-    assert "note: no event is a At. Did you mean 'Att'?" in repr(told)
+    assert not len(result)
+    assert "note: no event is a At. Did you mean 'Att'?" in repr(result)

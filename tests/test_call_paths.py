@@ -1,4 +1,4 @@
-"""How many functions and files of Perseid an event passes: whoever follows one through the code reads these."""
+"""Upper bounds on the functions and files of Perseid that process one event, so that its path through the code stays short."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COPIES = "Feed//item->a[/title->t] FOLLOWED BY{t = u, 1 hour} Feed//item->b[/tit
 
 
 def count_calls(run: Callable[[], object]) -> tuple[int, int]:
-    """The functions that a second run calls, each once, and their files. Kernels count as the functions that call them."""
+    """Return the numbers of distinct functions and files that a second run calls. A kernel counts as its caller."""
     called: set[tuple[str, str]] = set()
 
     def profile(frame: FrameType, event: str, argument: object) -> None:
@@ -51,7 +51,7 @@ def count_calls(run: Callable[[], object]) -> tuple[int, int]:
     return len(called), len({file for file, _ in called})
 
 
-def step_of_two_events(watermark: Watermark, max_functions: int, max_files: int) -> None:
+def check_step_of_two_events(watermark: Watermark, max_functions: int, max_files: int) -> None:
     pattern = ps.pattern("""
         pattern rise
         match  A a -> B b
@@ -61,8 +61,8 @@ def step_of_two_events(watermark: Watermark, max_functions: int, max_files: int)
         return a.v as first
     """)
     arrow = {"user": pa.string(), "v": pa.int64()}
-    made = SEQUENCE.plan(pattern.sources.compile(), {"user": t.String(), "v": t.Integer()}, arrow=arrow)
-    plan = pickle.loads(pickle.dumps(made))
+    compiled = SEQUENCE.plan(pattern.sources.compile(), {"user": t.String(), "v": t.Integer()}, arrow=arrow)
+    plan = pickle.loads(pickle.dumps(compiled))
     user = pa.array(["u", "u"])
     columns = {"user": user, "v": pa.array([1, 2])}
     batch = EventBatch(
@@ -78,15 +78,15 @@ def step_of_two_events(watermark: Watermark, max_functions: int, max_files: int)
     assert files <= max_files
 
 
-def test_row_of_a_batch_passes_few_functions() -> None:
-    step_of_two_events(Watermark(None, None, True), 80, 15)
+def test_functions_per_row_of_a_batch_are_bounded() -> None:
+    check_step_of_two_events(Watermark(None, None, True), 80, 15)
 
 
-def test_row_of_a_stream_passes_few_functions() -> None:
-    step_of_two_events(Watermark(None, 100 * SECOND, False), 90, 18)
+def test_functions_per_row_of_a_stream_are_bounded() -> None:
+    check_step_of_two_events(Watermark(None, 100 * SECOND, False), 90, 18)
 
 
-def test_document_passes_few_functions_until_its_notification() -> None:
+def test_functions_per_document_of_a_subscription_are_bounded() -> None:
     feeds = [{"n": n, "at": 600 * n, "feed": "Feed", "xml": body} for n, body in enumerate(BODIES)]
     documents = ps.documents(feeds, body="xml", type="feed", time="at")
     subscriptions = ps.xscl.subscriptions({"copies": COPIES})

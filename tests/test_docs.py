@@ -1,4 +1,4 @@
-"""What the documents show is what happens."""
+"""The examples in the documentation have the output that the pages show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 @pytest.mark.parametrize(
     "name", ["README.md", "docs/guide-local.md", "docs/cheat-sheet.md", "docs/sql-differences.md", "docs/engines.md"]
 )
-def test_python_blocks(name: str) -> None:
+def test_python_blocks_print_the_shown_output(name: str) -> None:
     blocks = BLOCK.findall((ROOT / name).read_text(encoding="utf-8"))
     namespace: dict[str, object] = {"__name__": "document"}
     ran = 0
@@ -37,7 +37,7 @@ def test_python_blocks(name: str) -> None:
     assert ran > 0
 
 
-@pytest.mark.deep  # the wheel's step of .ci/run does the same, in an environment of its own
+@pytest.mark.deep  # .ci/run does the same with the wheel in a separate environment
 def test_the_readme_runs_as_printed() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / ".ci" / "readme.py"), str(ROOT / "README.md")],
@@ -48,7 +48,7 @@ def test_the_readme_runs_as_printed() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_docstrings() -> None:
+def test_docstring_examples_pass() -> None:
     import perseid.builder
 
     for module in (perseid, perseid.builder):
@@ -57,13 +57,13 @@ def test_docstrings() -> None:
         assert result.failed == 0
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_are_not_broken() -> None:
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_every_dependency_has_its_line() -> None:
+def test_every_dependency_is_documented() -> None:
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -73,28 +73,28 @@ def test_every_dependency_has_its_line() -> None:
         named += group
     for requirement in named:
         name = re.split(r"[<>=\[; ]", requirement)[0].removesuffix("-stubs")
-        if name != project["project"]["name"]:  # an extra may include others
+        if name != project["project"]["name"]:  # an extra can include other extras
             assert name in listed, name
 
 
-def _refused() -> list[str]:
+def _rejected_patterns() -> list[str]:
     page = (ROOT / "docs" / "refusals.md").read_text(encoding="utf-8").split("## Combinations that an engine")[0]
     rows = re.findall(r"^\| `(.+?)` \| .+ \|$", page, re.MULTILINE)
     return [row.replace("\\|", "|") for row in rows]
 
 
-@pytest.mark.parametrize("text", _refused())
-def test_refusals_are_refused(text: str) -> None:
+@pytest.mark.parametrize("text", _rejected_patterns())
+def test_documented_refusals_are_rejected(text: str) -> None:
     with pytest.raises(perseid.errors.PatternError) as caught:
         perseid.pattern(f"pattern p match {text}").check()
     assert caught.value.line == 1
 
 
-def test_there_are_refusals() -> None:
-    assert len(_refused()) >= 25
+def test_at_least_25_refusals_are_documented() -> None:
+    assert len(_rejected_patterns()) >= 25
 
 
-def test_the_lock_names_no_place() -> None:
+def test_lock_files_have_no_urls() -> None:
     for lock in (ROOT / "requirements").glob("*.txt"):
         text = lock.read_text(encoding="utf-8")
         assert "://" not in text

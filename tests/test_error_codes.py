@@ -18,7 +18,7 @@ from perseid.errors import PerseidError
 ROOT = Path(__file__).parent.parent
 GOLDEN_FOLDERS = (ROOT / "tests" / "lang" / "errors", ROOT / "tests" / "lang" / "model_errors")
 SHOWN_EXAMPLES = 3
-"""Examples of each code on the page."""
+"""Maximum number of examples for each code on the page."""
 HEADER = """# Error codes
 
 This page is for everybody who gets an error from Perseid. It lists every code with its causes and its fix.
@@ -30,7 +30,7 @@ The examples are messages from the tests. The tests generate this page.
 
 
 def classes() -> list[type[PerseidError]]:
-    """All error classes of the package."""
+    """Return all error classes of the package."""
     for module in pkgutil.walk_packages(perseid.__path__, "perseid."):
         if not module.name.endswith("__main__") and module.name != "perseid.spark.worker_daemon":
             import_module(module.name)
@@ -78,7 +78,7 @@ def _page() -> str:
         for path in sorted(folder.glob("*.txt")):
             text, _, message = path.read_text(encoding="utf-8").partition("\n----\n")
             kind, _, rest = message.partition("\n")
-            # A text that the tests complete by a model or a schema would have other lines than the message names.
+            # The tests add a model or a schema to some texts, which then have other line numbers than the message.
             if text.strip() and not text.startswith(("...", "schema ")):
                 examples.setdefault(kind, []).append((rank, f"{text}\n\n{rest.rstrip()}"))
     sections = []

@@ -1,4 +1,4 @@
-"""Examples that need no Spark: what they print."""
+"""The output of examples that run without Spark."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def test_the_example_of_a_cyber_physical_system(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cyber_physical_example_prints_deployment_and_quick_fixes(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "cyber_physical.py"), run_name="__main__")
-    said = capsys.readouterr().out
-    assert said.count("the deployment is held") == 4
-    assert said.count("in a row: a search for repairs starts") == 1
+    output = capsys.readouterr().out
+    assert output.count("the deployment is suspended") == 4
+    assert output.count("three consecutive errors of h1: a search for repairs starts") == 1
     assert (
         "2 quick fixes\n1. lower_available(h1): set available_cpu of h1 from 10 to 8 (cost 1)\n2. raise_total(h1)"
-        in said
+        in output
     )
-    assert "the deployment: deployed a on deployed h1, deployed b on deployed h2, deployed c on deployed h1" in said
-    assert said.endswith("valid: True\n")
+    assert "the deployment: deployed a on deployed h1, deployed b on deployed h2, deployed c on deployed h1" in output
+    assert output.endswith("valid: True\n")

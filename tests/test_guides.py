@@ -1,4 +1,4 @@
-"""The guides show what happens: every Python block runs, in order, and what it prints is what stands below it.
+"""The guides show actual output: every Python block runs, in order, and prints the text below it.
 
 Pages with blocks marked ``python spark`` need a session and run in tests/spark.
 """
@@ -15,25 +15,25 @@ from typing import Any
 import pytest
 
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
-HERE = ["testing-patterns.md"]
+LOCAL = ["testing-patterns.md"]
 ON_SPARK = ["from-window-functions.md", "documents.md", "subscriptions.md", "uncertain.md", "models.md"]
 PICTURE = re.compile(r"\s*!\[[^\]]*\]\(([^)]+\.svg)\)")
 BLOCK = re.compile(r"^```(python|python spark|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def run_page(page: Path, **given: Any) -> None:
-    """Run a page from top to bottom in one namespace; a picture below a block is what it calls ``picture``.
+def run_page(page: Path, **variables: Any) -> None:
+    """Run a page from top to bottom in one namespace; a picture below a block is its variable ``picture``.
 
-    PERSEID_REWRITE_GOLDEN=1 writes anew what is printed and drawn.
+    PERSEID_REWRITE_GOLDEN=1 rewrites the output and the pictures.
     """
     text = page.read_text(encoding="utf-8")
     blocks = list(BLOCK.finditer(text))
-    namespace: dict[str, Any] = {"__name__": "guide", **given}
+    namespace: dict[str, Any] = {"__name__": "guide", **variables}
     written, at = "", 0
     for block, following in zip(blocks, [*blocks[1:], None], strict=True):
         if block[1] == "text":
             continue
-        assert block[1] == "python" or "spark" in given, "a block that needs Spark is marked"
+        assert block[1] == "python" or "spark" in variables, "a block that needs Spark is marked"
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             exec(compile(block[2], page.name, "exec"), namespace)
@@ -60,6 +60,6 @@ def check_picture(path: Path, drawn: str) -> None:
     assert path.read_text(encoding="utf-8") == drawn, f"{path.name} is not what the page draws"
 
 
-@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize("name", LOCAL)
 def test_guide(name: str) -> None:
     run_page(GUIDES / name)

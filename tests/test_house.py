@@ -1,4 +1,4 @@
-"""The house itself: how large its files are, and that none of them needs itself."""
+"""The structure of the source tree: sizes of files, import cycles, and the packages of engines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
 
-def test_files_are_of_one_purpose() -> None:
+def test_files_are_small() -> None:
     sizes = {path.relative_to(SOURCE).as_posix(): lines(path) for path in FILES}
     assert statistics.median(sizes.values()) <= 200
     assert not {name: size for name, size in sizes.items() if size > 700}
@@ -31,19 +31,19 @@ KNOWN = {module(path) for path in FILES}
 
 
 def imported(path: Path, known: set[str]) -> set[str]:
-    """Modules of ours that a file imports, wherever it does so."""
+    """Return the modules of Perseid that a file imports, also inside functions."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
-    # What a package has is in its modules; of packages themselves only the one at the door imports any.
+    # Packages other than the top-level package import nothing, so only modules count.
     return {name for name in found & known if name != "perseid"} - {module(path)}
 
 
-def test_no_file_needs_itself() -> None:
-    """Not even in a function or for its types: whoever reads one file need not read in a circle."""
+def test_imports_have_no_cycles() -> None:
+    """Imports inside functions and for types count too, so that files can be read without cycles."""
     graph = {module(path): imported(path, KNOWN) for path in FILES}
     try:
         TopologicalSorter(graph).prepare()
@@ -58,10 +58,10 @@ OUTSIDE = {
     "uncertain": ["api/uncertain", "api/uncertain_events", "api/stream_kinds/uncertain", "jobs/stream_kinds/uncertain"],
     "models": ["api/models", "api/stream_kinds/models", "jobs/stream_kinds/models", "spark/emitted"],
 }  # fmt: skip
-"""Files of one engine outside its package: what users call, and settings of job files."""
+"""Files of one engine outside its package: public functions and options of job files."""
 MAX_LINES_OUTSIDE = 600
 SHARED = {"api/arguments", "api/pattern_meanings", "api/pattern_sources", "jobs/stream_kinds/contract"}
-"""Files that every kind of stream needs, although they import one engine."""
+"""Files that all kinds of streams use, although they import one engine."""
 
 
 NAMESPACES = {"disorder", "graph", "types", "uncertain", "xml", "xscl"}
@@ -74,7 +74,7 @@ def test_namespaces_have_no_code() -> None:
         assert {type(node) for node in tree.body} == {ast.Expr, ast.ImportFrom, ast.Assign}, name
 
 
-def test_an_engine_is_in_its_package() -> None:
+def test_code_of_an_engine_outside_its_package_is_bounded() -> None:
     sizes = {
         engine: sum(lines(SOURCE / "perseid" / f"{file}.py") for file in files) for engine, files in OUTSIDE.items()
     }

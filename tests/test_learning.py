@@ -1,4 +1,4 @@
-"""Models learnt from declared streams: what is counted by hand, what is refused, and that learning helps."""
+"""Models learned from declared streams: hand-worked counts, errors, and convergence to the true model."""
 
 from __future__ import annotations
 
@@ -31,45 +31,47 @@ def stream(rows: Any = ROWS, **more: Any) -> ps.uncertain.UncertainEvents:
     return ps.uncertain_events(rows, **{**kind, **more})
 
 
-def ways(model: ps.uncertain.HiddenMarkov, value: str) -> dict[Any, float]:
+def transitions_from(model: ps.uncertain.HiddenMarkov, value: str) -> dict[Any, float]:
     at = model.values.index(value)
     own = slice(model.starts[at], model.starts[at + 1])
     return {model.values[to]: float(p) for to, p in zip(model.targets[own], model.weights[own], strict=True)}
 
 
-def test_counting() -> None:
-    """Ann's third row is after a silence, and begins a trace: hall to a once, b to hall once."""
+def test_transitions_and_readings_are_counted() -> None:
+    """Ann's third row follows a missing step and begins a new trace: one transition from hall to a, one from b to hall."""
     model = ps.uncertain.learn(stream(), truth="was", smoothing=0.0).model
-    assert ways(model, "hall") == {"hall": 0.0, "a": 1.0, "b": 0.0}
-    assert ways(model, "b") == {"hall": 1.0, "b": 0.0}
-    assert ways(model, "a") == pytest.approx({"hall": 0.5, "a": 0.5}), "of what nothing was counted, all is kept"
+    assert transitions_from(model, "hall") == {"hall": 0.0, "a": 1.0, "b": 0.0}
+    assert transitions_from(model, "b") == {"hall": 1.0, "b": 0.0}
+    assert transitions_from(model, "a") == pytest.approx({"hall": 0.5, "a": 0.5}), (
+        "a value without counts has the initial probabilities"
+    )
     assert model.initial.tolist() == [1 / 3, 1 / 3, 1 / 3]
     assert model.emissions[model.readings.index("h")].tolist() == [1.0, 0.0, 0.0]
 
 
-def test_patience_joins_traces_and_reads_silence() -> None:
-    """The silent second between has no truth: nothing is counted into it or out of it."""
+def test_reading_timeout_joins_traces_across_missing_rows() -> None:
+    """The missing second has no truth, so transitions into it and out of it are not counted."""
     model = ps.uncertain.learn(stream(reading_timeout="1 second"), truth="was", smoothing=0.0).model
     assert model.initial.tolist() == [1 / 2, 0.0, 1 / 2]
     one = ps.uncertain.learn(stream(ROWS[:1]), max_iterations=1).log_likelihoods
-    patient = ps.uncertain.learn(stream(ROWS[:1], reading_timeout="1 hour"), max_iterations=1).log_likelihoods
-    assert one == patient, "after the last row nothing is known, not even silence"
+    with_timeout = ps.uncertain.learn(stream(ROWS[:1], reading_timeout="1 hour"), max_iterations=1).log_likelihoods
+    assert one == with_timeout, "missing rows after the last row are not readings"
 
 
-def test_all_tables_say_the_same() -> None:
-    told = [
+def test_all_input_types_give_the_same_model() -> None:
+    results = [
         ps.uncertain.learn(stream(data)) for data in (ROWS, pd.DataFrame(ROWS), pa.Table.from_pylist(ROWS), iter(ROWS))
     ]
-    assert len({one.model for one in told}) == 1
-    assert len({one.log_likelihoods for one in told}) == 1
-    first = told[0]
+    assert len({one.model for one in results}) == 1
+    assert len({one.log_likelihoods for one in results}) == 1
+    first = results[0]
     assert first.settled
     assert all(later >= before for before, later in zip(first.log_likelihoods, first.log_likelihoods[1:], strict=False))
-    assert not ways(first.model, "a").get("b"), "there is no door"
+    assert not transitions_from(first.model, "a").get("b"), "there is no door"
 
 
-def test_learning_finds_what_was_true() -> None:
-    """A thousand steps of a model that reads better and moves less than the one begun with."""
+def test_learning_converges_to_the_true_model() -> None:
+    """3,000 steps of a model that has more accurate readings and fewer moves than the initial one."""
     true = ps.uncertain.hidden_markov(
         transitions=ps.uncertain.floor_plan([("hall", "a"), ("hall", "b")], stay=0.9),
         initial={"hall": 1.0},
@@ -93,7 +95,7 @@ def test_learning_finds_what_was_true() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words", "says"),
+    ("data", "options", "message"),
     [
         (ROWS, {}, "learn requires an uncertain stream with readings, got list"),
         (stream([]), {}, "No rows to learn from"),
@@ -117,6 +119,6 @@ def test_learning_finds_what_was_true() -> None:
         ),
     ],
 )
-def test_what_cannot_be_learnt(given: Any, words: Any, says: str) -> None:
-    with pytest.raises(ps.PerseidError, match=re.escape(says)):
-        ps.uncertain.learn(given, **words)
+def test_invalid_input_of_learn_is_an_error(data: Any, options: Any, message: str) -> None:
+    with pytest.raises(ps.PerseidError, match=re.escape(message)):
+        ps.uncertain.learn(data, **options)

@@ -146,19 +146,19 @@ def _places() -> ps.uncertain.UncertainEvents:
 
 
 @pytest.mark.parametrize("name", OLD_CALLS)
-def test_old_call_warns_and_gives_the_same(name: str) -> None:
+def test_old_call_warns_and_has_the_same_result(name: str) -> None:
     old, new, expected = OLD_CALLS[name]
     with pytest.warns(DeprecationWarning, match="is deprecated and will be removed in 0.2") as caught:
-        given = old()
+        result = old()
     messages = [str(one.message) for one in caught]
     assert len(messages) == len(set(messages)), "each name warns once"
     assert any(all(part in message for part in expected) for message in messages), messages
     assert {one.filename for one in caught} == {__file__}
-    assert _comparable(given) == _comparable(new())
+    assert _comparable(result) == _comparable(new())
 
 
-def _comparable(given: object) -> object:
-    return given.to_dicts() if hasattr(given, "to_dicts") else given
+def _comparable(result: object) -> object:
+    return result.to_dicts() if hasattr(result, "to_dicts") else result
 
 
 def test_old_and_new_name_together_are_an_error() -> None:

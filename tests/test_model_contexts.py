@@ -1,6 +1,6 @@
-"""Query events under the contexts of paper 2: its vectors with bindings, and what its reference implementation gets wrong.
+"""Query events under the contexts of paper 2: its test vectors with bindings, and cases that its reference implementation gets wrong.
 
-A node of a type is a match of the query about this type, so making ``a1`` of the type One is the event ``found one(a1)``.
+A node of a type is a match of the query for this type, so the creation of ``a1`` of the type One is the event ``found one(a1)``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ START = dt.datetime(2001, 5, 1, tzinfo=dt.UTC)
 KINDS = dict(zip("abcdefgh", TYPES, strict=True))
 
 
-def happen(events: str) -> list[dict[str, Any]]:
-    """``a1 0; b1 9``: a node of the type One is made at second 0, one of the type Two at second 9."""
+def changes_of(events: str) -> list[dict[str, Any]]:
+    """Parse changes: ``a1 0; b1 9`` creates a node of the type One at second 0, and one of the type Two at second 9."""
     rows = []
     for event in events.split(";"):
         name, second = event.split()
@@ -31,10 +31,12 @@ def happen(events: str) -> list[dict[str, Any]]:
     return rows
 
 
-def found(match: str, clauses: str, events: str, **words: Any) -> list[dict[str, list[str]]]:
-    """The nodes that stand at each named step, match by match."""
+def bindings_of(match: str, clauses: str, events: str, **options: Any) -> list[dict[str, list[str]]]:
+    """Return the nodes bound to each named step, for each match."""
     model = ps.graph.metamodel(MODEL)
-    matches = ps.pattern(f"pattern p match {match} {clauses}").match(ps.graph.model(happen(events), model, **words))
+    matches = ps.pattern(f"pattern p match {match} {clauses}").match(
+        ps.graph.model(changes_of(events), model, **options)
+    )
     return [
         {name: [event.attributes["x"] for event in taken] for name, taken in match.bindings.items() if taken}
         for match in matches
@@ -80,8 +82,8 @@ STRICT = {
     ],
 )
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_vectors(shape: str, selection: str, events: str, expected: dict[str, Any]) -> None:
-    assert found(SHAPES[shape], f"within forever selection {selection}", events) == expected[shape]
+def test_vectors_of_the_paper(shape: str, selection: str, events: str, expected: dict[str, Any]) -> None:
+    assert bindings_of(SHAPES[shape], f"within forever selection {selection}", events) == expected[shape]
 
 
 @pytest.mark.parametrize(
@@ -92,27 +94,27 @@ def test_the_vectors(shape: str, selection: str, events: str, expected: dict[str
         ("strict immediate", [("a3", "b1")]),
     ],
 )
-def test_figure_5(selection: str, expected: list[tuple[str, str]]) -> None:
-    """What happens to another query is noise only where somebody observes it."""
+def test_contexts_of_figure_5(selection: str, expected: list[tuple[str, str]]) -> None:
+    """Events of another query are noise only if the query is observed."""
     clauses = f"within forever selection {selection}"
     events = "a1 1; a2 2; a3 3; b1 4; c1 5; b2 6"
-    bindings = found("found one a -> found two b", clauses, events, observe="three")
+    bindings = bindings_of("found one a -> found two b", clauses, events, observe="three")
     assert [(one["a"][0], one["b"][0]) for one in bindings] == expected
 
 
-def test_unobserved_queries_are_no_noise() -> None:
+def test_events_of_unobserved_queries_are_not_noise() -> None:
     clauses = "within forever selection immediate"
-    bindings = found("found one a -> found two b", clauses, "a1 1; a2 2; b1 4; c1 5; b2 6")
+    bindings = bindings_of("found one a -> found two b", clauses, "a1 1; a2 2; b1 4; c1 5; b2 6")
     assert [(one["a"][0], one["b"][0]) for one in bindings] == [("a1", "b1"), ("a2", "b2")]
 
 
-# what the reference implementation gets wrong
+# cases that the reference implementation gets wrong
 
 
-def test_windows_go_by_the_events_own_time() -> None:
-    """Rows of long ago, read in an instant: ten seconds are ten seconds of the events."""
-    near = found("found one a -> found two b", "within 10 seconds", "a1 0; b1 10")
-    far = found("found one a -> found two b", "within 10 seconds", "a1 0; b1 10.000001")
+def test_windows_use_event_time() -> None:
+    """Old rows are read at once; a window of ten seconds is in event time."""
+    near = bindings_of("found one a -> found two b", "within 10 seconds", "a1 0; b1 10")
+    far = bindings_of("found one a -> found two b", "within 10 seconds", "a1 0; b1 10.000001")
     assert (len(near), len(far)) == (1, 0)
 
 
@@ -124,21 +126,21 @@ def test_windows_go_by_the_events_own_time() -> None:
         ("a1 0; a2 8; b1 9; b2 19", [("a1", "b1")]),
     ],
 )
-def test_each_partial_match_has_a_window_of_its_own(events: str, expected: list[tuple[str, str]]) -> None:
-    """A second start does not move the end of the first one's window."""
-    bindings = found("found one a -> found two b", "within 10 seconds selection chronicle", events)
+def test_each_partial_match_has_its_window(events: str, expected: list[tuple[str, str]]) -> None:
+    """A second start does not change the end of the window of the first one."""
+    bindings = bindings_of("found one a -> found two b", "within 10 seconds selection chronicle", events)
     assert [(one["a"][0], one["b"][0]) for one in bindings] == expected
 
 
-def test_an_absence_is_told_with_no_event_to_end_it() -> None:
-    assert found("found one a -> not found two for 10 seconds", "", "a1 0") == [{"a": ["a1"]}]
-    assert found("found one a -> not found two for 10 seconds", "", "a1 0; b1 10") == []
-    assert found("found one a -> not found two", "within 10 seconds selection chronicle", "a1 0; b1 11") == [
+def test_negation_matches_without_a_later_event() -> None:
+    assert bindings_of("found one a -> not found two for 10 seconds", "", "a1 0") == [{"a": ["a1"]}]
+    assert bindings_of("found one a -> not found two for 10 seconds", "", "a1 0; b1 10") == []
+    assert bindings_of("found one a -> not found two", "within 10 seconds selection chronicle", "a1 0; b1 11") == [
         {"a": ["a1"]}
     ]
 
 
-def test_a_rule_acts_on_an_absence_alone() -> None:
+def test_rule_fires_on_a_negation() -> None:
     text = (
         MODEL
         + """
@@ -146,12 +148,12 @@ def test_a_rule_acts_on_an_absence_alone() -> None:
     rule tell on silent do emit silence(who)
     """
     )
-    (row,) = ps.graph.react(ps.graph.model(happen("a1 0"), ps.graph.metamodel(text))).emitted["silence"]
+    (row,) = ps.graph.react(ps.graph.model(changes_of("a1 0"), ps.graph.metamodel(text))).emitted["silence"]
     assert (row["who"], row["ts"]) == ("a1", START + dt.timedelta(seconds=10, microseconds=1))
 
 
-def test_a_conjunction_does_not_grow_with_its_orders() -> None:
-    """Eight members have 40,320 orders; the program grows by the same for each member."""
+def test_program_size_of_a_conjunction_is_linear() -> None:
+    """Eight members have 40,320 orders; each member adds the same number of instructions."""
 
     def pattern(members: int) -> ps.Pattern:
         steps = " & ".join(f"found {name.lower()} {letter}" for letter, name in list(KINDS.items())[:members])
@@ -160,7 +162,8 @@ def test_a_conjunction_does_not_grow_with_its_orders() -> None:
     sizes = [len(pattern(members).plan().patterns[0].programs[0].instructions) for members in range(2, 9)]
     assert len({after - before for before, after in pairwise(sizes)}) == 1
     events = ps.graph.model(
-        happen("; ".join(f"{letter}1 {second}" for second, letter in enumerate("hcafbged"))), ps.graph.metamodel(MODEL)
+        changes_of("; ".join(f"{letter}1 {second}" for second, letter in enumerate("hcafbged"))),
+        ps.graph.metamodel(MODEL),
     )
     (match,) = pattern(8).match(events)
     assert {name: taken[0].attributes["x"] for name, taken in match.bindings.items()} == {
@@ -169,7 +172,7 @@ def test_a_conjunction_does_not_grow_with_its_orders() -> None:
     assert (
         len(
             pattern(8).match(
-                ps.graph.model(happen("a1 0; b1 1; c1 2; d1 3; e1 4; f1 5; g1 6"), ps.graph.metamodel(MODEL))
+                ps.graph.model(changes_of("a1 0; b1 1; c1 2; d1 3; e1 4; f1 5; g1 6"), ps.graph.metamodel(MODEL))
             )
         )
         == 0
@@ -190,5 +193,5 @@ def test_a_conjunction_does_not_grow_with_its_orders() -> None:
         ("(found two{2})", "a1 0; b1 1; b2 2; d1 3", 0),
     ],
 )
-def test_groups_may_be_absent(absent: str, events: str, matches: int) -> None:
-    assert len(found(f"found one a -> not {absent} -> found four d", "within 1 minute", events)) == matches
+def test_groups_can_be_negated(absent: str, events: str, matches: int) -> None:
+    assert len(bindings_of(f"found one a -> not {absent} -> found four d", "within 1 minute", events)) == matches

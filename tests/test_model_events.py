@@ -1,4 +1,4 @@
-"""Ordinary events beside a live model: steps of patterns among what queries find and lose."""
+"""Additional events of a live model: pattern steps between query events."""
 
 from __future__ import annotations
 
@@ -37,39 +37,39 @@ LOGINS = [at(1, user="early", host="h1"), at(2, user="ann", host="h1"), at(5, us
 LOGINS += [at(3, user="bob", host="h9"), {**at(2, user="elsewhere", host="h1"), "site": "s"}]
 
 
-def found(text: str, beside: Any, changes: Any = CHANGES) -> list[dict[str, Any]]:
+def matches_of(text: str, extra: Any, changes: Any = CHANGES) -> list[dict[str, Any]]:
     site = ps.graph.metamodel(text)
-    matches = ps.patterns(site).match(ps.graph.model(changes, site, key="site", events=beside)).to_dicts()
+    matches = ps.patterns(site).match(ps.graph.model(changes, site, key="site", events=extra)).to_dicts()
     return sorted(matches, key=lambda match: match["end"])
 
 
-def users(text: str, beside: Any) -> list[str]:
-    return sorted(match["user"] for match in found(text, beside))
+def users(text: str, extra: Any) -> list[str]:
+    return sorted(match["user"] for match in matches_of(text, extra))
 
 
-def test_an_event_between_a_match_found_and_lost() -> None:
-    """At one time the model comes first: who logs in as it gets hot logs in to a hot host, as it cools down to a cool one."""
+def test_additional_event_between_query_events() -> None:
+    """At equal times, changes of the model precede additional events: a login at the time a host gets hot is on a hot host."""
     assert users(TEXT, ps.events({"Login": LOGINS})) == ["early"]
     assert users(TEXT, ps.events({"Login": LOGINS[1:]})) == ["ann"]
     assert users(TEXT, ps.events({"Login": LOGINS[2:]})) == []
 
 
-def test_types_by_a_column() -> None:
+def test_type_of_additional_events_is_a_column() -> None:
     rows = [{**row, "type": "Login"} for row in LOGINS] + [at(2, type="Logout", user="x", host="h1"), at(2, type=None)]
     assert users(TEXT, ps.events(rows)) == ["early"]
     assert users(TEXT, rows) == ["early"]
 
 
-def test_a_pattern_hears_only_the_events_it_names() -> None:
+def test_pattern_receives_only_the_event_types_it_names() -> None:
     text = TEXT.replace("within 10 seconds", "selection immediate within 10 seconds")
-    alone = found(text, ps.events({"Login": LOGINS[1:2]}))
+    alone = matches_of(text, ps.events({"Login": LOGINS[1:2]}))
     noise = [at(second, user="x", host="h1") for second in (2.5, 3.5)]
-    assert found(text, ps.events({"Login": LOGINS[1:2], "Logout": noise})) == alone
+    assert matches_of(text, ps.events({"Login": LOGINS[1:2], "Logout": noise})) == alone
     assert len(alone) == 1
 
 
-def test_an_event_is_no_transaction() -> None:
-    """A moving window is seen as it was at the last change, whether or not somebody logs in meanwhile."""
+def test_additional_event_does_not_update_moving_windows() -> None:
+    """A moving window has its value at the last change, also after additional events."""
     text = (
         TEXT.partition("pattern")[0] + "pattern p match lost lately a -> Login b within 1 minute return b.user as user"
     )
@@ -80,21 +80,21 @@ def test_an_event_is_no_transaction() -> None:
     assert [match["user"] for match in matches.to_dicts()] == ["after"]
 
 
-def test_rules_hear_events_too() -> None:
+def test_rules_receive_additional_events() -> None:
     site = ps.graph.metamodel(TEXT + "rule tell on entered do emit told(user)")
     done = ps.graph.react(ps.graph.model(CHANGES, site, key="site", events=ps.events({"Login": LOGINS})))
     assert [row["user"] for row in done.emitted["told"]] == ["early"]
 
 
-def test_events_of_one_moment_are_in_one_order() -> None:
+def test_simultaneous_events_have_a_fixed_order() -> None:
     both = [at(2, user="ann", host="h1"), at(2, user="bob", host="h1")]
-    first = found(TEXT, ps.events({"Login": both}))
-    assert found(TEXT, ps.events({"Login": both[::-1]})) == first
+    first = matches_of(TEXT, ps.events({"Login": both}))
+    assert matches_of(TEXT, ps.events({"Login": both[::-1]})) == first
     assert len(first) == 1
 
 
 @pytest.mark.parametrize(
-    ("beside", "said"),
+    ("extra", "message"),
     [
         (None, "Step Login matches additional events, and the model has none"),
         (ps.events({"Logon": LOGINS}), "no event 'Login'|Login"),
@@ -106,12 +106,12 @@ def test_events_of_one_moment_are_in_one_order() -> None:
         ),
     ],
 )
-def test_misuse(beside: Any, said: str) -> None:
-    with pytest.raises(ps.PerseidError, match=said):
-        found(TEXT, beside)
+def test_invalid_additional_events_are_an_error(extra: Any, message: str) -> None:
+    with pytest.raises(ps.PerseidError, match=message):
+        matches_of(TEXT, extra)
 
 
-def test_explain_names_the_events() -> None:
+def test_explain_lists_additional_events() -> None:
     site = ps.graph.metamodel(TEXT)
-    said = ps.patterns(site).explain(ps.graph.model(CHANGES, site, key="site", events=ps.events({"Login": LOGINS})))
-    assert "hot found, updated and lost; additional events Login" in " ".join(said.split())
+    message = ps.patterns(site).explain(ps.graph.model(CHANGES, site, key="site", events=ps.events({"Login": LOGINS})))
+    assert "hot found, updated and lost; additional events Login" in " ".join(message.split())

@@ -1,4 +1,4 @@
-"""Repairs of a live model: the paper's case, and what is asked for, told and refused."""
+"""Repairs of a live model: the case of the paper, search options, results and errors."""
 
 from __future__ import annotations
 
@@ -42,14 +42,16 @@ def host(element: str, available: int, total: int) -> list[dict[str, Any]]:
     ]
 
 
-def asked(rows: list[dict[str, Any]], objectives: Any = "overcommitted", **words: Any) -> ps.graph.QuickFixes:
-    return ps.graph.find_repairs(ps.graph.model(rows, ps.graph.metamodel(CPS)), objectives=objectives, **words)
+def find_repairs_of(
+    rows: list[dict[str, Any]], objectives: Any = "overcommitted", **options: Any
+) -> ps.graph.QuickFixes:
+    return ps.graph.find_repairs(ps.graph.model(rows, ps.graph.metamodel(CPS)), objectives=objectives, **options)
 
 
 @pytest.mark.parametrize("strategy", ["best first", "breadth first", "depth first"])
-def test_the_two_fixes_of_the_paper(strategy: str) -> None:
-    """Figure 13: available 10, total 8."""
-    fixes = asked(host("h1", 10, 8) + host("h2", 3, 8), strategy=strategy)
+def test_two_fixes_of_the_paper_are_found(strategy: str) -> None:
+    """The case is Figure 13: available 10, total 8."""
+    fixes = find_repairs_of(host("h1", 10, 8) + host("h2", 3, 8), strategy=strategy)
     assert [fix.steps for fix in fixes] == [
         ("lower(h1): set available_cpu of h1 from 10 to 8",),
         ("raise(h1): set total_cpu of h1 from 8 to 10",),
@@ -57,9 +59,9 @@ def test_the_two_fixes_of_the_paper(strategy: str) -> None:
     assert (fixes.complete, fixes.states, fixes.valid) == (True, 3, False)
 
 
-def test_a_chosen_fix_is_rows_that_make_the_model_valid() -> None:
+def test_rows_of_a_fix_make_the_model_valid() -> None:
     rows = host("h1", 10, 8)
-    fixed = [*rows, *asked(rows)[0].rows(START + dt.timedelta(seconds=1))]
+    fixed = [*rows, *find_repairs_of(rows)[0].rows(START + dt.timedelta(seconds=1))]
     model = ps.graph.model(fixed, ps.graph.metamodel(CPS))
     assert model.matches()[()]["overcommitted"] == []
     assert ps.graph.find_repairs(model, objectives="overcommitted").valid
@@ -69,40 +71,40 @@ def test_a_chosen_fix_is_rows_that_make_the_model_valid() -> None:
     assert len(ps.graph.find_repairs(model, objectives="overcommitted", at=START)) == 2
 
 
-def test_soft_objectives_rank_what_costs_the_same() -> None:
-    assert [fix.steps[0][:5] for fix in asked(host("h1", 10, 8), soft="small")] == ["raise", "lower"]
+def test_soft_objectives_rank_fixes_of_equal_cost() -> None:
+    assert [fix.steps[0][:5] for fix in find_repairs_of(host("h1", 10, 8), soft="small")] == ["raise", "lower"]
 
 
-def test_cost_comes_before_steps() -> None:
-    """Two apps on two hosts: putting both costs 4, dropping one and putting the other 7."""
+def test_fixes_are_ordered_by_cost() -> None:
+    """Two apps and two hosts: placing both costs 4; dropping one and placing the other costs 7."""
     rows = [*host("h1", 1, 8), at("create", "a", kind="App"), at("create", "b", kind="App")]
-    fixes = asked(rows, "homeless")
+    fixes = find_repairs_of(rows, "homeless")
     assert [(fix.cost, len(fix.steps)) for fix in fixes] == [(4, 2), (7, 2), (7, 2), (10, 2)]
     assert fixes.states == 9
-    crowded = asked(rows, "homeless", constraints="crowded")
+    crowded = find_repairs_of(rows, "homeless", constraints="crowded")
     assert [fix.cost for fix in crowded] == [7, 7, 10]
-    assert [fix.cost for fix in asked(rows, "homeless", max_cost=7)] == [4, 7, 7]
-    assert list(asked(rows, "homeless", max_depth=1)) == []
-    assert "and 2 more" in repr(asked(rows, "homeless", max_fixes=2))
+    assert [fix.cost for fix in find_repairs_of(rows, "homeless", max_cost=7)] == [4, 7, 7]
+    assert list(find_repairs_of(rows, "homeless", max_depth=1)) == []
+    assert "and 2 more" in repr(find_repairs_of(rows, "homeless", max_fixes=2))
 
 
-def test_hill_climbing_takes_the_best_step_each_time() -> None:
+def test_hill_climbing_takes_the_best_step() -> None:
     rows = [*host("h1", 10, 8), *host("h2", 9, 8)]
-    fixes = asked(rows, strategy="hill climbing")
+    fixes = find_repairs_of(rows, strategy="hill climbing")
     assert [fix.steps for fix in fixes] == [
         ("lower(h1): set available_cpu of h1 from 10 to 8", "lower(h2): set available_cpu of h2 from 9 to 8")
     ]
     assert not fixes.complete
 
 
-def test_a_search_that_looks_at_too_few_models_says_so() -> None:
+def test_search_beyond_the_state_limit_is_incomplete() -> None:
     rows = [row for number in range(6) for row in host(f"h{number}", 10, 8)]
-    fixes = asked(rows, max_depth=6, max_states=20)
+    fixes = find_repairs_of(rows, max_depth=6, max_states=20)
     assert (fixes.complete, fixes.states) == (False, 20)
     assert "other fixes may exist" in repr(fixes)
 
 
-def test_one_of_many_models_and_what_rules_made_of_it() -> None:
+def test_repairs_of_one_model_after_rules() -> None:
     rows = [{**row, "site": site} for site in ("north", "south") for row in host("h1", 10, 8)]
     cps = ps.graph.metamodel(CPS + "rule tidy on found small(host) do set host.total_cpu = 9")
     model = ps.graph.model(rows, cps, key="site")
@@ -118,14 +120,14 @@ def test_one_of_many_models_and_what_rules_made_of_it() -> None:
         ps.graph.find_repairs(ps.graph.react(model), objectives="overcommitted", key="south", at=START)
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_errors() -> None:
     rows = host("h1", 10, 8)
     with pytest.raises(ps.errors.PatternError, match="Did you mean 'overcommitted'"):
-        asked(rows, "overcomitted")
+        find_repairs_of(rows, "overcomitted")
     with pytest.raises(ps.errors.EventDataError, match="Unknown strategy 'luck'"):
-        asked(rows, strategy="luck")
+        find_repairs_of(rows, strategy="luck")
     with pytest.raises(ps.errors.EventDataError, match="needs an objective"):
-        asked(rows, ())
+        find_repairs_of(rows, ())
     with pytest.raises(ps.errors.EventDataError, match="needs a repair"):
         ps.graph.find_repairs(
             ps.graph.model(rows, ps.graph.metamodel(CPS.split("repair", maxsplit=1)[0])), objectives="overcommitted"

@@ -1,4 +1,4 @@
-"""Rules over live models, as users write them: worked by hand, moment by moment and round by round."""
+"""Rules over live models: hand-worked cases of transactions and their iterations."""
 
 from __future__ import annotations
 
@@ -41,29 +41,29 @@ def at(second: float, change: str, element: str, **rest: Any) -> dict[str, Any]:
     return {"ts": START + dt.timedelta(seconds=second), "change": change, "element": element, **rest}
 
 
-def given(second: float, element: str, **values: Any) -> list[dict[str, Any]]:
+def set_attributes(second: float, element: str, **values: Any) -> list[dict[str, Any]]:
     return [at(second, "set", element, attribute=name, value=value) for name, value in values.items()]
 
 
 def host(second: float, element: str, **values: Any) -> list[dict[str, Any]]:
-    return [at(second, "create", element, kind="Host"), *given(second, element, **values)]
+    return [at(second, "create", element, kind="Host"), *set_attributes(second, element, **values)]
 
 
 def second(row: dict[str, Any]) -> float:
     return float((row["ts"] - START).total_seconds())
 
 
-def reacted(
-    rules: str, rows: list[dict[str, Any]], words: dict[str, Any] | None = None, **more: Any
+def react_to(
+    rules: str, rows: list[dict[str, Any]], options: dict[str, Any] | None = None, **more: Any
 ) -> ps.graph.Reaction:
-    return ps.graph.react(ps.graph.model(rows, ps.graph.metamodel(CPS + rules), **(words or {})), **more)
+    return ps.graph.react(ps.graph.model(rows, ps.graph.metamodel(CPS + rules), **(options or {})), **more)
 
 
 # actions
 
 
-def test_a_rule_sets_what_a_query_found_in_the_same_moment() -> None:
-    done = reacted(
+def test_rule_changes_a_found_node_in_the_same_transaction() -> None:
+    done = react_to(
         "rule tidy on found overcommitted(host) priority 5 do set host.available_cpu = host.total_cpu",
         host(3, "h1", available_cpu=10, total_cpu=8),
     )
@@ -82,15 +82,17 @@ def test_a_rule_sets_what_a_query_found_in_the_same_moment() -> None:
     ]
 
 
-def test_a_rule_waits_for_a_pattern_and_tells_rows() -> None:
-    rows = host(0, "h1", available_cpu=10, total_cpu=8) + given(1, "h1", ram=1) + given(2, "h1", ram=2)
-    done = reacted("rule alarm on toleration do emit alarm(host, 'three errors' as why)", rows)
+def test_rule_on_a_pattern_emits_rows() -> None:
+    rows = (
+        host(0, "h1", available_cpu=10, total_cpu=8) + set_attributes(1, "h1", ram=1) + set_attributes(2, "h1", ram=2)
+    )
+    done = react_to("rule alarm on toleration do emit alarm(host, 'three errors' as why)", rows)
     assert done.emitted == {"alarm": [{"ts": START + dt.timedelta(seconds=2), "host": "h1", "why": "three errors"}]}
     assert [m.pattern for m in done.matches] == ["toleration"]
 
 
-def test_what_goes_takes_its_copy_along() -> None:
-    """Nodes are made, joined, read and deleted; a lost match still knows its values."""
+def test_rule_on_a_lost_match_deletes_the_copy() -> None:
+    """Rules create, link, read and delete nodes; a lost match still has its values."""
     rules = """
     query ready(host) find host: Host, not copied(host, _)
     rule make on found ready(host)
@@ -98,7 +100,7 @@ def test_what_goes_takes_its_copy_along() -> None:
     rule drop on lost copied(host, copy) do delete copy
     """
     rows = [*host(0, "h1", total_cpu=8), at(5, "delete", "h1")]
-    done = reacted(rules, rows)
+    done = react_to(rules, rows)
     assert [(second(c), c["round"], c["change"], c["element"]) for c in done.changes] == [
         (0, 1, "create", "copy of h1"),
         (0, 1, "set", "copy of h1"),
@@ -108,42 +110,42 @@ def test_what_goes_takes_its_copy_along() -> None:
     assert done.live[()].graph.nodes == {}
 
 
-def test_a_known_node_is_found_by_its_name() -> None:
+def test_existing_node_is_bound_by_its_name() -> None:
     rules = "rule add on found idle(host) do let sum: Host named 'all', set sum.ram = sum.ram + host.ram"
     rows = [*host(0, "all", ram=0), at(0, "create", "app", kind="App")]
     rows += [at(0, "link", "app", kind="runs_on", target="all"), *host(1, "h1", ram=3), *host(2, "h2", ram=4)]
-    done = reacted(rules, rows)
+    done = react_to(rules, rows)
     assert done.live[()].graph.value("all", "ram") == 7
 
 
-def test_changes_of_another_model_are_rows_to_feed_back() -> None:
+def test_changes_of_another_model_are_returned_as_rows() -> None:
     rules = """
     rule forward on found overcommitted(host)
     do emit told(host)
     for model 'copies' do create c: Copy named host, set c.cpu = host.total_cpu
     """
     rows = [{**row, "site": "north"} for row in host(0, "h1", available_cpu=10, total_cpu=8)]
-    done = reacted(rules, rows, {"key": "site"})
+    done = react_to(rules, rows, {"key": "site"})
     assert [(r["site"], r["change"], r["element"], r["value"]) for r in done.elsewhere] == [
         ("copies", "create", "h1", None),
         ("copies", "set", "h1", 8),
     ]
     assert done.changes == []
-    again = reacted(rules, [*rows, *done.elsewhere], {"key": "site"})
+    again = react_to(rules, [*rows, *done.elsewhere], {"key": "site"})
     assert again.live["copies",].graph.value("h1", "cpu") == 8
 
 
 # order
 
 
-def test_all_rules_of_a_round_see_the_same_model() -> None:
-    """Both read 8; what the last of them sets stays: priorities first, then the text, then matches."""
+def test_all_rules_of_a_round_read_the_same_model() -> None:
+    """All rules read the value before the round; the last write wins, in the order of priority, text and matches."""
     rules = """
     rule late on found idle(host) do set host.ram = host.total_cpu + 1, set host.label = host.label || ' late'
     rule first on found idle(host) priority 1 do set host.ram = 100, set host.label = 'first'
     rule second on found idle(host) priority 2 do set host.ram = 200
     """
-    done = reacted(rules, host(0, "h1", total_cpu=8, label="old") + host(0, "h2", total_cpu=9, label="old"))
+    done = react_to(rules, host(0, "h1", total_cpu=8, label="old") + host(0, "h2", total_cpu=9, label="old"))
     graph = done.live[()].graph
     assert [(c["rule"], c["element"]) for c in done.changes if c["attribute"] == "ram"] == [
         ("first", "h1"),
@@ -159,13 +161,13 @@ def test_all_rules_of_a_round_see_the_same_model() -> None:
     ]
 
 
-def test_rounds_follow_each_other_inside_a_moment() -> None:
+def test_rounds_are_part_of_one_transaction() -> None:
     rules = """
     query low(host) find host: Host where host.ram < 3
     rule up on found low(host) do set host.ram = host.ram + 1
     rule again on updated low(host) do set host.ram = host.ram + 1
     """
-    done = reacted(rules, host(7, "h1", ram=0))
+    done = react_to(rules, host(7, "h1", ram=0))
     assert [(second(c), c["round"], c["rule"], c["value"]) for c in done.changes] == [
         (7, 1, "up", 1),
         (7, 2, "again", 2),
@@ -173,13 +175,13 @@ def test_rounds_follow_each_other_inside_a_moment() -> None:
     ]
 
 
-def test_patterns_see_the_events_of_all_rounds_in_order() -> None:
+def test_patterns_receive_the_events_of_all_rounds_in_order() -> None:
     rules = """
     pattern mended match found overcommitted(host as h) -> lost overcommitted(host as h) within 1 second return h
     rule tidy on found overcommitted(host) do set host.available_cpu = host.total_cpu
     rule praise on mended do emit praise(h as host)
     """
-    done = reacted(rules, host(0, "h1", available_cpu=10, total_cpu=8))
+    done = react_to(rules, host(0, "h1", available_cpu=10, total_cpu=8))
     assert [(row["rule"], row["round"]) for row in done.lives if row["state"] == "fired"] == [
         ("tidy", 0),
         ("praise", 1),
@@ -190,11 +192,13 @@ def test_patterns_see_the_events_of_all_rounds_in_order() -> None:
 # life cycle
 
 
-def test_the_life_of_a_match_is_told() -> None:
+def test_life_cycle_of_a_match_is_reported() -> None:
     rules = "rule watch on updated overcommitted(host) do emit seen(host)"
-    rows = host(0, "h1", available_cpu=10, total_cpu=8) + given(1, "h1", ram=1) + given(2, "h1", ram=2)
-    rows += given(3, "h1", available_cpu=8)
-    done = reacted(rules, rows)
+    rows = (
+        host(0, "h1", available_cpu=10, total_cpu=8) + set_attributes(1, "h1", ram=1) + set_attributes(2, "h1", ram=2)
+    )
+    rows += set_attributes(3, "h1", available_cpu=8)
+    done = react_to(rules, rows)
     assert [(second(r), r["round"], r["state"]) for r in done.lives] == [
         (0, 0, "appeared"),
         (1, 0, "updated"),
@@ -206,51 +210,57 @@ def test_the_life_of_a_match_is_told() -> None:
     assert all((r["rule"], r["match"]) == ("watch", {"host": "h1"}) for r in done.lives)
 
 
-def test_an_activation_fires_once_for_each_appearance() -> None:
-    rows = host(0, "h1", available_cpu=10, total_cpu=8) + given(1, "h1", ram=1) + given(2, "h1", available_cpu=8)
-    rows += given(3, "h1", available_cpu=9)
-    done = reacted("rule seen on found overcommitted(host) do emit seen(host)", rows)
+def test_rule_fires_once_for_each_appearance() -> None:
+    rows = (
+        host(0, "h1", available_cpu=10, total_cpu=8)
+        + set_attributes(1, "h1", ram=1)
+        + set_attributes(2, "h1", available_cpu=8)
+    )
+    rows += set_attributes(3, "h1", available_cpu=9)
+    done = react_to("rule seen on found overcommitted(host) do emit seen(host)", rows)
     assert [second(row) for row in done.emitted["seen"]] == [0, 3]
 
 
 # time
 
 
-def test_an_absence_is_decided_when_its_time_has_passed() -> None:
-    """The rule acts at the first moment at which nothing can break the absence any more."""
+def test_rule_on_a_negation_fires_when_its_time_has_passed() -> None:
+    """The rule fires at the earliest time at which the negation can no longer be violated."""
     rules = """
     pattern stuck match found overcommitted a -> not lost overcommitted for 5 seconds partition by host return a.host
     rule help on stuck do set host.available_cpu = 0
     """
     rows = host(0, "h1", available_cpu=10, total_cpu=8) + host(9, "h2") + host(10, "h3", available_cpu=1, total_cpu=0)
-    done = reacted(rules, rows)
+    done = react_to(rules, rows)
     assert [(second(c), c["element"]) for c in done.changes] == [(5.000001, "h1"), (15.000001, "h3")]
-    assert [second(c) for c in reacted(rules, rows, until=START + dt.timedelta(seconds=12)).changes] == [5.000001]
+    assert [second(c) for c in react_to(rules, rows, until=START + dt.timedelta(seconds=12)).changes] == [5.000001]
 
 
-def test_what_breaks_an_absence_at_its_last_moment_breaks_it() -> None:
+def test_event_at_the_end_of_a_negation_violates_it() -> None:
     rules = """
     pattern stuck match found overcommitted a -> not lost overcommitted for 5 seconds partition by host return a.host
     rule help on stuck do emit help(host)
     """
-    rows = host(0, "h1", available_cpu=10, total_cpu=8) + given(5, "h1", available_cpu=1)
-    assert reacted(rules, rows).emitted["help"] == []
+    rows = host(0, "h1", available_cpu=10, total_cpu=8) + set_attributes(5, "h1", available_cpu=1)
+    assert react_to(rules, rows).emitted["help"] == []
 
 
-def test_what_only_the_end_decides_lets_no_rule_act() -> None:
+def test_match_decided_by_the_end_of_input_does_not_fire_a_rule() -> None:
     rules = """
     pattern run match found overcommitted, updated overcommitted+ within 10 events after match skip past last partition by host
     rule told on run do emit told(host)
     """
-    rows = host(0, "h1", available_cpu=10, total_cpu=8) + given(1, "h1", ram=1) + given(2, "h1", ram=2)
-    done = reacted(rules, rows)
+    rows = (
+        host(0, "h1", available_cpu=10, total_cpu=8) + set_attributes(1, "h1", ram=1) + set_attributes(2, "h1", ram=2)
+    )
+    done = react_to(rules, rows)
     assert (len(done.matches), done.emitted["told"]) == (1, [])
 
 
-# guards
+# limits
 
 
-def test_rules_that_never_rest_are_stopped_by_name() -> None:
+def test_rules_without_a_fixpoint_are_an_error_with_the_rule_name() -> None:
     rules = """
     rule up on found overcommitted(host) do set host.available_cpu = 0
     rule down on lost overcommitted(host) do set host.available_cpu = 99
@@ -258,27 +268,27 @@ def test_rules_that_never_rest_are_stopped_by_name() -> None:
     with pytest.raises(
         ps.errors.LimitError, match=r"Rule '(up|down)' still requests changes after 7 iterations"
     ) as caught:
-        reacted(rules, host(0, "h1", available_cpu=10, total_cpu=8), max_iterations=7)
+        react_to(rules, host(0, "h1", available_cpu=10, total_cpu=8), max_iterations=7)
     assert "rule " in str(caught.value)
     rules = "rule more on found idle(host) do create h: Host named host || 'x'"
     with pytest.raises(ps.errors.LimitError, match="Rule 'more' still requests changes after 20 changes at one time"):
-        reacted(rules, host(0, "h1"), max_changes=20)
+        react_to(rules, host(0, "h1"), max_changes=20)
 
 
-def test_a_rule_that_wakes_itself_for_ever_is_stopped() -> None:
+def test_rule_that_triggers_itself_forever_is_an_error() -> None:
     rules = """
     pattern quiet match change set Host.ram a -> not change set Host.ram for 1 second return a.element as host, a.new as was
     rule tick on quiet do set host.ram = was + 1
     """
     rows = host(0, "h1", ram=0)
     with pytest.raises(ps.errors.LimitError, match="Rule 'tick' still fires"):
-        reacted(rules, rows, max_changes=10)
-    done = reacted(rules, rows, until=START + dt.timedelta(seconds=3.5))
+        react_to(rules, rows, max_changes=10)
+    done = react_to(rules, rows, until=START + dt.timedelta(seconds=3.5))
     assert [c["value"] for c in done.changes] == [1, 2, 3]
 
 
-def test_what_a_rule_asks_in_vain_is_told() -> None:
-    done = reacted("rule gone on lost idle(host) do delete host", [*host(0, "h1"), at(1, "delete", "h1")])
+def test_rejected_change_of_a_rule_is_reported() -> None:
+    done = react_to("rule gone on lost idle(host) do delete host", [*host(0, "h1"), at(1, "delete", "h1")])
     (rejected,) = done.rejected
     assert (rejected["rule"], rejected["element"], rejected["why"]) == (
         "gone",
@@ -288,11 +298,11 @@ def test_what_a_rule_asks_in_vain_is_told() -> None:
     assert "1 changes rejected" in repr(done)
 
 
-# what is wrong is told where it is written
+# errors have positions
 
 
 @pytest.mark.parametrize(
-    ("rule", "said", "under"),
+    ("rule", "message", "marked"),
     [
         ("on found overcomitted(host) do delete host", "Did you mean 'overcommitted'", "found overcomitted(host)"),
         ("on tolerance do delete host", "Unknown pattern 'tolerance'", "tolerance"),
@@ -319,48 +329,48 @@ def test_what_a_rule_asks_in_vain_is_told() -> None:
         ("on found idle(h) do emit x(h) for model 'a' do delete h", "of the rule's own model", "delete h"),
     ],
 )
-def test_mistakes_have_a_caret(rule: str, said: str, under: str) -> None:
+def test_error_marks_its_position(rule: str, message: str, marked: str) -> None:
     text = CPS + f"rule wrong {rule}"
-    with pytest.raises(ps.errors.PatternError, match=said) as caught:
+    with pytest.raises(ps.errors.PatternError, match=message) as caught:
         ps.graph.metamodel(text)
     assert caught.value.span is not None
-    assert text[caught.value.span.start : caught.value.span.end] == under
+    assert text[caught.value.span.start : caught.value.span.end] == marked
     assert "^" in str(caught.value)
 
 
-def test_a_pattern_that_cannot_be_decided_at_once_is_refused() -> None:
+def test_pattern_with_suppress_cannot_trigger_a_rule() -> None:
     rules = """
     pattern calm match found overcommitted a within 1 minute partition by host suppress 1 minute by host
     rule told on calm do emit told(host)
     """
     with pytest.raises(ps.errors.UnsupportedError, match="has a suppress clause"):
-        reacted(rules, host(0, "h1"))
+        react_to(rules, host(0, "h1"))
 
 
-def test_two_rules_of_one_name() -> None:
+def test_duplicate_rule_name_is_an_error() -> None:
     rule = "rule a on found idle(host) do delete host\n"
     with pytest.raises(ps.errors.ScopeError, match="Duplicate rule 'a'"):
         ps.graph.metamodel(CPS + rule + rule)
 
 
-def test_rows_of_one_name_have_one_shape() -> None:
+def test_emitted_rows_of_one_name_must_have_the_same_columns() -> None:
     rules = "rule a on found idle(h) do emit x(h) rule b on found idle(h) do emit x(h, 1 as n)"
     with pytest.raises(ps.errors.PatternError, match="the same columns"):
         ps.graph.metamodel(CPS + rules)
 
 
-def test_a_row_that_would_hide_its_time() -> None:
+def test_invalid_emitted_columns_and_model_keys_are_errors() -> None:
     with pytest.raises(ps.errors.EventDataError, match="emits a column 'ts'"):
-        reacted("rule a on found idle(h) do emit x(h as ts)", host(0, "h1"))
+        react_to("rule a on found idle(h) do emit x(h as ts)", host(0, "h1"))
     with pytest.raises(ps.errors.EventDataError, match="identifies a model by 1 values"):
-        reacted("rule a on found idle(h) do emit x(h) for model 'b' do create c: Copy named 'x'", host(0, "h1"))
+        react_to("rule a on found idle(h) do emit x(h) for model 'b' do create c: Copy named 'x'", host(0, "h1"))
 
 
-def test_attempts_that_are_given_up_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_matches_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perseid.compile.compiler.OPEN_CAP", 10)
     rules = """
     pattern slow match found idle a -> lost overcommitted b within forever return a.host as host
     rule told on slow do emit told(host)
     """
-    done = reacted(rules, [row for number in range(14) for row in host(number, f"h{number}")])
+    done = react_to(rules, [row for number in range(14) for row in host(number, f"h{number}")])
     assert done.matches.capped == 4

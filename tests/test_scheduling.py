@@ -19,13 +19,13 @@ TAKES_SESSION = re.compile(r"^def \w+\([^)]*\bspark\b", re.MULTILINE)
 
 
 @pytest.mark.parametrize("has_session", [True, False])
-def test_files_of_spark_are_for_workers_with_a_session_and_short_files_are_last(has_session: bool) -> None:
+def test_workers_with_a_session_run_spark_files_first_and_short_files_are_last(has_session: bool) -> None:
     spark = ["tests/spark/test_detect.py", "tests/spark/test_stream.py"]
     others = ["tests/engines/test_sequence.py", "tests/security/test_secrets.py", "tests/lang/test_errors.py"]
     assert order_files(COUNTS, has_session) == ([*spark, *others] if has_session else [*others, *spark])
 
 
-def test_a_file_that_takes_the_fixture_uses_a_session() -> None:
+def test_every_file_that_takes_the_spark_fixture_uses_a_session() -> None:
     texts = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
     files = [str(path.relative_to(ROOT)) for path, text in texts.items() if TAKES_SESSION.search(text)]
     assert len(files) > 30

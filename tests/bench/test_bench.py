@@ -1,4 +1,4 @@
-"""The harness judges rightly, and the truth it judges by is true."""
+"""The benchmark harness accepts only correct results, and its expected results are correct."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PUBLISHED = {"Q1": 10_929, "Q1n": 12_645, "Q2": 966, "Q3": 113, "Q4": 148_793}
 
 
 def small(dataset: str, count: int = 6_000, keys: int = 30) -> EventArrays:
-    """Few events with as many to a key and a minute as the measured ones have."""
+    """Return a small data set with as many events per key and minute as the measured ones."""
     events = generate(dataset, count, keys)
     return replace(events, ts=events.ts * (10_000 // keys))
 
 
 def naive(query: str, events: list[tuple[int, int, str, float]]) -> Iterator[int]:
-    """The ids of a, over one key's (id, ms, type, v) in order, by looking at all that comes later."""
+    """Yield the ids of a, from the ordered (id, ms, type, v) of one key, by a nested-loop search of all later events."""
     free = 0
     for i, (id_, ts, kind, v) in enumerate(events):
         later = events[i + 1 :]
@@ -64,14 +64,14 @@ def naive_result(query: str, events: EventArrays) -> truth.MatchChecksum:
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=lambda q: q.name)
-def test_truth_agrees_with_a_naive_reading(query: Query) -> None:
+def test_expected_matches_equal_naive_search(query: Query) -> None:
     events = small(query.dataset)
     expected = naive_result(query.name, events)
     assert expected.matches > 0 or query.name == "Q3"
     assert truth.expected_result(query.name, events.by_key()) == expected
 
 
-def test_truth_agrees_with_a_naive_reading_where_runs_are_common() -> None:
+def test_expected_matches_equal_naive_search_with_frequent_repetitions() -> None:
     events = small("plain")
     events = replace(events, type=events.type % 3, ts=events.ts // 4)
     expected = naive_result("Q3", events)
@@ -79,24 +79,24 @@ def test_truth_agrees_with_a_naive_reading_where_runs_are_common() -> None:
     assert truth.expected_result("Q3", events.by_key()) == expected
 
 
-def test_truth_agrees_with_the_published_counts() -> None:
+def test_expected_match_counts_equal_the_published_ones() -> None:
     events = generate("plain", EVENTS["standard"]).by_key()
     assert {name: truth.expected_result(name, events).matches for name in PUBLISHED} == PUBLISHED
 
 
-def test_a_fifth_of_the_busy_events_end_a_match() -> None:
+def test_a_fifth_of_the_busy_events_completes_a_match() -> None:
     events = generate("busy", EVENTS["standard"]).by_key()
     assert 0.19 < truth.expected_result("Q5", events).matches / len(events) < 0.2
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=lambda q: q.name)
-def test_the_pattern_means_what_the_truth_says(query: Query) -> None:
+def test_pattern_finds_the_expected_matches(query: Query) -> None:
     events = small(query.dataset, 2_000, 10)
     table = rows(events, query.dataset, 10).select(["id", "ts", "key", "type", "v"])
     assert ours.in_memory(query, table.to_pylist()) == truth.expected_result(query.name, events.by_key())
 
 
-def test_the_wide_file_is_wide(tmp_path: Path) -> None:
+def test_wide_file_has_thirty_extra_columns(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     table = pq.read_table(parquet(tmp_path, "wide", 1_000))
@@ -105,13 +105,13 @@ def test_the_wide_file_is_wide(tmp_path: Path) -> None:
     assert len(set(table["ts"].to_pylist())) == 250
 
 
-def test_ratios_are_medians_of_paired_rounds() -> None:
+def test_ratio_is_the_median_of_paired_rounds() -> None:
     ours_, theirs = Record([1.0, 2.0, 4.0]), Record([3.0, 2.0, 8.0])
     assert paired_ratio(ours_, theirs) == (2.0, "")
     assert paired_ratio(ours_, Record(failure="wrong answer")) == (None, "theirs: wrong answer")
 
 
-def test_contestants_take_turns_and_only_right_answers_count() -> None:
+def test_contestants_alternate_and_wrong_results_are_failures() -> None:
     order: list[str] = []
 
     def run(name: str, result: int) -> int:
@@ -136,7 +136,7 @@ def test_what_takes_too_long_is_interrupted() -> None:
     assert records["slow"].failure == "not done after 0 s"
 
 
-def test_what_must_not_be_interrupted_is_stopped_from_outside() -> None:
+def test_slow_job_is_stopped_by_the_stop_function() -> None:
     stopped = threading.Event()
 
     def job() -> None:
@@ -147,7 +147,7 @@ def test_what_must_not_be_interrupted_is_stopped_from_outside() -> None:
     assert records["job"].failure == "not done after 0 s"
 
 
-def test_short_names_what_is_below_its_target_or_missing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_report_lists_missed_and_missing_targets_as_short(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     report = Report("sequence", "quick")
     report.add("Q1n.bare", 2.9)
     report.add("Q3.bare", 1.4)
@@ -166,7 +166,7 @@ def test_short_names_what_is_below_its_target_or_missing(capsys: pytest.CaptureF
     assert harness.conclude(report, None, {"Q3.bare": 1.3}) == 0
 
 
-def test_targets_are_for_known_queries_and_quick_asks_for_less() -> None:
+def test_targets_are_for_known_queries_and_quick_targets_are_lower() -> None:
     targets = {size: targets_of("sequence", size) for size in EVENTS}
     for least in targets.values():
         assert least
@@ -174,6 +174,6 @@ def test_targets_are_for_known_queries_and_quick_asks_for_less() -> None:
     assert all(least < targets["standard"][name] for name, least in targets["quick"].items())
 
 
-def test_list_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_prints_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
     assert capsys.readouterr().out.startswith("sequence: ")

@@ -56,12 +56,12 @@ def test_stream_has_the_declared_disorder_and_correct_punctuations(stream: Strea
 
 def run_one(method: str, stream: Stream, bits: int = 0) -> RunOutput:
     plan = engines()["assemble"].plan(PATTERN.plan(), COLUMNS)
-    given = stream if method.startswith("conservative") else stream.without_punctuations()
-    return run_method(method, PreparedStream.make(plan, given.rows, DELAY, UNIT), bits)
+    events = stream if method.startswith("conservative") else stream.without_punctuations()
+    return run_method(method, PreparedStream.make(plan, events.rows, DELAY, UNIT), bits)
 
 
 def brute_force(stream: Stream) -> set[tuple[int, ...]]:
-    """Matches by nested loops over the events of each tag, with no code of the product or of the methods."""
+    """Find matches by nested loops over the events of each tag, without code of Perseid or of the methods."""
     rows = stream.without_punctuations().rows
     by_key: dict[int, list[tuple[int, int, int, str]]] = {}
     keys = rows.columns["key"].to_pylist()
@@ -104,12 +104,12 @@ def test_stack_methods_find_the_matches_of_a_brute_force_search(seed: int) -> No
     chance = np.random.default_rng(seed)
     percent, tags = int(chance.integers(0, 101)), int(chance.integers(1, 4))
     stream = make_stream(int(chance.integers(150, 300)), percent, seed, rate=1.0, tags=tags)
-    right = brute_force(stream)
+    expected = brute_force(stream)
     for method in STACKS:
         course = run_one(method, stream)
         emitted = {tuple(row) for row in course.events[~course.back].tolist()}
         retracted = {tuple(row) for row in course.events[course.back].tolist()}
-        assert emitted - retracted == right, method
+        assert emitted - retracted == expected, method
         assert retracted <= emitted
 
 
@@ -165,7 +165,7 @@ def test_final_matches_of_an_engine_are_those_of_a_batch_query(name: str) -> Non
     assert (course.milliseconds > 0).all()
 
 
-def test_quality_counts_a_match_that_is_emitted_again_after_a_retraction() -> None:
+def test_quality_counts_a_match_emitted_again_after_a_retraction() -> None:
     events = np.array([[1, 2], [1, 2], [1, 2], [3, 4], [3, 4], [5, 6]])
     back = np.array([False, True, False, False, True, False])
     course = RunOutput(1.0, 1, events, np.arange(6), back)
@@ -178,9 +178,9 @@ def test_quality_counts_a_match_that_is_emitted_again_after_a_retraction() -> No
 @pytest.mark.parametrize("fixed", [False, True])
 def test_printed_algorithm_misses_matches(fixed: bool) -> None:
     stream = make_stream(COUNT, 0)
-    found, right = name_of(printed.run_printed(stream, fixed=fixed)), name_of(events_of(expected_matches(stream)))
+    found, expected = name_of(printed.run_printed(stream, fixed=fixed)), name_of(events_of(expected_matches(stream)))
     assert len(found) > 0
-    assert np.isin(right, found).mean() < 0.1
+    assert np.isin(expected, found).mean() < 0.1
 
 
 def measurements(**seconds: float) -> list[MethodMeasurement]:
@@ -193,7 +193,7 @@ def measurements(**seconds: float) -> list[MethodMeasurement]:
     ]
 
 
-def test_claims_are_judged_by_the_measurements() -> None:
+def test_claims_are_checked_against_the_measurements() -> None:
     fastest = {claim.text: verdicts for claim, verdicts in check_claims(measurements(assemble=0.05))}
     assert len(fastest) == len(CLAIMS)
     assert fastest["INFA-HTS has the least execution time"] == ["holds", "holds"]

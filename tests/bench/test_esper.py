@@ -1,4 +1,4 @@
-"""The part of the contest with Esper that needs no Java: refusals, the conversation, the verdict."""
+"""The benchmark against Esper, without Java: data exchange, failures and figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench.workload import QUERIES, Query, generate
 RIGHT = MatchChecksum(3, 12)
 
 
-def meet(esper: Callable[[], Timed]) -> Report:
+def run_contest(esper: Callable[[], Timed]) -> Report:
     report = Report("esper", "standard")
     benchmark.meet(
         report,
@@ -33,7 +33,7 @@ def meet(esper: Callable[[], Timed]) -> Report:
     return report
 
 
-def test_events_go_over_as_columns(tmp_path: Path) -> None:
+def test_events_are_sent_as_columns(tmp_path: Path) -> None:
     events = generate("plain", 50, keys=5)
     process.write_events(events, tmp_path / "events")
     content = (tmp_path / "events").read_bytes()
@@ -44,34 +44,34 @@ def test_events_go_over_as_columns(tmp_path: Path) -> None:
     assert (np.frombuffer(content, "<f8", 50, 21 * 50) == events.v).all()
 
 
-def test_the_kernel_and_the_kernel_with_ordering_are_both_compared() -> None:
-    report = meet(lambda: Timed(5.0, RIGHT))
+def test_kernel_and_kernel_with_ordering_are_both_compared() -> None:
+    report = run_contest(lambda: Timed(5.0, RIGHT))
     assert report.figures == {"Q1.esper": 20.0, "Q1.esper_with_ordering": 10.0}
     assert len(report.records["Q1 esper"].seconds) == benchmark.ROUNDS
 
 
 def test_other_matches_equal_in_number_give_no_figure() -> None:
-    report = meet(lambda: Timed(5.0, MatchChecksum(3, 13)))
+    report = run_contest(lambda: Timed(5.0, MatchChecksum(3, 13)))
     assert report.figures == {"Q1.esper": None, "Q1.esper_with_ordering": None}
     assert report.reasons["Q1.esper"] == "other matches: 3 (ids 13), right is 3 (ids 12)"
     assert "other matches" in report.table({})
 
 
-def test_a_rival_that_fails_gives_no_figure() -> None:
+def test_failed_baseline_gives_no_figure() -> None:
     def fail() -> Timed:
         raise RoundsError("out of memory")
 
-    report = meet(fail)
+    report = run_contest(fail)
     assert report.reasons["Q1.esper"] == "theirs: out of memory"
     assert report.short({"Q1.esper": 10.0}) == ["Q1.esper"]
 
 
-def test_every_form_has_a_target_and_no_other_query_has() -> None:
+def test_exactly_the_queries_with_an_esper_form_have_targets() -> None:
     assert set(targets_of("esper", "standard")) == {f"{name}.esper" for name in FORMS}
 
 
 @pytest.mark.parametrize("query", [QUERIES[name] for name in FORMS], ids=lambda q: q.name)
-def test_the_engine_that_orders_by_itself_finds_what_the_truth_says(query: Query) -> None:
+def test_engine_with_ordering_finds_the_expected_matches(query: Query) -> None:
     events = generate("plain", 20_000, keys=50)
     rate, found = ours.engine_rate(query, events)
     assert rate > 0

@@ -1,4 +1,4 @@
-"""The part of the contest with Flink that needs no Java: refusals, the conversation, the files, the verdict."""
+"""The benchmark against Flink, without Java: files, commands, failures and figures."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def compare(sql: Callable[[], Timed], cep: Callable[[], Timed]) -> Report:
     return report
 
 
-def test_lanes_hold_every_row_in_the_order_of_time_and_those_of_one_time_together(tmp_path: Path) -> None:
+def test_lanes_have_every_row_in_time_order(tmp_path: Path) -> None:
     pieces = stream.pieces(tmp_path, "plain", 10_500)
     folder = lanes(pieces, 2)
     first, second = (pq.read_table(folder / f"{lane}.parquet").column("id").to_pylist() for lane in range(2))
     assert sorted(first + second) == [-1, *range(10_500)]
     for ids in (first, second):
-        kept = [id_ for id_ in ids if id_ >= 0]
-        assert kept == sorted(kept)
+        events = [id_ for id_ in ids if id_ >= 0]
+        assert events == sorted(events)
         assert ids.index(-1) == len(ids) - 1 if -1 in ids else True
     assert first[:TURN] == list(range(TURN))
     assert second[:TURN] == list(range(TURN, 2 * TURN))
     assert lanes(pieces, 2) == folder
 
 
-def test_events_may_come_as_late_as_in_the_stream_beside_it() -> None:
+def test_allowed_lateness_equals_that_of_the_stream_benchmark() -> None:
     assert f"{queries.DELAY_MS // 1000} second" == stream.DELAY
 
 
-def test_what_counts_in_any_order_is_not_dropped_and_only_what_is_read_is_asked_for() -> None:
+def test_queries_read_only_the_types_and_columns_that_they_need() -> None:
     assert queries.cep_form(QUERIES["Q2"]).types == ""
     assert queries.cep_form(QUERIES["Q4"]) == queries.CepForm("Q4", 30_000, "AB", reads_v=False, long_keys=False)
     assert queries.cep_form(QUERIES["Q1w"]).long_keys
@@ -62,7 +62,7 @@ def test_what_counts_in_any_order_is_not_dropped_and_only_what_is_read_is_asked_
     assert "`v`" not in queries.table(QUERIES["Q5"], "folder")
 
 
-def test_a_process_knows_its_files_and_its_folder(tmp_path: Path) -> None:
+def test_command_has_its_files_and_temporary_folder(tmp_path: Path) -> None:
     flink = Flink(java.Program("java", "classes"), tmp_path, 2)
     for command in (flink.sql(QUERIES["Q1"], tmp_path / "lanes"), flink.cep(queries.cep_form(QUERIES["Q1"]), tmp_path)):
         assert f"-Djava.io.tmpdir={tmp_path}" in command
@@ -70,7 +70,7 @@ def test_a_process_knows_its_files_and_its_folder(tmp_path: Path) -> None:
         assert any(str(tmp_path) in word for word in command[command.index("FlinkRounds") :])
 
 
-def test_both_rivals_are_compared() -> None:
+def test_both_baselines_are_compared() -> None:
     report = compare(lambda: Timed(5.0, RIGHT), lambda: Timed(2.5, RIGHT))
     assert report.figures == {
         "Q1.flink_sql": 10.0,
@@ -87,7 +87,7 @@ def test_other_matches_equal_in_number_give_no_figure_and_spare_the_other_rival(
     assert report.reasons["Q1.flink_sql"] == "theirs: wrong answer: (3, 13), right is (3, 12)"
 
 
-def test_a_rival_that_fails_gives_no_figure() -> None:
+def test_failed_baseline_gives_no_figure() -> None:
     def fail() -> Timed:
         raise java.RoundsError("out of memory")
 

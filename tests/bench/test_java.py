@@ -1,4 +1,4 @@
-"""Java programs beside us: what they are asked, what they answer, and how they end."""
+"""Java baseline processes: the protocol of rounds, failures, and how processes end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_round_is_a_line() -> None:
 
 
 @pytest.mark.parametrize("line", ["", "round", "round 0.9 12645", "Picked up JAVA_TOOL_OPTIONS: -Xint", "round x 1 2"])
-def test_other_lines_are_no_rounds(line: str) -> None:
+def test_other_lines_are_not_rounds(line: str) -> None:
     assert java.parse_round(line) is None
 
 
@@ -44,14 +44,14 @@ def test_rounds_are_asked_one_by_one_and_the_process_ends_with_its_input() -> No
     assert process._process.returncode == 0
 
 
-def test_a_process_that_dies_is_quoted() -> None:
+def test_output_of_a_failed_process_is_in_the_error() -> None:
     with java.Rounds(python("raise SystemExit('no such table')")) as process:
         process._process.wait()
         with pytest.raises(java.RoundsError, match="no such table"):
             process.round()
 
 
-def test_a_round_can_be_ended_from_another_thread() -> None:
+def test_round_can_be_stopped_from_another_thread() -> None:
     with java.Rounds(python("import sys, time; sys.stdin.readline(); time.sleep(60)")) as process:
         waiting = threading.Timer(0.5, process.stop)
         waiting.start()
@@ -60,44 +60,44 @@ def test_a_round_can_be_ended_from_another_thread() -> None:
         waiting.join()
 
 
-def test_a_process_that_does_not_answer_is_ended() -> None:
+def test_unresponsive_process_is_terminated() -> None:
     with pytest.raises(KeyboardInterrupt), java.Rounds(python("import time; time.sleep(60)")) as process:
         raise KeyboardInterrupt
     assert process._process.returncode is not None
 
 
 @pytest.mark.parametrize("bench", ["esper", "flink"])
-def test_without_java_the_call_says_what_is_needed(
+def test_missing_java_is_an_error_with_the_install_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], bench: str
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main([bench, "--size", "quick", "--data", str(tmp_path / "data")]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "`java` was not found" in said.err
-    assert "apt-get install" in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "`java` was not found" in output.err
+    assert "apt-get install" in output.err
 
 
 @pytest.mark.parametrize(
-    ("version", "tools", "complaint"),
+    ("version", "tools", "message"),
     [
         ("11.0.2", ("java", "mvn"), "is version 11"),
         ("17.0.15", ("java",), "`mvn` is not on the path"),
     ],
 )
-def test_an_old_java_and_a_missing_maven_are_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, tools: tuple[str, ...], complaint: str
+def test_old_java_or_missing_maven_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, tools: tuple[str, ...], message: str
 ) -> None:
     for tool in tools:
         script(tmp_path / tool, f"echo 'openjdk version \"{version}\"' >&2")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingToolError, match=complaint):
+    with pytest.raises(MissingToolError, match=message):
         java.build(HERE, tmp_path / "build")
 
 
-def test_what_maven_complains_about_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_error_of_maven_is_in_the_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script(tmp_path / "java", "echo 'openjdk version \"21\"' >&2")
     script(tmp_path / "mvn", "echo '[ERROR] no such artifact'; exit 1")
     monkeypatch.delenv("JAVA_HOME", raising=False)

@@ -23,16 +23,20 @@ PAIRS_OF_DOCUMENTS = 5
 
 
 def random_documents(schema: Schema, subscriptions: Subscriptions, seed: int) -> tuple[object, ChainBindings]:
-    """Documents whose leaves draw from few texts, so that leaves of one document are equal and many documents join."""
+    """Return documents with leaf texts from a small set, so that leaves of one document are equal and many documents join."""
     chance = random.Random(seed)
     chains = list(subscriptions.chains)
-    times, given = pairs_of_documents(schema, chains, PAIRS_OF_DOCUMENTS)
+    times, bindings_of_pairs = pairs_of_documents(schema, chains, PAIRS_OF_DOCUMENTS)
     drawn: dict[tuple[int, int], str] = {}
     texts = []
-    for document, chain, at in zip(given.documents, given.chains, given.at, strict=True):
-        node = int(given.nodes[at + chains[chain].height - 1])
+    for document, chain, at in zip(
+        bindings_of_pairs.documents, bindings_of_pairs.chains, bindings_of_pairs.at, strict=True
+    ):
+        node = int(bindings_of_pairs.nodes[at + chains[chain].height - 1])
         texts.append(drawn.setdefault((int(document), node), f"text {chance.randrange(6)}"))
-    return times, ChainBindings(given.documents, given.chains, texts, given.at, given.nodes)
+    return times, ChainBindings(
+        bindings_of_pairs.documents, bindings_of_pairs.chains, texts, bindings_of_pairs.at, bindings_of_pairs.nodes
+    )
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -125,17 +129,17 @@ class Point:
         self.times = {name: Timing([each / 1e6], 1_000) for name, each in self.microseconds.items()}
 
 
-def test_claims_say_where_they_do_not_hold() -> None:
+def test_failed_claim_lists_its_points() -> None:
     views = {"shared views": 2.0, "cached views": 2.0}
     points = [
         Point("Figure 8", 10, {"no views": 4.0, "Sequential": 3.0} | views),
         Point("Figure 8", 100_000, {"no views": 8.0, "Sequential": 700.0} | views),
     ]
-    few, many = claims.check(points, {})
-    assert few.holds
-    assert not many.holds
-    assert "no views 87.5" in many.line()
-    assert "**does not hold**" in many.line()
+    at_10, at_100_000 = claims.check(points, {})
+    assert at_10.holds
+    assert not at_100_000.holds
+    assert "no views 87.5" in at_100_000.line()
+    assert "**does not hold**" in at_100_000.line()
 
 
 def test_points_where_sequential_is_faster_are_listed() -> None:
@@ -145,7 +149,7 @@ def test_points_where_sequential_is_faster_are_listed() -> None:
     assert lines[1] == "- shared views slower than Sequential: nowhere; 1 points compared."
 
 
-def test_only_accepts_the_parts_of_joins(capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_only_accepts_the_parts_of_joins(capsys: pytest.CaptureFixture[str]) -> None:
     assert JOINS_PARTS == PARTS
     with pytest.raises(SystemExit) as stopped:
         main(["joins", "--only", "Q1n"])

@@ -1,4 +1,4 @@
-"""Railways as in the Train Benchmark: what the generator makes, and six queries kept right as errors come and go."""
+"""Railways as in the Train Benchmark: the generator, and incremental matches of six queries under injections and repairs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from perseid.semantics.graphs import Change
 
 SMALL = Shape(routes=3, positions=2, sensors=2, segments=5)
 NARROW = Shape(routes=6, positions=1, sensors=2, segments=3)
-"""Where one route is soon behind the other."""
+"""A shape in which routes follow each other closely."""
 
 
 def elements(changes: list[Change]) -> int:
     return sum(change.action == "create" for change in changes)
 
 
-def test_models_grow_with_their_size_and_are_the_same_again() -> None:
+def test_models_are_deterministic_and_grow_with_their_size() -> None:
     assert of_size(1) == of_size(1)
     assert railway(SMALL, seed=1) != railway(SMALL, seed=2)
     assert 1_000 <= elements(of_size(1)) <= 2_000
@@ -33,21 +33,21 @@ def test_models_grow_with_their_size_and_are_the_same_again() -> None:
 
 def test_every_query_has_matches_in_the_smallest_model() -> None:
     model = LiveModel(queries(*QUERIES))
-    told = model.transact(0, of_size(1))
-    assert not told.refused
-    counts = Counter(change.query for change in told.changes)
+    result = model.transact(0, of_size(1))
+    assert not result.refused
+    counts = Counter(change.query for change in result.changes)
     assert all(counts[name] for name in QUERIES), counts
 
 
 @pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("seed", range(3))
-def test_errors_that_come_and_go_are_told_as_the_oracle_tells_them(name: str, seed: int) -> None:
+def test_injected_and_repaired_errors_change_matches_as_in_the_oracle(name: str, seed: int) -> None:
     engine, oracle = LiveModel(queries(name)), Recomputed(queries(name))
     changes, repaired = railway(NARROW if name == "SemaphoreNeighbor" else SMALL, seed), 0
     for time in range(13):
-        told, right = engine.transact(time, changes), oracle.transact(time, changes)
-        assert not told.refused
-        assert (told.done, told.changes) == (right.done, right.changes)
+        actual, expected = engine.transact(time, changes), oracle.transact(time, changes)
+        assert not actual.refused
+        assert (actual.done, actual.changes) == (expected.done, expected.changes)
         standing = engine.matches[name].standing
         assert BY_HAND[name](engine.graph) == standing == oracle.matches[name]
         engineer = RailwayEditor(engine.graph, seed + time)
@@ -63,7 +63,7 @@ def test_errors_that_come_and_go_are_told_as_the_oracle_tells_them(name: str, se
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_repair_takes_its_match_away(name: str) -> None:
+def test_repair_removes_its_match(name: str) -> None:
     model = LiveModel(queries(name), [name])
     model.transact(0, of_size(1))
     engineer = RailwayEditor(model.graph)

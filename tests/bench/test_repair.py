@@ -1,4 +1,4 @@
-"""The bench of repairs: both fixes of the paper's case, within a second."""
+"""The benchmark of repairs finds both fixes of the case in the paper within a second."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from bench import harness
 from bench.repair import run
 
 
-def test_both_fixes_within_a_second() -> None:
+def test_both_fixes_are_found_within_a_second() -> None:
     report = run("quick")
     assert report.short(harness.targets_of("repair", "quick")) == []

@@ -1,4 +1,4 @@
-"""The social media case of TTC 2018: both queries right after the load and after each of the twenty sets of changes."""
+"""The social media case of TTC 2018: both queries are correct after the load and after each of the 20 change sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALL = (1, 2, 4)
 @pytest.mark.parametrize(
     "size", [size if size in SMALL else pytest.param(size, marks=pytest.mark.deep) for size in ttc.SIZES]
 )
-def test_answers_are_the_expected_ones(size: int, which: str) -> None:
+def test_results_are_the_published_ones(size: int, which: str) -> None:
     if not ttc.ARCHIVE.exists():
         pytest.skip(f"no models/{ttc.ARCHIVE.name} in the folder of real data, which PERSEID_DATA names")
     case = ttc.read([size])[size]
@@ -31,8 +31,8 @@ def test_answers_are_the_expected_ones(size: int, which: str) -> None:
                 assert ttc.first_three(standing, model.graph) == right[time], (query, time)
 
 
-def test_scores_of_a_model_worked_out_by_hand() -> None:
-    """Post 10 has comments 20 and 21, the second an answer to the first; 1 and 2 are friends, 3 knows nobody."""
+def test_scores_of_a_hand_worked_model() -> None:
+    """Post 10 has comment 20, which has reply 21; users 1 and 2 are friends, user 3 has no friends."""
     rows = [
         *(("Users", [str(user), "name"]) for user in (1, 2, 3)),
         ("Posts", ["10", "2010-01-01 00:00:00", "text", "1"]),
@@ -52,5 +52,5 @@ def test_scores_of_a_model_worked_out_by_hand() -> None:
         found = {(c.query, c.match) for c in model.transact(0, changes).changes if c.query in ("q1", "q2")}
         # Two comments and four likes; {1, 2} and {3} like comment 20: four and one.
         assert found == {("q1", (10, 24)), ("q1", (11, 0)), ("q2", (20, 5)), ("q2", (21, 1))}
-    told = model.transact(1, [Change("unlink", 1, "friends", target=2), Change("unlink", 2, "friends", target=1)])
-    assert [(c.change, c.match) for c in told.changes if c.query == "q2"] == [("lost", (20, 5)), ("found", (20, 3))]
+    result = model.transact(1, [Change("unlink", 1, "friends", target=2), Change("unlink", 2, "friends", target=1)])
+    assert [(c.change, c.match) for c in result.changes if c.query == "q2"] == [("lost", (20, 5)), ("found", (20, 3))]

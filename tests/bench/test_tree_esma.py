@@ -23,7 +23,7 @@ from perseid.lang.tree_parser import parse_tree
 from perseid.reference.trees import find_trees
 from perseid.semantics.documents import Element
 from perseid.semantics.trees import Returned
-from tests.bench.test_tree_rivals import ODD
+from tests.bench.test_tree_baselines import EDGE_CASES
 from tests.semantics.tree_documents import NAMESPACES, Document, RandomTrees, random_document
 
 DOCUMENTS = {
@@ -38,7 +38,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     folder = tmp_path_factory.mktemp("documents")
     found: dict[str, list[Path]] = {}
     for kind, make in DOCUMENTS.items():
-        for name, body in (("made", make()), ("odd", ODD[kind].encode())):
+        for name, body in (("generated", make()), ("edge", EDGE_CASES[kind].encode())):
             path = folder / f"{kind}-{name}.xml"
             path.write_bytes(body)
             found.setdefault(kind, []).append(path)
@@ -51,7 +51,7 @@ def test_esma_counts_as_many_results_as_the_matcher(name: str, paths: dict[str, 
     for path in paths[query.document]:
         expected = ours(matcher_of([query.text]), path, trusted=False)[0]
         assert esma.count_results(query.text, path) == expected
-        assert expected > 0 or "odd" in path.name
+        assert expected > 0 or "edge" in path.name
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -123,9 +123,9 @@ def test_esma_returns_what_the_oracle_returns_at_random(block: int) -> None:
             root = Document.parse(body).root
             oracle = find_trees(pattern, root, NAMESPACES)
             expected = plain_oracle(oracle or ())
-            given = program.run([body.encode()], namespace_separator=" ")
-            assert bool(given) == (oracle is not None), (tp.print_tree(pattern), body)
-            assert plain_esma(given, list(root.walk())) == expected, (tp.print_tree(pattern), body)
+            result = program.run([body.encode()], namespace_separator=" ")
+            assert bool(result) == (oracle is not None), (tp.print_tree(pattern), body)
+            assert plain_esma(result, list(root.walk())) == expected, (tp.print_tree(pattern), body)
             matched += oracle is not None
             runs += has_run(expected)
 

@@ -1,4 +1,4 @@
-"""Parsed sentences and feeds to measure on: of the right shape, well formed, the same each time."""
+"""The generated sentences and feeds of the benchmarks are well formed, deterministic, and shaped like real ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from perseid.reference.trees import find_trees
 from tests.lang.test_tree_patterns import TABLE_6
 from tests.semantics.tree_documents import Document
 
-# Of a hundred elements of IcePaHC's sentences, under the queries' tags.
+# Percentage of elements in the sentences of IcePaHC, by tag used in the queries.
 SHARES = {
     "NP": 16.9, "S": 8.1, "IN": 7.3, "VP": 7.2, "PRP": 5.1, "PP": 5.0, "NN": 4.9, "VBD": 3.9, "ADVP": 3.3, "RB": 3.2,
     "SBAR": 2.9, "DT": 2.2, "VBP": 1.7, "JJ": 1.6, "CD": 1.5, "VB": 1.5, "VBN": 1.1, "CONJP": 1.1,
@@ -44,7 +44,7 @@ def depths(document: bytes) -> Iterator[int]:
             yield depth
 
 
-def test_sentences_have_the_shape_of_real_ones() -> None:
+def test_sentences_have_the_tag_shares_of_real_ones() -> None:
     root = bank().root
     found = Counter(one.name[1] for one in root.walk())
     shares = {tag: 100 * found[tag] / found.total() for tag in SHARES}
@@ -54,7 +54,7 @@ def test_sentences_have_the_shape_of_real_ones() -> None:
     assert abs(sum(inner) / len(inner) - 2.08) < 0.2
 
 
-def test_sentences_are_as_deep_as_real_ones_or_as_deep_as_wanted() -> None:
+def test_sentences_have_the_depth_of_real_ones_or_a_requested_depth() -> None:
     found = list(depths(sentences()))
     assert abs(sum(found) / len(found) - 1 - 6.6) < 0.7
     assert max(found) > 25
@@ -64,19 +64,19 @@ def test_sentences_are_as_deep_as_real_ones_or_as_deep_as_wanted() -> None:
 
 
 @pytest.mark.parametrize("query", [name for name in TABLE_6 if name.startswith("Q2")])
-def test_the_queries_on_sentences_have_answers(query: str) -> None:
+def test_queries_on_sentences_have_matches(query: str) -> None:
     assert find_trees(parse_tree(TABLE_6[query]).pattern, bank().root) is not None
 
 
-def test_sentences_are_the_same_each_time_and_of_any_size() -> None:
+def test_sentences_are_deterministic_at_any_size() -> None:
     assert 600_000 <= len(sentences()) < 630_000
-    # What comes first does not depend on what comes after, so a piece of a large document is soon there.
+    # A large document begins with the same sentences, so its first part is available without generating the rest.
     first = next(treebank(86_000_000))
     assert sentences().startswith(first)
     assert next(treebank(86_000_000, seed=4)) != first
 
 
-def test_an_item_has_five_leaves() -> None:
+def test_items_have_five_leaves_and_zipf_distributed_channels() -> None:
     moments, channels, titles = [], Counter[str](), Counter[str]()
     for document in items(2_000):
         item = etree.fromstring(document)
@@ -89,7 +89,7 @@ def test_an_item_has_five_leaves() -> None:
     assert ("2006-06-01", "2006-10") < (moments[0][:10], moments[-1]) < ("2006-06-02", "2006-12")
     assert len(channels) > 0.85 * made.CHANNELS
     assert channels.most_common(1)[0][1] > 5 * 2_000 / made.CHANNELS
-    assert 0.1 < 1 - len(titles) / 2_000 < 0.3  # what others wrote of too
+    assert 0.1 < 1 - len(titles) / 2_000 < 0.3  # titles that several channels share
 
 
 def test_feeds_are_rss_and_atom_in_their_namespaces() -> None:
@@ -112,6 +112,6 @@ def test_feeds_are_rss_and_atom_in_their_namespaces() -> None:
 
 
 @pytest.mark.parametrize("make", [items, feeds])
-def test_feeds_are_the_same_each_time(make: Callable[..., Iterator[bytes]]) -> None:
+def test_feeds_are_deterministic(make: Callable[..., Iterator[bytes]]) -> None:
     assert list(make(50)) == list(make(50))
     assert list(make(50)) != list(make(50, seed=12))

@@ -1,4 +1,4 @@
-"""Real walks as likelihoods: strengths that were learnt on some walks tell where others were."""
+"""Likelihoods from recorded walks: signal strengths learned on training walks locate the test walks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from bench.uncertain.walks import WALKS, Grid, Walk, learn, make_grid, read_walks, split
 
 
-def made(name: str, x: Any, floor: int = 0) -> Walk:
-    """A walk along a line, with two access points at its ends and one that is never heard."""
+def make_walk(name: str, x: Any, floor: int = 0) -> Walk:
+    """Return a walk along a line with an access point at each end, and a third one out of range."""
     x = np.asarray(x, float)
     strengths = np.column_stack([-40 - 2 * x, -80 + 2 * x, np.full(len(x), -100.0)])
     return Walk(name, np.arange(len(x)) * 5.0, x, np.zeros(len(x)), np.full(len(x), floor), strengths)
@@ -24,45 +24,49 @@ def matrix(grid: Grid) -> Any:
     return full
 
 
-def filtered(likelihood: Any, moves: Any) -> Any:
-    """By step: how likely each cell is after all that came until then."""
+def forward_filter(likelihood: Any, moves: Any) -> Any:
+    """Return the probability of each cell at each step, given the readings up to the step."""
     known = np.full(len(moves), 1 / len(moves))
     rows = []
-    for step, seen in enumerate(likelihood):
-        known = (known @ moves if step else known) * seen
+    for step, observed in enumerate(likelihood):
+        known = (known @ moves if step else known) * observed
         known /= known.sum()
         rows.append(known)
     return np.array(rows)
 
 
 def accuracy(train: list[Walk], test: list[Walk], size: float = 3.0) -> float:
-    """The share of steps whose most likely cell is within one cell of the true one."""
+    """Return the fraction of steps with the most probable cell at most one cell from the true one."""
     grid = make_grid(train, size)
     strengths, moves, apart = learn(train, grid), matrix(grid), grid.steps_apart()
-    near = [apart[filtered(strengths.likelihood(walk), moves).argmax(axis=1), grid.locate(walk)] <= 1 for walk in test]
+    near = [
+        apart[forward_filter(strengths.likelihood(walk), moves).argmax(axis=1), grid.locate(walk)] <= 1 for walk in test
+    ]
     return float(np.concatenate(near).mean())
 
 
-def test_cells_are_those_that_walks_came_through() -> None:
-    grid = make_grid([made("a", [0.5, 2.5, 3.5]), made("b", [11.0]), made("c", [2.0], floor=1)], 3.0)
+def test_grid_has_the_cells_on_walks() -> None:
+    grid = make_grid([make_walk("a", [0.5, 2.5, 3.5]), make_walk("b", [11.0]), make_walk("c", [2.0], floor=1)], 3.0)
     assert grid.cells.tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 3], [1, 0, 0]]
     assert grid.centres[:, 0].tolist() == [1.5, 4.5, 10.5, 1.5]
-    assert grid.locate(made("d", [1.0, 6.5, 8.9])).tolist() == [0, 1, 2], "where nobody was, the nearest"
-    assert grid.locate(made("d", [11.0], floor=1)).tolist() == [3]
+    assert grid.locate(make_walk("d", [1.0, 6.5, 8.9])).tolist() == [0, 1, 2], (
+        "a place without a cell is located in the nearest cell"
+    )
+    assert grid.locate(make_walk("d", [11.0], floor=1)).tolist() == [3]
     moves = matrix(grid)
     np.testing.assert_allclose(moves.sum(axis=1), 1)
     assert moves[0, 1] > 0
     assert moves[0, 2] == 0
-    assert moves[2, 1] > 0, "a cell that stands alone is left for the nearest"
-    assert moves[1, 2] > 0, "and entered from there"
+    assert moves[2, 1] > 0, "an isolated cell has no transition to the nearest cell"
+    assert moves[1, 2] > 0, "an isolated cell has no transition from the nearest cell"
 
 
-def test_strengths_tell_the_cell() -> None:
-    train = [made(str(seed), np.random.default_rng(seed).uniform(0, 20, 200)) for seed in range(3)]
+def test_signal_strengths_locate_the_cell() -> None:
+    train = [make_walk(str(seed), np.random.default_rng(seed).uniform(0, 20, 200)) for seed in range(3)]
     grid = make_grid(train, 2.0)
     strengths = learn(train, grid, spread=2.0)
     assert strengths.heard.tolist() == [0, 1]
-    walk = made("test", np.linspace(0.1, 19.9, 40))
+    walk = make_walk("test", np.linspace(0.1, 19.9, 40))
     likelihood = strengths.likelihood(walk)
     assert likelihood.shape == (40, 10)
     assert (likelihood.max(axis=1) == 1).all()
@@ -79,9 +83,9 @@ def walks() -> list[Walk]:
     return read_walks()
 
 
-def test_walks_are_read_whole(walks: list[Walk]) -> None:
+def test_all_walks_are_read(walks: list[Walk]) -> None:
     assert len(walks) == 40
-    assert sum(len(walk) for walk in walks) == 7_361 - 40, "the last place of each has no strengths"
+    assert sum(len(walk) for walk in walks) == 7_361 - 40, "the last position of each walk has no signal strengths"
     assert {walk.strengths.shape[1] for walk in walks} == {436}
     assert all((np.diff(walk.seconds) > 0).all() and not np.isnan(walk.strengths).any() for walk in walks)
     train, test = split(walks)
@@ -101,6 +105,6 @@ def test_walks_stay_on_the_grid(walks: list[Walk]) -> None:
     assert reached.all(), "every cell can be reached from every other"
 
 
-def test_a_filter_finds_a_walk_within_a_cell(walks: list[Walk]) -> None:
+def test_filter_locates_test_walks_within_one_cell(walks: list[Walk]) -> None:
     train, test = split(walks)
     assert accuracy(train, test) > 0.95

@@ -1,4 +1,4 @@
-"""Commands in the process of the tests."""
+"""Runs commands of the command line in the test process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perseid.cli.app import app
 
 
 def invoked(*arguments: str | Path, given: bytes = b"", environment: Mapping[str, str] | None = None) -> Result:
-    """What a command did; what goes wrong in it has to be told in words."""
+    """Run a command and return its result; it must not fail with a traceback."""
     done = CliRunner().invoke(app, [str(one) for one in arguments], input=given, env=environment)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     assert "Traceback" not in done.output

@@ -1,4 +1,4 @@
-"""The command line as people see it: transcripts in golden files."""
+"""Transcripts of the command line, as golden files."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ COMMANDS = {
 
 
 def run(arguments: str, given: bytes = b"") -> str:
-    """A command in this process: a new one reads half of the library first. Those that follow below have one of their own."""
-    seen = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
+    """Run a command in this process, because a new process imports half of the library first, and return its transcript."""
+    environment = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
     with contextlib.chdir(HERE / "files"):
-        done = invoked(*shlex.split(arguments), given=given, environment=seen)
+        done = invoked(*shlex.split(arguments), given=given, environment=environment)
     return f"$ perseid {arguments}\n{done.stdout}{done.stderr}(exit {done.exit_code})\n"
 
 
@@ -91,7 +91,7 @@ def test_transcript(name: str) -> None:
     assert printed == path.read_text(encoding="utf-8")
 
 
-def test_patterns_from_standard_input() -> None:
+def test_patterns_are_read_from_standard_input() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "perseid", "check", "-"],
         input="pattern p match A a",
@@ -103,7 +103,7 @@ def test_patterns_from_standard_input() -> None:
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])
-def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
+def test_missing_extra_is_an_error_with_the_install_command(missing: str) -> None:
     code = f"import sys, runpy; sys.modules[{missing!r}] = None; runpy.run_module('perseid', run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -129,7 +129,7 @@ def test_version() -> None:
     assert call("--version").stdout.decode().split() == ["perseid", ps.__version__]
 
 
-def test_the_script_is_declared() -> None:
+def test_console_script_is_declared() -> None:
     declared = tomllib.loads((HERE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     module, _, name = declared["project"]["scripts"]["perseid"].partition(":")
     assert callable(getattr(importlib.import_module(module), name))
@@ -139,13 +139,13 @@ ORDERS = (HERE / "files" / "orders.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte_order_mark"])
-def test_events_from_standard_input(mark: bytes) -> None:
+def test_events_are_read_from_standard_input(mark: bytes) -> None:
     done = call("try", "unpaid.perseid", "-", "--json", given=mark + ORDERS)
     assert (done.returncode, json.loads(done.stdout)["customer"]) == (0, "ann")
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("content", "message"),
     [
         (ORDERS.decode().encode("utf-16"), "Expected UTF-8, got an encoding that looks like UTF-16."),
         (ORDERS.decode().encode("utf-16-le"), "Expected UTF-8, got an encoding that looks like UTF-16."),
@@ -155,38 +155,38 @@ def test_events_from_standard_input(mark: bytes) -> None:
     ],
     ids=["utf16", "utf16_without_mark", "gzip", "latin1", "commas"],
 )
-def test_what_is_no_text_is_called_by_its_name(given: bytes, said: str) -> None:
-    printed = run("try unpaid.perseid -", given).splitlines()
-    assert (printed[1], printed[-1]) == (f"-: EventDataError[event-data]: {said}", "(exit 1)")
+def test_input_that_is_not_utf_8_is_an_error_with_its_encoding(content: bytes, message: str) -> None:
+    printed = run("try unpaid.perseid -", content).splitlines()
+    assert (printed[1], printed[-1]) == (f"-: EventDataError[event-data]: {message}", "(exit 1)")
 
 
-def test_json_output_is_json() -> None:
+def test_json_output_is_valid_json() -> None:
     given = b'{"ts": 1, "type": "A", "x": NaN, "y": 1e999, "z": "\xe2\x80\xa8"}\n'
     text = "pattern p match A a return a.x as x, a.y as y, a.z as z"
     path = HERE / "files" / "values.perseid"
     assert path.read_text(encoding="utf-8").strip() == text
     done = call("try", path.name, "-", "--json", given=given)
 
-    def refuse(sign: str) -> None:
-        raise AssertionError(sign)
+    def reject(constant: str) -> None:
+        raise AssertionError(constant)
 
-    row = json.loads(done.stdout, parse_constant=refuse)
+    row = json.loads(done.stdout, parse_constant=reject)
     assert (row["x"], row["y"], row["z"]) == (None, None, "\u2028")
 
 
-def test_a_terminal_without_the_signs() -> None:
+def test_output_to_a_terminal_without_unicode_is_ascii() -> None:
     done = call("try", "takeover.perseid", "bank.jsonl", "--time", "at", "--type", "kind", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"a b t?2" in done.stdout
 
 
-def test_notes_leave_the_json_alone() -> None:
+def test_notes_are_written_to_standard_error() -> None:
     done = call("try", "rules/two.perseid", "orders.jsonl", "--json")
     assert [json.loads(line)["customer"] for line in done.stdout.splitlines()] == ["bob"]
     assert done.stderr == b"note: no event has the type 'Refund'.\n"
 
 
-def shown(width: int, columns: int, value: str = "north") -> str:
+def print_wide_match(width: int, columns: int, value: str = "north") -> str:
     names = ", ".join(f"a.x as column{i}" for i in range(columns))
     found = ps.pattern(f"pattern p match A a return {names}").match([{"ts": 1, "type": "A", "x": value}])
     console = Console(width=width, file=io.StringIO(), markup=False, emoji=False)
@@ -195,16 +195,16 @@ def shown(width: int, columns: int, value: str = "north") -> str:
     return console.file.getvalue()
 
 
-def test_a_narrow_terminal_gets_a_block_a_match() -> None:
-    assert shown(40, 4) == (
+def test_narrow_terminal_shows_matches_as_blocks() -> None:
+    assert print_wide_match(40, 4) == (
         "p: 1 match\n\nstart: 00:00:01\nend: 00:00:01\nevents: a\n"
         "column0: north\ncolumn1: north\ncolumn2: north\ncolumn3: north\n"
     )
-    assert "┃" in shown(100, 4)
+    assert "┃" in print_wide_match(100, 4)
 
 
-def test_cells_are_shown_as_they_are() -> None:
-    assert "[red]:smile:" in shown(100, 1, "[red]:smile:")
+def test_markup_in_cells_is_not_interpreted() -> None:
+    assert "[red]:smile:" in print_wide_match(100, 1, "[red]:smile:")
 
 
 @pytest.mark.parametrize(
@@ -217,16 +217,16 @@ def test_cells_are_shown_as_they_are() -> None:
         ("", ""),
     ],
 )
-def test_cells(value: object, text: str) -> None:
+def test_cell_text(value: object, text: str) -> None:
     assert showing.plain(value) == text
 
 
-def test_settings() -> None:
+def test_parameter_values_are_parsed_by_type() -> None:
     rules = ps.patterns(
         "pattern p(names list of string, ns list of integer, name string = '', n integer = 1, d duration = 1 minute) match A a"
     )
-    given = ["names=1,'a,b', it", "names=z", "ns=-1,2", "name=007", "n=-5", "d=10 minutes"]
-    assert values.values_of(given, rules) == {
+    settings = ["names=1,'a,b', it", "names=z", "ns=-1,2", "name=007", "n=-5", "d=10 minutes"]
+    assert values.values_of(settings, rules) == {
         "names": ["1", "a,b", "it", "z"],
         "ns": [-1, 2],
         "name": "007",
@@ -236,7 +236,7 @@ def test_settings() -> None:
     assert values.values_of(["names="], rules) == {"names": []}
 
 
-def test_keys() -> None:
+def test_keys_are_parsed() -> None:
     rule = ps.pattern("pattern p match A a partition by user, a.b")
     assert trying.key_of([], rule) is None
     assert trying.key_of(["ann", "7"], rule) == ("ann", 7)
@@ -246,12 +246,12 @@ def test_keys() -> None:
         trying.key_of(["user=ann", "7"], rule)
 
 
-def test_a_folder_without_patterns(tmp_path: Path) -> None:
+def test_folder_without_patterns_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ps.PerseidError, match=r"no \.perseid files"):
         common.pattern_files(tmp_path)
 
 
-def test_columns_of_csv() -> None:
+def test_csv_columns_have_inferred_types() -> None:
     text = 'id,n,zip,x,big\na,1,01234,1.5,1234567890123456789012\n"b,c",,9,2,1\n'
     assert files.csv_table(text) == (
         ["id", "n", "zip", "x", "big"],

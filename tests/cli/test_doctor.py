@@ -1,4 +1,4 @@
-"""``perseid doctor`` as people see it, and what its report finds."""
+"""Output of ``perseid doctor``, and the findings of its report."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def run(*arguments: str, code: str = "", **variables: str) -> subprocess.Complet
     return done
 
 
-def check(name: str, text: str) -> None:
+def check_golden(name: str, text: str) -> None:
     path = GOLDEN / f"{name}.txt"
     if os.environ.get("PERSEID_REWRITE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
 
 
-def plain(text: str) -> str:
-    """Without what differs from one machine and one run to the next."""
+def normalize_output(text: str) -> str:
+    """Replace the parts of the output that differ between machines and runs."""
     text = re.sub(
         r"^  \S+, process \d+, in .*?(, first kernel call [\d.]+ s)?$",
         r"  HOST, process N, in FOLDER, SECONDS",
@@ -52,14 +52,16 @@ def plain(text: str) -> str:
     return re.sub(r"(perseid from|cached in) \S+", r"\1 FOLDER", text)
 
 
-def test_a_local_session() -> None:
+def test_doctor_of_a_local_session() -> None:
     done = run(*LOCAL)
     assert done.returncode == 0, done.stdout + done.stderr
-    check("doctor", plain(f"$ perseid doctor --master local[1]\n{done.stdout}(exit {done.returncode})\n"))
+    check_golden(
+        "doctor", normalize_output(f"$ perseid doctor --master local[1]\n{done.stdout}(exit {done.returncode})\n")
+    )
 
 
 @pytest.mark.deep
-def test_json_of_executors_that_start_another_python(tmp_path: Path) -> None:
+def test_json_report_has_executors_with_another_python(tmp_path: Path) -> None:
     (tmp_path / "perseid.py").write_text("raise RuntimeError('not this one')")
     shadow = f"import os, sys; sys.path.insert(0, {str(tmp_path)!r})"
     (tmp_path / "sitecustomize.py").write_text(shadow + " if 'PERSEID_TEST_SHADOW' in os.environ else None")
@@ -79,25 +81,25 @@ def test_json_of_executors_that_start_another_python(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["--master", "local[1]", "--remote", "local"], "Use --master or --remote, not both.\n"),
         (["--conf", "spark.x"], "--conf: expected NAME=VALUE, got 'spark.x'.\n"),
     ],
 )
-def test_a_wrong_call(arguments: list[str], says: str) -> None:
+def test_invalid_options_are_an_error(arguments: list[str], message: str) -> None:
     done = run(*arguments)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", says)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
 
-def test_without_pyspark_it_says_what_to_install() -> None:
+def test_missing_pyspark_is_an_error_with_the_install_command() -> None:
     code = "import sys, runpy; sys.modules['pyspark'] = None; runpy.run_module('perseid', run_name='__main__')"
     done = run(code=code)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "perseid doctor needs pyspark.\nInstall it with: pip install 'perseid[spark]'\n"
 
 
-# --- what is found --------------------------------------------------------------------------------------
+# --- findings -------------------------------------------------------------------------------------------
 
 VERSIONS = {"perseid": "1.2.0", "numba": "0.61.0", "numpy": "2.1.0", "pyarrow": "19.0.0", "pyspark": "4.0.1"}
 DRIVER = PythonProcess(
@@ -146,12 +148,12 @@ WORKERS = {
 
 
 @pytest.mark.parametrize("name", WORKERS)
-def test_what_is_found(name: str) -> None:
+def test_report_has_the_findings_of_its_workers(name: str) -> None:
     workers = tuple(WORKERS[name])
     report = Report(DRIVER, workers, tuple(findings(DRIVER, workers)))
     assert report.ok == (name in ("right", "plain", "unwritable", "other_numpy"))
     assert json.loads(json.dumps(report.to_dict()))["ok"] == report.ok
-    check(f"doctor_{name}", f"{report}\n")
+    check_golden(f"doctor_{name}", f"{report}\n")
 
 
 @pytest.mark.parametrize(
@@ -183,5 +185,5 @@ def test_what_is_found(name: str) -> None:
         ),
     ],
 )
-def test_a_job_that_failed(text: str, finding: Finding) -> None:
+def test_failed_job_is_a_finding_with_a_hint(text: str, finding: Finding) -> None:
     assert list(findings(DRIVER, (), RuntimeError(text))) == [finding]

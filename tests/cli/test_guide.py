@@ -1,4 +1,4 @@
-"""The page about the command line shows what its commands print.
+"""The guide to the command line shows the actual output of its commands.
 
 PERSEID_REWRITE_GOLDEN=1 rewrites the output in the page.
 """
@@ -21,7 +21,7 @@ FILE = "-- file: "
 
 
 def run_command(command: str, status: int) -> tuple[str, int]:
-    """The output of one line of a shell, and its exit status: `perseid …`, `perseid … | head -n N`, `perseid … > FILE`,
+    """Run one shell line and return its output and exit status: `perseid …`, `perseid … | head -n N`, `perseid … > FILE`,
     `cd`, `echo $?`.
     """
     if command == "echo $?":
@@ -42,7 +42,7 @@ def run_command(command: str, status: int) -> tuple[str, int]:
 
 
 def run_shell(block: str) -> str:
-    """The block with the output of its commands."""
+    """Run the commands of a shell block and return the block with their output."""
     out, status = "", 0
     for command in re.findall(r"^\$ (.+)$", block, re.MULTILINE):
         printed, status = run_command(command, status)

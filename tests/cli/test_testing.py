@@ -1,4 +1,4 @@
-"""``perseid test``: cases of rules in files."""
+"""``perseid test`` runs the test cases of rules from files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def call(*arguments: str | Path) -> Result:
     return invoked("test", *arguments)
 
 
-def test_cases_beside_the_rules_are_run_and_what_they_miss_is_told(folder: Path) -> None:
+def test_cases_in_the_folder_of_the_rules_run_and_uncovered_parts_are_reported(folder: Path) -> None:
     done = call(folder / "rules.perseid")
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
@@ -65,7 +65,7 @@ def test_cases_beside_the_rules_are_run_and_what_they_miss_is_told(folder: Path)
     assert call(folder, "--whole").exit_code == 1
 
 
-def test_steps_and_conditions_are_reached_by_attempts_that_fail(folder: Path) -> None:
+def test_steps_of_partial_matches_count_as_covered(folder: Path) -> None:
     cases = """
 == cheap
 of double_payment
@@ -84,12 +84,12 @@ gives
 why it was
 """
     (folder / "tests" / "b.cases").write_text(cases)
-    told = json.loads(call(folder, "--json").stdout)
-    assert told["unreached"] == {"double_payment": [], "other": ["no event matched c: Cancel"]}
-    assert [case["passed"] for case in told["cases"]] == [True, True, True]
+    report = json.loads(call(folder, "--json").stdout)
+    assert report["unreached"] == {"double_payment": [], "other": ["no event matched c: Cancel"]}
+    assert [case["passed"] for case in report["cases"]] == [True, True, True]
 
 
-def test_a_case_that_fails_shows_what_was_found(folder: Path) -> None:
+def test_failed_case_shows_the_actual_matches(folder: Path) -> None:
     (folder / "tests" / "b.cases").write_text(WRONG)
     done = call(folder, "--junit", folder / "report.xml")
     assert done.exit_code == 1
@@ -110,7 +110,7 @@ def test_a_case_that_fails_shows_what_was_found(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("== x\nof doble\nevents\n  a A 0\ngives\n  none\nwhy so", "unknown rule 'doble'"),
         ("== x\nof other\nevents\n  a A soon\ngives\n  none\nwhy so", "Invalid case: "),
@@ -119,21 +119,21 @@ def test_a_case_that_fails_shows_what_was_found(folder: Path) -> None:
         ("== x\nof other\nevents\n  a A\ngives\n  none\nwhy so", "event 'a A': expected a name, a type and a time"),
     ],
 )
-def test_cases_that_cannot_be_read_are_named(folder: Path, text: str, said: str) -> None:
+def test_invalid_case_is_an_error_with_its_reason(folder: Path, text: str, reason: str) -> None:
     (folder / "tests" / "b.cases").write_text(text)
     done = call(folder)
     assert done.exit_code == 1
-    assert said in done.stderr
+    assert reason in done.stderr
 
 
-def test_a_case_whose_pattern_is_wrong_is_an_error_of_that_case(folder: Path) -> None:
+def test_invalid_pattern_in_a_case_is_an_error_of_the_case(folder: Path) -> None:
     (folder / "tests" / "b.cases").write_text("== x\nmatch A a ->\nevents\n  a A 0\ngives\n  none\nwhy so")
     done = call(folder, "--junit", folder / "report.xml")
     assert done.exit_code == 1
     assert etree.parse(folder / "report.xml").getroot().get("errors") == "1"
 
 
-def test_without_cases_it_says_where_to_write_them(folder: Path) -> None:
+def test_missing_cases_are_an_error(folder: Path) -> None:
     (folder / "tests" / "a.cases").unlink()
     done = call(folder)
     assert (done.exit_code, "No cases found." in done.stderr) == (1, True)

@@ -7,7 +7,7 @@ from perseid.semantics import core as c
 
 
 def core_text(pattern: c.CorePattern) -> str:
-    """One element a line, indented by nesting."""
+    """Return one line for each element, indented by nesting."""
     lines: list[str] = []
     for lead in pattern.lead:
         lines.append(f"before: none for {print_duration(lead.duration)} of")

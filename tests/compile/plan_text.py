@@ -1,4 +1,4 @@
-"""A plan as text, for golden files."""
+"""Prints a plan as text, for golden files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.compile.core_text import hop_text, step_text
 
 
 def plan_text(plan: Plan) -> str:
-    """The whole plan, pattern by pattern."""
+    """Return the whole plan as text, pattern by pattern."""
     lines = [f"plan version {plan.version}: {plan.state_kind} state, {plan.passes}, "
              + ("can take back" if plan.retractable else "never takes back")]  # fmt: skip
     lines.append("events: " + ("all" if plan.event_types is None else ", ".join(plan.event_types)))
@@ -23,8 +23,8 @@ def plan_text(plan: Plan) -> str:
         lines.append("all columns, for evidence")
     for predicate in plan.predicates:
         where = "one event" if predicate.event_local else "engine"
-        asked = f" of {predicate.event_type}" if predicate.event_type else ""
-        lines.append(f"predicate {predicate.id} ({where}{asked}): {print_expr(predicate.expr)}")
+        event_type = f" of {predicate.event_type}" if predicate.event_type else ""
+        lines.append(f"predicate {predicate.id} ({where}{event_type}): {print_expr(predicate.expr)}")
     for pattern in plan.patterns:
         lines += ["", *_pattern(pattern)]
     return "\n".join(lines) + "\n"
@@ -32,16 +32,16 @@ def plan_text(plan: Plan) -> str:
 
 def _pattern(plan: PatternPlan) -> list[str]:
     pattern, retention = plan.pattern, plan.retention
-    kept: str = retention.kind
+    limit: str = retention.kind
     if retention.micros is not None:
-        kept += f" {print_duration(retention.micros)}"
+        limit += f" {print_duration(retention.micros)}"
     if retention.events is not None:
-        kept += f" {retention.events} events"
+        limit += f" {retention.events} events"
     if retention.cap is not None:
-        kept += f" (at most {retention.cap:,} open per key)"
+        limit += f" (at most {retention.cap:,} open per key)"
     lines = [
         f"pattern {plan.name}",
-        f"  route {plan.route}, retention {kept}, wake {' and '.join(plan.wake) or 'never'}, rows {', '.join(plan.row_kinds)}",
+        f"  route {plan.route}, retention {limit}, wake {' and '.join(plan.wake) or 'never'}, rows {', '.join(plan.row_kinds)}",
     ]
     if pattern.within is not None:
         lines.append(f"  within {print_window(pattern.within)}")
@@ -55,12 +55,12 @@ def _pattern(plan: PatternPlan) -> list[str]:
         lines.append("  fed by " + ", ".join(plan.feeds_on))
     for step, numbers in zip(pattern.steps, plan.steps, strict=True):
         bare = step_text(step).split(" [")[0].split(" must")[0]
-        asked = [
+        predicates = [
             f"choose {n}" + (f" once {', '.join(f'#{x}' for x in needs)}" if needs else "")
             for n, needs in numbers.choose
         ]
-        asked += [f"must {n}" for n in numbers.must]
-        lines.append(f"  step {bare}" + (": " + ", ".join(asked) if asked else ""))
+        predicates += [f"must {n}" for n in numbers.must]
+        lines.append(f"  step {bare}" + (": " + ", ".join(predicates) if predicates else ""))
     lines.extend(f"  before the start: none of program {number} for {print_duration(d)}" for number, d in plan.leads)
     lines.extend(f"  at the end: predicate {number}" for number in plan.guards)
     for number, program in enumerate(plan.programs):

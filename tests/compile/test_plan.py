@@ -1,4 +1,4 @@
-"""Plans are data that people read: golden files, input above, plan below."""
+"""Plans as golden files, the pattern above and the plan below; and the sharing of predicates and routes."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def test_plan(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda p: p.stem)
-def test_the_core_of_a_check_is_that_of_the_pattern(path: Path) -> None:
-    """A plan is made of the cores that a check has resolved."""
+def test_check_returns_the_resolved_cores(path: Path) -> None:
+    """The compiler builds a plan from these cores."""
     tree = parse_file(path.read_text(encoding="utf-8").split("----\n")[0])
     for pattern, core in zip(tree.patterns, check(tree), strict=True):
         assert core == resolve(bind(pattern)) or pattern.parameters
 
 
-def test_a_plan_resolves_each_pattern_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = ps.patterns(
+def test_plan_resolves_each_pattern_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = ps.patterns(
         "pattern p match A a -> B b within 1 minute\npattern q match p x -> C c within 1 minute\n"
         "pattern r(low integer = 3) match A a [v > :low] -> B within 1 minute"
     )
@@ -52,14 +52,14 @@ def test_a_plan_resolves_each_pattern_once(monkeypatch: pytest.MonkeyPatch) -> N
 
     for module in (checks, pattern_sources):
         monkeypatch.setattr(module, "resolve", count)
-    assert given.plan()
+    assert rules.plan()
     assert [resolved.count(name) for name in ("p", "q")] == [1, 1]
     del resolved[:]
-    given["p"].match([])
+    rules["p"].match([])
     assert [resolved.count(name) for name in ("p", "q")] == [1, 1]
 
 
-def test_there_are_plans() -> None:
+def test_at_least_eight_plans_are_covered() -> None:
     assert len(PLANS) >= 8
 
 
@@ -75,7 +75,7 @@ def test_predicates_of_a_set_are_stored_once() -> None:
     assert len(plan.predicates) == 2
 
 
-def test_what_a_step_is_called_does_not_matter_to_a_local_predicate() -> None:
+def test_local_predicate_does_not_depend_on_the_step_name() -> None:
     plan = compiled(
         "pattern x match Login a [amount > 5 and a.v < 2] -> B within 1 minute\n"
         "pattern y match Login b [b.amount > 5 and v < 2] -> B within 1 minute\n"
@@ -91,7 +91,7 @@ def test_predicates_over_other_steps_belong_to_their_pattern() -> None:
     assert len({p.identity for p in plan.predicates}) == 2
 
 
-def test_locality_belongs_to_the_place() -> None:
+def test_locality_of_a_predicate_depends_on_its_place() -> None:
     plan = compiled("pattern x match A a [a.v > 1] -> A b [a.v > 1] within 1 minute")
     assert sorted(p.event_local for p in plan.predicates) == [False, True]
 
@@ -104,5 +104,5 @@ def test_routes_are_shared() -> None:
 
 def test_predicate_identity_does_not_depend_on_position() -> None:
     alone = compiled("pattern p match A [v > 5] -> B within 1 minute")
-    beside = compiled("pattern o match A [v > 1] -> B within 1 minute\npattern p match A [v > 5] -> B within 1 minute")
-    assert alone.predicates[0].identity in {p.identity for p in beside.predicates}
+    both = compiled("pattern o match A [v > 1] -> B within 1 minute\npattern p match A [v > 5] -> B within 1 minute")
+    assert alone.predicates[0].identity in {p.identity for p in both.predicates}

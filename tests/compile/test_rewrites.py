@@ -1,4 +1,4 @@
-"""One rewrite, one file, one golden file of the same name; and none of them changes what a pattern finds."""
+"""Each rewrite has a golden file of the same name, and no rewrite changes the matches of a pattern."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ FOLDER = Path(__file__).parent / "rewrites"
 
 @pytest.mark.parametrize("rule", REWRITES, ids=lambda r: r.__name__)
 def test_golden(rule) -> None:
-    def become(text: str) -> str:
+    def rewrite_text(text: str) -> str:
         core = resolve(parse_pattern(text))
         return "before\n" + core_text(core) + "after\n" + core_text(rule(core))
 
-    check_golden(FOLDER / f"{rule.__name__}.txt", become)
+    check_golden(FOLDER / f"{rule.__name__}.txt", rewrite_text)
 
 
-def test_every_golden_file_has_a_rule() -> None:
+def test_every_golden_file_has_a_rewrite() -> None:
     assert {p.stem for p in FOLDER.glob("*.txt")} == {rule.__name__ for rule in REWRITES}
 
 

@@ -1,4 +1,4 @@
-"""Patterns whose search can explode are known before any event is there."""
+"""check() warns of patterns with a search that can take exponential time, before any event is read."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def warnings_of(match: str, rest: str) -> list[str]:
         ("A a ->> (B b ->> C c)+", "within 1 day", "a repetition with '->>' matches every combination"),
     ],
 )
-def test_pattern_that_can_explode_is_a_warning(match: str, rest: str, because: str) -> None:
-    (said,) = warnings_of(match, rest)
-    assert said.startswith("Pattern p: ")
-    assert because in said
-    assert "SearchBudgetError" in said
+def test_pattern_with_an_exponential_search_is_a_warning(match: str, rest: str, because: str) -> None:
+    (message,) = warnings_of(match, rest)
+    assert message.startswith("Pattern p: ")
+    assert because in message
+    assert "SearchBudgetError" in message
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_pattern_that_can_explode_is_a_warning(match: str, rest: str, because: s
         ("A+ a -> A+ b", "where sum(b.v) > 3 within 1 day selection chronicle"),
     ],
 )
-def test_bounded_pattern_is_no_warning(match: str, rest: str) -> None:
+def test_bounded_search_is_no_warning(match: str, rest: str) -> None:
     assert warnings_of(match, rest) == []
 
 
-def test_only_patterns_of_the_set_are_named() -> None:
+def test_warning_names_only_patterns_of_the_set() -> None:
     both = ps.patterns("pattern p match A a ->> A b ->> A c within 1 day pattern q match p x -> A y within 1 day")
     with pytest.warns(ps.errors.PerseidWarning, match="Pattern p: "):
         both.check()

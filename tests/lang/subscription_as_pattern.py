@@ -1,4 +1,4 @@
-"""The pattern that says what a subscription says, so that tests can go there and back."""
+"""Converts a subscription to the equivalent pattern, for round-trip tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEPS = ("a", "b")
 
 
 def pattern_of(subscription: Subscription, name: str = "subscription") -> ast.PatternDefinition:
-    """The pattern that a subscription is; a :class:`~perseid.errors.SemanticError` says why one is none."""
+    """Return the pattern equivalent to a subscription, or raise a :class:`~perseid.errors.SemanticError` with the reason."""
     source = subscription.source
     if subscription.select is not None or subscription.publish is not None:
         _refuse_pattern(

@@ -1,4 +1,4 @@
-"""Whatever the builder makes, the parser makes of the text, and the other way round."""
+"""The builder and the parser produce equal patterns."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ PARTS: list[tuple[Part, str]] = [
 
 
 @pytest.mark.parametrize(("part", "text"), PARTS, ids=[text for _, text in PARTS])
-def test_a_part_is_what_its_text_says(part: Part, text: str) -> None:
+def test_built_element_equals_parsed_element(part: Part, text: str) -> None:
     assert part.element == parse_element(text)
     assert parse_element(str(part)) == part.element
 
@@ -169,7 +169,7 @@ PATTERNS: list[tuple[PatternBuilder, str]] = [
 
 
 @pytest.mark.parametrize(("builder", "clauses"), PATTERNS, ids=[text for _, text in PATTERNS])
-def test_a_clause_is_what_its_text_says(builder: PatternBuilder, clauses: str) -> None:
+def test_built_clause_equals_parsed_clause(builder: PatternBuilder, clauses: str) -> None:
     assert builder.build() == parse_pattern(f"pattern p match A a {clauses}")
 
 
@@ -196,12 +196,12 @@ def test_a_clause_is_what_its_text_says(builder: PatternBuilder, clauses: str) -
         (-dt.timedelta(seconds=90), "-90 seconds"),
     ],
 )
-def test_a_default_is_what_its_text_says(default: Any, text: str) -> None:
+def test_built_default_equals_parsed_default(default: Any, text: str) -> None:
     built = p().parameter("x", "Decimal( 10, 2 )").parameter("y", "list of string", default).build()
     assert built == parse_pattern(f"pattern p(x decimal(10,2), y list of string = {text}) match A a")
 
 
-def test_the_takeover() -> None:
+def test_built_takeover_pattern_equals_parsed_pattern() -> None:
     built = (
         build("takeover")
         .match(step("Login", "a") >> step("Login", "b") >> absent(step("Logout")) >> step("Transfer", "t").plus())
@@ -232,7 +232,7 @@ def test_spans_point_into_the_printed_text() -> None:
     assert text[built.where.span.start : built.where.span.end] == "a.x > 1"
 
 
-def test_nothing_is_changed_in_place() -> None:
+def test_builder_methods_do_not_mutate() -> None:
     first = step("A")
     first.where("x").plus()
     assert first == step("A")
@@ -306,11 +306,11 @@ MISUSE: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("misuse", "words"), MISUSE, ids=[words for _, words in MISUSE])
-def test_misuse_is_answered_in_words(misuse: Callable[[], Any], words: str) -> None:
-    with pytest.raises(PatternError) as refused:
+@pytest.mark.parametrize(("misuse", "message"), MISUSE, ids=[message for _, message in MISUSE])
+def test_misuse_is_an_error_with_its_reason(misuse: Callable[[], Any], message: str) -> None:
+    with pytest.raises(PatternError) as raised:
         misuse()
-    assert words in str(refused.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -326,8 +326,8 @@ def test_misuse_is_answered_in_words(misuse: Callable[[], Any], words: str) -> N
         (lambda: p().parameter("x", "list off string"), 6),
     ],
 )
-def test_an_error_in_a_text_shows_where(misuse: Callable[[], Any], column: int) -> None:
-    with pytest.raises(PatternSyntaxError) as refused:
+def test_syntax_error_in_a_builder_argument_shows_the_column(misuse: Callable[[], Any], column: int) -> None:
+    with pytest.raises(PatternSyntaxError) as raised:
         misuse()
-    assert refused.value.column == column
-    assert "^" in str(refused.value)
+    assert raised.value.column == column
+    assert "^" in str(raised.value)

@@ -1,6 +1,6 @@
-"""Mistakes people make and what they are told: the input above the line, the message below it.
+"""Error messages of common mistakes, as golden files: the input above the line, the message below it.
 
-Run with PERSEID_REWRITE_GOLDEN=1 to write the messages anew; then read every one that changed.
+Run with PERSEID_REWRITE_GOLDEN=1 to rewrite the messages; then review every changed one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FILES = sorted((Path(__file__).parent / "errors").glob("*.txt"))
 
 
 def read(file: Path) -> tuple[EventSchema | None, str, str]:
-    """The schema of the header, the pattern, and the message."""
+    """Return the schema of the header, the pattern text, and the expected message."""
     above, _, message = file.read_text(encoding="utf-8").partition(LINE)
     declared: dict[str, dict[str, str]] = {}
     rows = above.split("\n")
@@ -39,23 +39,23 @@ def provoke(text: str, events: EventSchema | None) -> PerseidError:
         return error.locate(text)
     except PerseidError as error:
         return error
-    pytest.fail("nothing was refused")
+    pytest.fail("no error was raised")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_message(file: Path) -> None:
-    events, text, wanted = read(file)
+    events, text, expected = read(file)
     error = provoke(text, events)
     found = f"{type(error).__name__}\n{error}\n"
     if os.environ.get("PERSEID_REWRITE_GOLDEN") == "1":
         above = file.read_text(encoding="utf-8").partition(LINE)[0].rstrip("\n")
         file.write_text(f"{above}{LINE}{found}", encoding="utf-8")
         return
-    assert found == wanted
+    assert found == expected
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_where_and_what_instead(file: Path) -> None:
+def test_error_has_a_position_and_a_hint(file: Path) -> None:
     events, text, _ = read(file)
     error = provoke(text, events)
     assert isinstance(error, PatternError)
@@ -68,5 +68,5 @@ def test_where_and_what_instead(file: Path) -> None:
     assert "^" in str(error)
 
 
-def test_there_are_enough() -> None:
+def test_at_least_70_mistakes_are_covered() -> None:
     assert len(FILES) >= 70

@@ -1,7 +1,7 @@
-"""Mistakes people make in texts about models and what they are told: the input above the line, the message below it.
+"""Error messages of common mistakes in model definitions, as golden files: the input above the line, the message below it.
 
-A text that begins with three dots stands below a small model with one query. Run with PERSEID_REWRITE_GOLDEN=1 to
-write the messages anew; then read every one that changed.
+A text that begins with three dots is appended to a small model with one query. Run with PERSEID_REWRITE_GOLDEN=1 to
+rewrite the messages; then review every changed one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def test_message(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_where_and_what_instead(file: Path) -> None:
+def test_error_has_a_position_and_a_hint(file: Path) -> None:
     text, _ = read(file)
     error = provoke(text)
     assert error.hint or error.nearest
@@ -75,11 +75,11 @@ def test_where_and_what_instead(file: Path) -> None:
     assert "^" in str(error)
 
 
-def test_there_are_enough() -> None:
+def test_at_least_80_mistakes_are_covered() -> None:
     assert len(FILES) >= 80
 
 
-# strangers
+# malformed and oversized texts
 
 HOSTILE = {
     "absence in absence": "query q(a) find a: User, " + "not (a: User, " * 3_000,
@@ -121,7 +121,7 @@ FINE = {
 
 @pytest.mark.parametrize("name", [*HOSTILE, *METAMODELS])
 @pytest.mark.timeout(60)
-def test_hostile_texts_end_soon_in_an_error_of_ours_or_in_none(name: str) -> None:
+def test_adversarial_model_texts_are_parsed_or_rejected_in_bounded_time(name: str) -> None:
     text = MODEL + HOSTILE[name] if name in HOSTILE else METAMODELS[name]
     if name in FINE:
         file = parse_models(text)
@@ -154,8 +154,8 @@ def outcome(text: str) -> str:
     return "read"
 
 
-def test_every_query_is_counted_by_itself() -> None:
-    """A text of many queries is no long pattern; one query that is too long is."""
+def test_token_limit_applies_to_each_query() -> None:
+    """Six queries below the token limit are accepted, although together they exceed it; one query above it is rejected."""
     many = "model m node A (n bigint)\n" + "".join(
         f"query q{i}(a) find a: A where a.n in ({', '.join(map(str, range(2_000)))})\n" for i in range(6)
     )

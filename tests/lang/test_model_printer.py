@@ -1,4 +1,4 @@
-"""What is printed of a model and its queries reads back as what it was."""
+"""Printed models, queries, rules and repairs parse back to equal definitions."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ within 5 seconds
 """
 
 
-def test_the_canonical_layout() -> None:
+def test_canonical_text_is_printed_unchanged() -> None:
     file = parse_models(TEXT)
     assert print_models(file) == TEXT
     spans_point_into(TEXT, (file.metamodel, *file.queries))
     texts_are_plain(file)
 
 
-def test_other_ways_of_writing_come_out_in_one() -> None:
+def test_equivalent_notations_are_printed_in_one_form() -> None:
     text = "query q(a, b) find a: A <-e- b: B -f{2,2}-> a, not (a -e{1}-> b) top 2 by a.x descending"
     assert print_models(parse_models(text)) == (
         "query q(a, b)\n"
@@ -70,7 +70,7 @@ def test_a_printed_text_reads_back_as_itself(file: m.ModelFile) -> None:
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_queries_that_mean_something_read_back(block: int) -> None:
+def test_queries_of_random_models_parse_back(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
         case = make_model_case(seed)
         file = m.ModelFile(case.metamodel, case.queries)
@@ -78,14 +78,14 @@ def test_queries_that_mean_something_read_back(block: int) -> None:
 
 
 @pytest.mark.parametrize("word", sorted(KEYWORDS | WORDS))
-def test_any_word_may_be_a_name(word: str) -> None:
+def test_any_keyword_can_be_a_quoted_name(word: str) -> None:
     text = TEXT.replace("social", "X").replace("fan", "X").replace("user", "X").replace("likes", "X")
     file = parse_models(text.replace("comment", "Y").replace("score", "X").replace("X", f"`{word}`"))
     assert parse_models(print_models(file)) == file
 
 
-def test_words_of_models_are_plain_names_in_a_pattern_alone() -> None:
-    """The identity of matches hangs on how a pattern is printed."""
+def test_model_keywords_are_unquoted_in_a_file_without_models() -> None:
+    """Match ids depend on the printed pattern, so its text must not change."""
     text = "pattern query\nmatch A model\nwhere model.find = 1\nwithin 5 seconds\n"
     assert print_pattern(parse_pattern(text)) == text
     file = m.ModelFile(None, (), (parse_pattern(text),))
@@ -113,7 +113,7 @@ repair drop on busy(`cost`) do delete `cost`
 """
 
 
-def test_rules_and_repairs_read_back_as_they_were_printed() -> None:
+def test_printed_rules_and_repairs_parse_back() -> None:
     file = parse_models(RULES)
     printed = print_models(file)
     assert parse_models(printed) == file

@@ -1,4 +1,4 @@
-"""What is printed reads back as what it was."""
+"""Printed patterns, elements, expressions and files parse back to equal trees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGE = settings(
 
 
 def spans_point_into(text: str, tree: object) -> None:
-    """Offset, line and column of every span name one place, and it is in the text."""
+    """Check that offset, line and column of every span agree and are within the text."""
     lines = text.split("\n")
     starts = [0]
     for line in lines:
@@ -39,7 +39,7 @@ def spans_point_into(text: str, tree: object) -> None:
 
 
 def texts_are_plain(tree: object) -> None:
-    """No token of the parser's is left in the tree: it would be equal, and be saved and shown as another thing."""
+    """Check that the tree contains plain strings, not parser tokens, which are equal but pickle and print differently."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -101,8 +101,8 @@ EVERY_NODE = frozenset(
 )
 
 
-def test_the_strategies_reach_every_node_and_field() -> None:
-    """Each node comes up, and each field of it with more than one value."""
+def test_strategies_generate_every_node_and_field() -> None:
+    """Every node type is generated, and every field of it with more than one value."""
     seen: dict[tuple[type, str], set[str]] = {}
 
     @settings(max_examples=150, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
@@ -136,10 +136,10 @@ def test_the_strategies_reach_every_node_and_field() -> None:
         "`" + "\u0130" * 200 + "`(x)",
     ],
 )
-def test_what_could_not_be_printed_is_refused(text: str) -> None:
-    with pytest.raises(PatternError) as refused:
+def test_unprintable_text_is_rejected(text: str) -> None:
+    with pytest.raises(PatternError) as raised:
         parse_expression(text)
-    str(refused.value).encode()
+    str(raised.value).encode()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Patterns that are subscriptions, and subscriptions that are patterns."""
+"""Conversion of patterns to subscriptions and of subscriptions to patterns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ XSCL = "Feed//item->i[/author->x][/price->p] FOLLOWED BY{{x = y{}, 1 day}} Feed/
         "`my feed`//a->a(/c:/d)[/e < 5] JOIN{a = b, 1 hour} S/b/@k->b",
     ],
 )
-def test_there_and_back(text: str) -> None:
+def test_subscription_round_trips_through_a_pattern(text: str) -> None:
     read = parse_subscription(text)
     pattern = pattern_of(read)
     assert subscription_of(pattern) == read
@@ -38,8 +38,8 @@ def test_there_and_back(text: str) -> None:
     assert print_pattern(parse_pattern(printed)) == printed
 
 
-def test_random_ones_go_there_and_back() -> None:
-    went = 0
+def test_random_subscriptions_round_trip_through_patterns() -> None:
+    converted = 0
     for seed in range(100):
         for one in random_subscriptions(random.Random(seed)).values():
             try:
@@ -47,8 +47,8 @@ def test_random_ones_go_there_and_back() -> None:
             except ps.errors.SemanticError:
                 continue
             assert subscription_of(parse_pattern(print_pattern(pattern))) == one
-            went += 1
-    assert went > 50
+            converted += 1
+    assert converted > 50
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ def test_random_ones_go_there_and_back() -> None:
         ),
     ],
 )
-def test_patterns_as_subscriptions(text: str, xscl: str) -> None:
+def test_pattern_is_converted_to_the_expected_subscription(text: str, xscl: str) -> None:
     assert subscription_of(parse_pattern(text)) == parse_subscription(xscl)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         (" selection followed by", "", "Use selection followed by: it matches every pair"),
         (" selection followed by", " selection any", "its selection does not match every pair"),
@@ -105,15 +105,15 @@ def test_patterns_as_subscriptions(text: str, xscl: str) -> None:
         ("selection followed by", "selection followed by return a.x", "'return' is unsupported"),
     ],
 )
-def test_patterns_that_are_none(old: str, new: str, said: str) -> None:
+def test_pattern_without_equivalent_subscription_is_rejected(old: str, new: str, message: str) -> None:
     assert old in AGAIN
     with pytest.raises(ps.errors.PatternError) as raised:
         ps.xscl.subscriptions(AGAIN.replace(old, new))
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("SELECT <a/> FROM " + XSCL.format(""), "this makes XML"),
         (XSCL.format("") + " PUBLISH b", "this makes XML"),
@@ -121,6 +121,6 @@ def test_patterns_that_are_none(old: str, new: str, said: str) -> None:
         (XSCL.format(" AND i//b = y"), "a path stands behind a variable"),
     ],
 )
-def test_subscriptions_that_are_no_patterns(text: str, said: str) -> None:
-    with pytest.raises(ps.errors.SemanticError, match=said):
+def test_subscription_without_equivalent_pattern_is_rejected(text: str, message: str) -> None:
+    with pytest.raises(ps.errors.SemanticError, match=message):
         pattern_of(parse_subscription(text))

@@ -1,4 +1,4 @@
-"""The language tour: the example files, the tour that shows them, the cheat sheet that lists every word."""
+"""The language tour: example files, the page that shows them, and the cheat sheet, which lists every keyword."""
 
 from __future__ import annotations
 
@@ -138,11 +138,11 @@ def _text(file: str) -> str:
 
 
 def _blocks(file: str) -> list[tuple[str, str]]:
-    """Sentence and text of each pattern; a blank line parts them."""
+    """Return the description and the text of each pattern; blank lines separate them."""
     out = []
     for block in _text(file).strip().split("\n\n"):
         comment, _, text = block.partition("\n")
-        assert comment.startswith("-- "), f"{file}: a sentence stands above each pattern"
+        assert comment.startswith("-- "), f"{file}: a pattern has no description above it"
         out.append((comment.removeprefix("-- "), text))
     return out
 
@@ -155,12 +155,12 @@ def _name(value: object) -> str | None:
     return value.name if isinstance(value, ast.PatternDefinition) else None
 
 
-def test_no_file_is_left_out() -> None:
+def test_all_example_files_are_listed() -> None:
     assert {path.stem for path in (ROOT / "examples" / "patterns").glob("*.perseid")} == set(FILES)
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_four_patterns_a_file(file: str) -> None:
+def test_each_file_has_four_patterns(file: str) -> None:
     assert len(parse_file(_text(file)).patterns) == len(_blocks(file)) == 4
 
 
@@ -169,17 +169,17 @@ def test_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize(("file", "pattern"), PATTERNS, ids=_name)
-def test_prints_back(file: str, pattern: ast.PatternDefinition) -> None:
+def test_printed_pattern_parses_back(file: str, pattern: ast.PatternDefinition) -> None:
     assert parse_file(print_pattern(pattern)).patterns == (pattern,)
 
 
 @pytest.mark.parametrize(("file", "pattern"), PATTERNS, ids=_name)
-def test_means_something(file: str, pattern: ast.PatternDefinition) -> None:
+def test_pattern_resolves(file: str, pattern: ast.PatternDefinition) -> None:
     assert resolve(bind(pattern, VALUES.get(pattern.name))).name == pattern.name
 
 
 @pytest.mark.parametrize("case", parse_cases(RUNS), ids=lambda c: c.title)
-def test_what_runs_today_does(case: PatternCase) -> None:
+def test_oracle_finds_the_expected_matches(case: PatternCase) -> None:
     pattern = next(p for _, p in PATTERNS if p.name == case.title)
     core = resolve(bind(pattern, VALUES.get(pattern.name)))
     found = detect([core], case.events, oracle_matcher(), relations=case.relations).matches
@@ -188,7 +188,7 @@ def test_what_runs_today_does(case: PatternCase) -> None:
 
 
 @pytest.mark.parametrize("file", ["documents", "subscriptions", "models"])
-def test_what_does_not_run_yet_says_so(file: str) -> None:
+def test_unsupported_pattern_is_a_not_yet_error(file: str) -> None:
     event = Event("Anything", 0, {}, "e", 0, ())
     for pattern in (p for f, p in PATTERNS if f == file and p.name != "repaired"):
         core = resolve(bind(pattern, VALUES.get(pattern.name)))
@@ -197,32 +197,32 @@ def test_what_does_not_run_yet_says_so(file: str) -> None:
 
 
 @pytest.mark.parametrize(("file", "sentence", "text"), BLOCKS, ids=lambda v: v if v in FILES else "")
-def test_tour_shows_it(file: str, sentence: str, text: str) -> None:
+def test_tour_shows_the_pattern(file: str, sentence: str, text: str) -> None:
     assert f"\n\n{sentence}\n\n```perseid\n{text}\n```\n" in TOUR
 
 
-def test_what_else_the_tour_shows_parses() -> None:
+def test_all_code_blocks_of_the_tour_parse() -> None:
     shown = re.findall(r"```perseid\n(.*?)```", TOUR, re.DOTALL)
     assert len(shown) == len(BLOCKS) + 1
     for text in shown:
         parse_file(text)
 
 
-def test_details_are_closed() -> None:
+def test_every_details_element_is_closed() -> None:
     assert TOUR.count("<details>") == TOUR.count("</details>") == len(BLOCKS)
 
 
 def _code(text: str) -> str:
-    """What stands in backticks; a bar is escaped in tables."""
+    """Return the text in backticks, with the escaped bars of tables."""
     return " ".join(re.findall(r"`([^`\n]+)`", text)).replace("\\|", "|")
 
 
 def test_cheat_sheet_has_every_keyword() -> None:
     words = set(re.findall(r"[a-z]+", _code(SHEET)))
-    # The plural of a unit and of "event" says nothing of its own.
-    wanted = {word for word in KEYWORDS if not (word.endswith("s") and word[:-1] in KEYWORDS)}
-    wanted = {word for word in wanted if word not in words and f"{word}s" not in words}
-    assert not wanted
+    # The plural of a unit and of "event" has the same meaning as the singular.
+    missing = {word for word in KEYWORDS if not (word.endswith("s") and word[:-1] in KEYWORDS)}
+    missing = {word for word in missing if word not in words and f"{word}s" not in words}
+    assert not missing
 
 
 def test_cheat_sheet_has_every_function() -> None:

@@ -1,4 +1,4 @@
-"""Tree patterns: what is read, what is printed, what is refused and how it is said."""
+"""Tree patterns: parsing, printing, limits, and error messages with their positions."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ def error(text: str) -> PatternError:
 
 
 @pytest.mark.parametrize("name", TABLE_6)
-def test_queries_of_table_6_are_read_as_printed_and_survive_printing(name: str) -> None:
+def test_queries_of_table_6_are_printed_and_parsed_back(name: str) -> None:
     pattern = parse_tree(TABLE_6[name]).pattern
     assert print_tree(pattern) == PRINTED_OTHERWISE.get(name, TABLE_6[name])
     assert parse_tree(print_tree(pattern)).pattern == pattern
 
 
-def test_a_path_goes_on_after_predicates() -> None:
+def test_path_continues_after_predicates() -> None:
     pp = below(
         "PP",
         Exists(below("NN")),
@@ -151,7 +151,7 @@ def test_a_missing_slash_after_the_bracket_is_a_child_with_a_warning() -> None:
         ("/a{2}", "/a{2,2}"),
     ],
 )
-def test_two_ways_to_write_the_same(one: str, other: str) -> None:
+def test_equivalent_notations_parse_equally(one: str, other: str) -> None:
     assert parse_tree(one).pattern == parse_tree(other).pattern
 
 
@@ -187,12 +187,12 @@ def test_numbers_are_exact() -> None:
     assert [type(v) for v in values] == [Decimal, int]
 
 
-def test_the_colon_is_a_prefix_between_names_and_a_sibling_before_a_step() -> None:
+def test_colon_is_a_prefix_between_names_and_a_sibling_before_a_step() -> None:
     items = (TreeNode(Axis.CHILD, NameTest("b", "a")), child("c"), child("d"))
     assert root("/a:b:/c::/d") == SiblingSequence(items, (SiblingLink.ADJACENT, SiblingLink.LATER))
 
 
-def test_groups_written_inside_their_like_are_kept() -> None:
+def test_nested_groups_of_the_same_kind_are_preserved() -> None:
     assert print_tree(parse_tree("/a:(/b:/c)|(/d|(/e?)+)").pattern) == "/a:(/b:/c)|(/d|(/e?)+)"
 
 
@@ -204,12 +204,12 @@ def test_spans_count_from_the_start_of_the_tree_text() -> None:
     assert spans["/c"] == Span(15, 17, 3, 1)
 
 
-def test_return_names_come_in_order() -> None:
+def test_return_names_are_in_document_order() -> None:
     assert return_names(parse_tree("//a->x[/b->y]/c->z").pattern) == ("x", "y", "z")
 
 
 @pytest.mark.parametrize(
-    ("text", "column", "says"),
+    ("text", "column", "message"),
     [
         ("", 1, "//order->o"),
         ("order[/x]", 1, "or // (a descendant): //order"),
@@ -262,18 +262,18 @@ def test_return_names_come_in_order() -> None:
         ("/a $", 4, "continue a step with"),
     ],
 )
-def test_errors_point_at_the_place_and_say_what_to_write(text: str, column: int, says: str) -> None:
+def test_error_has_the_position_and_a_hint(text: str, column: int, message: str) -> None:
     found = error(text)
     assert isinstance(found, PatternSyntaxError)
     assert (found.line, found.column) == (1, column)
-    assert says.lower() in str(found).lower()
+    assert message.lower() in str(found).lower()
 
 
 @pytest.mark.parametrize(
     "text",
     ["//a[/not(/b)]", "//a[/count(/b) > 3]", "//text(/a)", "//a->not(/b)", "//a as count(/b)", "//a[. = 'not(/b)']", "//a[last( )]"],
 )  # fmt: skip
-def test_names_of_functions_are_names_where_a_name_is_due(text: str) -> None:
+def test_function_names_are_valid_node_names(text: str) -> None:
     parse_tree(text)
 
 
@@ -286,7 +286,7 @@ def test_names_of_functions_are_names_where_a_name_is_due(text: str) -> None:
         ("//a[/b", 2, 15, "["),
     ],
 )
-def test_errors_are_translated_to_the_outer_text(tree: str, line: int, column: int, shown: str) -> None:
+def test_error_positions_are_relative_to_the_outer_text(tree: str, line: int, column: int, shown: str) -> None:
     outer = f"match\n  Docs << {tree} >>"
     start = outer.index(tree)
     offset = Span(start, start + len(tree), 2, 12)
@@ -299,7 +299,7 @@ def test_errors_are_translated_to_the_outer_text(tree: str, line: int, column: i
     assert caught.value.source is None
 
 
-def test_warnings_are_translated_too() -> None:
+def test_warning_positions_are_relative_to_the_outer_text() -> None:
     parsed = parse_tree("//a\n[b]", offset=Span(30, 37, 5, 9))
     assert parsed.warnings == ("line 6, column 2: [b is parsed as [/b, a child",)
 
@@ -321,11 +321,11 @@ def test_warnings_are_translated_too() -> None:
         "/a[/b = 1e" + "9" * 500 + "]",
     ],
 )
-def test_limits(text: str) -> None:
+def test_pattern_beyond_a_limit_is_a_limit_error(text: str) -> None:
     assert isinstance(error(text), LimitError)
 
 
-def test_what_is_within_the_limits_can_be_compared_hashed_and_printed() -> None:
+def test_pattern_at_a_limit_can_be_hashed_and_printed() -> None:
     deep = "/a[" * 49 + "/a" + "]" * 49
     for text in [deep, "/a" * MAX_DEPTH, "(" * MAX_DEPTH + "/a" + ")" * MAX_DEPTH, ":".join(["/a"] * 6000)]:
         pattern = parse_tree(text).pattern
@@ -333,7 +333,7 @@ def test_what_is_within_the_limits_can_be_compared_hashed_and_printed() -> None:
         assert repr(pattern)
 
 
-def test_nodes_that_cannot_be_written_are_refused() -> None:
+def test_node_without_a_text_form_is_rejected() -> None:
     for make in (
         lambda: NameTest("a b"),
         lambda: NameTest("a", "*"),

@@ -1,4 +1,4 @@
-"""XSCL as text: what is read, printed back, and refused."""
+"""XSCL text: parsing, printing, and error messages."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ BOOKS = (
         "S//join->a JOIN{a = b, 1 day} from_here//followed->b[//by]",
     ],
 )
-def test_what_is_printed_is_read_back(text: str) -> None:
+def test_printed_subscription_parses_back(text: str) -> None:
     read = parse_subscription(text)
     printed = print_subscription(read)
     assert parse_subscription(printed) == read
     assert print_subscription(parse_subscription(printed)) == printed
 
 
-def test_the_parts_of_one() -> None:
+def test_parsed_subscription_has_its_parts() -> None:
     read = parse_subscription(BOOKS)
     assert read.source.relation is TemporalRelation.FOLLOWED_BY
     assert read.source.window == 24 * 3600 * 1_000_000
     assert (read.source.left.stream, read.source.left.variables) == ("S", ("x1", "x2", "x3"))
     assert (read.select, read.publish) == (None, None)
-    made = parse_subscription("SELECT <a>{x1}{x4} {x1}</a> FROM " + BOOKS + " PUBLISH both")
-    assert made.select is not None
-    assert (made.select.variables, made.publish) == (("x1", "x4"), "both")
+    with_select = parse_subscription("SELECT <a>{x1}{x4} {x1}</a> FROM " + BOOKS + " PUBLISH both")
+    assert with_select.select is not None
+    assert (with_select.select.variables, with_select.publish) == (("x1", "x4"), "both")
     turned = parse_subscription("S//a->a JOIN{3 < a AND a = b, forever} S//b->b")
     assert "a > 3" in print_subscription(turned)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("S//book->a", "Missing JOIN"),
         ("S//book->a JOIN{a=b} S//c->b", "Unexpected text between the braces"),
@@ -91,10 +91,10 @@ def test_the_parts_of_one() -> None:
         ("S//a->a JOIN{a=b, 1 day} S//b->b FROM x", "Unexpected FROM."),
     ],
 )
-def test_what_is_refused(text: str, said: str) -> None:
+def test_invalid_subscription_is_an_error_with_its_reason(text: str, message: str) -> None:
     with pytest.raises(ps.errors.PatternError) as raised:
         parse_subscription(text)
-    assert said.lower() in str(raised.value).lower()
+    assert message.lower() in str(raised.value).lower()
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_is_refused(text: str, said: str) -> None:
         ("SELECT <a>{a}{b c}</a> FROM S//a->a JOIN{a=b, 1 day} S//b->b", 1, 14, "{b c}"),
     ],
 )
-def test_where_select_is_wrong(text: str, line: int, column: int, under: str) -> None:
+def test_error_in_select_has_its_position(text: str, line: int, column: int, under: str) -> None:
     with pytest.raises(ps.errors.PatternError) as raised:
         parse_subscription(text)
     assert (raised.value.line, raised.value.column) == (line, column)
@@ -116,7 +116,7 @@ def test_where_select_is_wrong(text: str, line: int, column: int, under: str) ->
 @pytest.mark.parametrize(
     "text", ["x" * (MAX_LENGTH + 1), "S//a->a JOIN{" + "(" * 5000, "S//a" + "[" * 5000 + " JOIN{a=b, 1 day} S//b"]
 )
-def test_hostile_texts_end(text: str) -> None:
+def test_oversized_text_is_rejected(text: str) -> None:
     with pytest.raises(ps.errors.PatternError):
         parse_subscription(text)
 
@@ -130,8 +130,8 @@ def test_hostile_texts_end(text: str) -> None:
         ("S//a->a JOIN{a = b AND a > -1.5 AND a != 2e3, 1 day} S//b->b", (Decimal("-1.5"), 2000), 86_400_000_000),
     ],
 )
-def test_shapes(text: str, constants: tuple[object, ...], window: int | None) -> None:
-    """Read with their marks, shapes are what the text is but for what the marks stand for."""
+def test_shape_has_the_constants_and_the_window(text: str, constants: tuple[object, ...], window: int | None) -> None:
+    """The shape of a subscription parses to the same tree, with marks in place of constants."""
     found = shaped(text)
     assert found is not None
     assert (found.constants, found.window) == (constants, window)
@@ -148,11 +148,11 @@ def test_shapes(text: str, constants: tuple[object, ...], window: int | None) ->
     "text",
     ["'" * 200_001, "= " * 50_000, "S//a->a JOIN{a contains '', 1 day} S//b->b", "\ue0001", "a, 1 day}, 2 days}"],
 )
-def test_what_has_no_shape(text: str) -> None:
+def test_text_without_a_shape(text: str) -> None:
     assert shaped(text) is None
 
 
-def test_many_comparisons_are_refused() -> None:
+def test_too_many_comparisons_are_rejected() -> None:
     many = " AND ".join(["a = b"] * 65)
     with pytest.raises(ps.errors.LimitError, match="65 comparisons"):
         parse_subscription(f"S//a->a JOIN{{{many}, 1 day}} S//b->b")

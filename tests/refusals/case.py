@@ -1,4 +1,4 @@
-"""A combination that an engine rejects, as a line of code that is run."""
+"""A test case: one line of code with a combination that an engine rejects."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Case:
-    """Code that is rejected; names in it are those of ``fixtures.names``."""
+    """A rejected expression with its error; ``fixtures.names`` defines the names in it."""
 
     code: str
     reason: str
-    """A part of the error's message."""
+    """Part of the error message."""
     instead: str
-    """What to write; a sentence for the page."""
+    """Sentence for the page that names a supported alternative."""
     error: str = "UnsupportedError"
     spark: bool = False
-    """It needs a Spark session."""
+    """The code needs a Spark session."""

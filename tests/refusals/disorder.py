@@ -1,4 +1,4 @@
-"""Strategies for streams out of order."""
+"""Rejected combinations for out-of-order strategies."""
 
 from tests.refusals.case import Case
 

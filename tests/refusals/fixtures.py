@@ -36,7 +36,7 @@ AT = {"event_type": "At", "key": "who", "value": "place", "every": "1 second"}
 
 
 def pattern(text: str) -> Any:
-    """Patterns by what stands behind ``pattern p``; several by their whole texts."""
+    """Return a pattern from the text after ``pattern p``, or a set of patterns from a complete text."""
     return ps.patterns(text) if text.startswith("pattern ") else ps.pattern(f"pattern p {text}")
 
 
@@ -59,7 +59,7 @@ def model(text: str = "", nodes: str = "", **more: Any) -> Any:
 
 
 def job(change: str, by: str = "") -> Any:
-    """A job's file, in which one text is replaced by another, or to which a line is added, as it is read."""
+    """Read a job file in which a text is replaced by another, or to which a line is appended."""
     text = JOB.replace(change, by) if change in JOB else JOB + change
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "job.yaml")
@@ -68,7 +68,7 @@ def job(change: str, by: str = "") -> Any:
 
 
 def names() -> dict[str, Any]:
-    """What cases of this process use."""
+    """Return the names that local cases use."""
     item = {"ts": START, "s": "S", "xml": "<a>1</a>"}
     nested = "<a>" * 1500 + "<b/>" * 1500 + "</a>" * 1500
     return {
@@ -87,7 +87,7 @@ def names() -> dict[str, Any]:
 
 
 def spark_names(spark: Any) -> dict[str, Any]:
-    """What cases on Spark use: ``df`` is finished, ``stream`` has a watermark, ``unmarked`` is a stream without."""
+    """Return the names that Spark cases use: ``df`` is bounded, ``stream`` has a watermark, ``unmarked`` has none."""
     from pyspark.sql import Observation
 
     columns = ("ts", "'A' as type", "1L as user", "1L as host", "'x' as xml", "'A' as r", "'ann' as who", "'s' as site")

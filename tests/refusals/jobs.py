@@ -1,4 +1,4 @@
-"""Jobs: combinations of words that a job's file may not have."""
+"""Jobs: combinations of options that a job file must not have."""
 
 from tests.refusals.case import Case
 

@@ -1,4 +1,4 @@
-"""Live models, frames, rules and repairs."""
+"""Rejected combinations for live models, frames, rules and repairs."""
 
 from tests.refusals.case import Case
 

@@ -27,7 +27,7 @@ UNSUPPORTED = {"UnsupportedError", "NotYetError"}
 
 
 def generated() -> str:
-    """The part of the page that is generated from the cases."""
+    """Return the part of the page that is generated from the cases."""
     lines = [
         BEGIN,
         "The tests run each row and generate these tables. `tests/refusals/fixtures.py` defines the names in the code, such as `df`, `stream` and `model(…)`.",
@@ -43,7 +43,7 @@ def generated() -> str:
 
 
 def page() -> str:
-    """The whole page: the first tables unchanged, then the generated part."""
+    """Return the whole page: the first tables unchanged, then the generated part."""
     head = PAGE.read_text(encoding="utf-8").split(BEGIN)[0]
     return head + generated()
 
@@ -57,7 +57,9 @@ def raise_sites() -> dict[tuple[str, int, int], str]:
         for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
             for node in ast.walk(function):
                 if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and _named(node.exc) in UNSUPPORTED:
-                    found[name, node.lineno, node.end_lineno or node.lineno] = function.name  # the innermost comes last
+                    found[name, node.lineno, node.end_lineno or node.lineno] = (
+                        function.name
+                    )  # the innermost function is last
     return found
 
 
@@ -66,7 +68,7 @@ def _named(call: ast.Call) -> str:
 
 
 def site_of(traceback: TracebackType | None, sites: dict[tuple[str, int, int], str]) -> tuple[str, int, int] | None:
-    """The site that raised an error."""
+    """Return the innermost raise site in a traceback, or None."""
     found = None
     while traceback is not None:
         path, line = Path(traceback.tb_frame.f_code.co_filename).as_posix(), traceback.tb_lineno

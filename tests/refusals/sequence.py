@@ -1,4 +1,4 @@
-"""Sequences and contexts."""
+"""Rejected combinations for sequences and contexts."""
 
 from tests.refusals.case import Case
 

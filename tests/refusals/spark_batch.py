@@ -1,4 +1,4 @@
-"""Finished DataFrames on Spark."""
+"""Rejected combinations for batch DataFrames on Spark."""
 
 from tests.refusals.case import Case
 

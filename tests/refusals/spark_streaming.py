@@ -1,4 +1,4 @@
-"""Streaming DataFrames on Spark."""
+"""Rejected combinations for streaming DataFrames on Spark."""
 
 from tests.refusals.case import Case
 

@@ -1,4 +1,4 @@
-"""Subscriptions."""
+"""Rejected combinations for subscriptions."""
 
 from tests.refusals.case import Case
 

@@ -1,4 +1,4 @@
-"""Every case is rejected with its error and its reason, and docs/refusals.md has all of them."""
+"""Every case is rejected with its error and reason, and docs/refusals.md lists all cases."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ UNREACHED: Counter[str] = Counter(
         "perseid/engines/uncertain/labelled: labelled_steps": 1,
         "perseid/engines/uncertain/plan: refuse_apart": 1,
         "perseid/engines/uncertain/plan: refuse_on_streams": 2,
-        "perseid/engines/uncertain/safe: safely": 1,  # plans that classification rules out
-        "perseid/semantics/events: is_of_kind": 1,  # the specification alone
+        "perseid/engines/uncertain/safe: safely": 1,  # classification excludes such plans
+        "perseid/semantics/events: is_of_kind": 1,  # only the oracle raises it
         "perseid/semantics/writing: result_of": 1,  # results of millions of characters
         "perseid/spark/changes: _merge": 1,  # needs a table
-        "perseid/spark/stream: run_stream": 1,  # an engine of a plugin
-        "perseid/spark/stream: refuse_old": 1,  # other versions
+        "perseid/spark/stream: run_stream": 1,  # needs an engine from a plugin
+        "perseid/spark/stream: refuse_old": 1,  # other Spark versions
     }
 )
 """Raise sites that no case reaches, by module and function."""
@@ -53,12 +53,12 @@ def rejected(case: Case, scope: dict[str, Any]) -> BaseException:
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.spark])
-def test_a_combination_is_rejected_with_its_reason(name: str) -> None:
+def test_combination_is_rejected_with_its_reason(name: str) -> None:
     _check(CASES[name], names())
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.spark])
-def test_a_combination_is_rejected_on_spark_with_its_reason(name: str, scope: dict[str, Any]) -> None:
+def test_combination_on_spark_is_rejected_with_its_reason(name: str, scope: dict[str, Any]) -> None:
     _check(CASES[name], scope)
 
 
@@ -67,14 +67,14 @@ def _check(case: Case, scope: dict[str, Any]) -> None:
     assert type(error).__name__ == case.error, error
     assert case.reason in str(error)
     if case.error == "UnsupportedError":
-        assert getattr(error, "hint", None), "it has to say what to write instead"
+        assert getattr(error, "hint", None), "the error has no hint"
 
 
 def test_every_engine_has_cases() -> None:
     assert all(module.CASES for module in ENGINES)
 
 
-def test_the_page_is_current_and_sites_without_a_case_are_listed(scope: dict[str, Any]) -> None:
+def test_page_is_current_and_raise_sites_without_a_case_are_listed(scope: dict[str, Any]) -> None:
     sites = raise_sites()
     reached = {site_of(rejected(case, scope).__traceback__, sites) for case in CASES.values()}
     left = [site for site in sites if site not in reached]

@@ -1,4 +1,4 @@
-"""Tree patterns over documents."""
+"""Rejected combinations for tree patterns over documents."""
 
 from tests.refusals.case import Case
 

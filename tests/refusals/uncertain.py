@@ -1,4 +1,4 @@
-"""Uncertain streams."""
+"""Rejected combinations for uncertain streams."""
 
 from tests.refusals.case import Case
 

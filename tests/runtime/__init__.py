@@ -1,1 +1,1 @@
-"""Tests of what engines share."""
+"""Tests of the runtime that all engines share."""

@@ -38,7 +38,7 @@ class MalformedState:
 
 
 def malformed_states(layout: StateLayout, state: bytes) -> Iterator[MalformedState]:
-    """All violations of a layout that a valid state has the places for."""
+    """Yield a malformed state for every violation of a layout that applies to a valid state."""
     found, content = decode_state(state), decode(layout, state)
     for fact in layout.facts:
         if fact.name not in found.facts:
@@ -65,7 +65,7 @@ def malformed_states(layout: StateLayout, state: bytes) -> Iterator[MalformedSta
 
 
 def wrong_values(declared: FactValue, value: Any) -> Iterator[tuple[str, Any]]:
-    """Values that a type does not accept, made of one that it accepts."""
+    """Yield values that a type does not accept, derived from a valid one."""
     if not declared.nullable and type(declared) is not FactValue:
         yield "null", None
     if value is None:
@@ -113,7 +113,7 @@ def wrong_values(declared: FactValue, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _example(declared: FactValue) -> Any:
-    """A value that a type accepts."""
+    """Return a value that a type accepts."""
     match declared:
         case IntegerValue(low=low, high=high):
             return min(max(0, low), high)
@@ -133,7 +133,7 @@ def _example(declared: FactValue) -> Any:
 def wrong_tables(
     table: StateTable, batch: pa.RecordBatch, content: StateContent
 ) -> Iterator[tuple[str, str, pa.RecordBatch]]:
-    """Tables that violate what is declared of one: the place, the violation, the table."""
+    """Yield tables that violate the declaration of one table, each with the place and the violation."""
     names, columns = batch.schema.names, batch.columns
     yield names[0], "column twice", pa.record_batch([*columns, columns[0]], names=[*names, names[0]])
     if "*" not in table.by_name:
@@ -146,8 +146,12 @@ def wrong_tables(
         assert declared is not None
         if name in table.required and not table.optional:
             others = [n for n in range(len(names)) if n != i]
-            kept = [columns[n] for n in others] or [pa.nulls(batch.num_rows)]
-            yield name, "missing column", pa.record_batch(kept, names=[names[n] for n in others] or ["unknown"])
+            others_columns = [columns[n] for n in others] or [pa.nulls(batch.num_rows)]
+            yield (
+                name,
+                "missing column",
+                pa.record_batch(others_columns, names=[names[n] for n in others] or ["unknown"]),
+            )
         for violation, column in _wrong_columns(declared, columns[i], content):
             yield name, violation, batch.set_column(i, name, column)
     for name in table.same_sizes:

@@ -1,4 +1,4 @@
-"""The first match on a machine without compiled kernels: plain Python answers while another process compiles."""
+"""The first match on a machine without compiled kernels runs in plain Python while another process compiles."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_first_match_runs_plain_python_and_compiles_in_another_process(empty_cac
     assert ids
     assert seconds < MOST_SECONDS
     (lock,) = empty_cache.glob("*/compiled-*.lock")
-    os.kill(int(lock.read_text()), 0)  # the process that compiles is there
+    os.kill(int(lock.read_text()), 0)  # the compiling process exists
     assert done.stderr == ""
 
 
@@ -84,12 +84,12 @@ def test_two_processes_start_one_compilation(empty_cache: Path) -> None:
     assert len(locks[0]) == 1
 
 
-def test_long_search_goes_on_compiled() -> None:
+def test_long_search_switches_to_the_compiled_kernel() -> None:
     rows = [{"ts": f"2026-01-01T{n // 60:02}:{n % 60:02}:00Z", "type": "A", "n": n} for n in range(50)]
     pattern = ps.pattern(EXPLODING)
     with jit.plain_kernels():
         plain = pattern.match(rows)
-    assert len(plain) == 50 * 49 * 48 // 6  # many times the steps that plain Python takes
+    assert len(plain) == 50 * 49 * 48 // 6  # far above the step limit of plain Python
     assert [match.match_id for match in plain] == [match.match_id for match in pattern.match(rows)]
 
 
@@ -131,7 +131,7 @@ def test_a_stale_lock_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_first_rows_of_a_process_run_without_numba() -> None:
-    """Also where kernels are compiled already: loading them takes longer than these matches."""
+    """This also applies if kernels are compiled already, because loading them takes longer than these matches."""
     code = f"""
 import sys
 import perseid as ps

@@ -1,4 +1,4 @@
-"""The key of compiled kernels: the source of their module and of what it imports."""
+"""The cache key of compiled kernels covers the source of their module and of all modules that it imports."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SOURCES = {
 def sources(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
     found = dict(SOURCES)
     monkeypatch.setattr(jit, "_source", found.get)
-    _forget()
+    _clear_caches()
     yield found
-    _forget()
+    _clear_caches()
 
 
-def _forget() -> None:
+def _clear_caches() -> None:
     jit.source_hash.cache_clear()
     jit._imports.cache_clear()
 
@@ -39,14 +39,14 @@ def _forget() -> None:
 def test_change_of_an_imported_module_changes_the_key(sources: dict[str, bytes], module: str) -> None:
     before = jit.source_hash("perseid.a")
     sources[module] += b"# changed"
-    _forget()
+    _clear_caches()
     assert jit.source_hash("perseid.a") != before
 
 
-def test_change_of_another_module_keeps_the_key(sources: dict[str, bytes]) -> None:
+def test_change_of_an_unrelated_module_does_not_change_the_key(sources: dict[str, bytes]) -> None:
     before = jit.source_hash("perseid.a")
     sources["perseid.other"] = b"THREE = 3\n"
-    _forget()
+    _clear_caches()
     assert jit.source_hash("perseid.a") == before
 
 
@@ -55,7 +55,7 @@ def test_key_of_a_kernel_contains_its_constants() -> None:
     assert jit._source("perseid.engines.sequence.layout") is not None
 
 
-def test_numba_that_cannot_be_imported_leaves_plain_python(tmp_path: Path) -> None:
+def test_kernels_run_in_plain_python_if_numba_cannot_be_imported(tmp_path: Path) -> None:
     package = tmp_path / "numba"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('Numba needs another NumPy')\n")

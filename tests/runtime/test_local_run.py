@@ -18,7 +18,7 @@ TYPES = {"word": pa.string()}
 
 
 def split_words(plan: str, columns: Mapping[str, pa.Array]) -> Iterator[Prepared]:
-    """A row for each word of a text, in a piece for each text; a null is a bad row."""
+    """Yield one chunk for each text, with a row for each of its words; a null is a bad record."""
     for row, text in enumerate(columns["text"].to_pylist()):
         if text is None:
             yield Prepared([], {"word": pa.nulls(0, pa.string())}, [BadRecord(row, plan)])
@@ -54,14 +54,14 @@ def test_prepared_rows_have_the_columns_time_and_identity_of_their_rows() -> Non
     ]
 
 
-def test_bad_rows_have_their_numbers_over_all_tables() -> None:
+def test_bad_records_are_numbered_across_all_tables() -> None:
     bad: list[BadRecord] = []
     rows = prepare_local(WORDS, "null", TYPES, [table(0, "a", None), table(2, None, "b")], bad.append)
     assert bad == [BadRecord(1, "null"), BadRecord(2, "null")]
     assert rows.columns["word"].to_pylist() == ["a", "b"]
 
 
-def test_rows_have_all_columns_without_any_row() -> None:
+def test_empty_input_has_all_columns() -> None:
     rows = prepare_local(WORDS, "", TYPES, [table(0)], reject)
     assert (len(rows), {name: column.type for name, column in rows.columns.items()}) == (
         0,
@@ -70,7 +70,7 @@ def test_rows_have_all_columns_without_any_row() -> None:
     assert run_local(WORDS, "", rows).rows.num_rows == 0
 
 
-def test_an_engine_without_prepare_or_step_is_named() -> None:
+def test_missing_prepare_or_step_is_an_error_with_the_engine_name() -> None:
     with pytest.raises(AssertionError, match="'words' has no prepare"):
         prepare_local(replace(WORDS, prepare=None), "", TYPES, [table(0)], reject)
     rows = prepare_local(WORDS, "", TYPES, [table(0)], reject)

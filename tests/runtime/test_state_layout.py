@@ -49,7 +49,7 @@ LAYOUTS = {
 
 
 def _parts(state: bytes) -> Iterator[tuple[str, bytes]]:
-    """A state and the states inside it, by the name of their layout."""
+    """Yield a state and the states nested in it, each with the name of its layout."""
     found = decode_state(state)
     name = str(found.facts["engine"])
     yield f"{name} links" if "links" in found.facts else name, state
@@ -59,8 +59,8 @@ def _parts(state: bytes) -> Iterator[tuple[str, bytes]]:
                 yield from () if part is None else _parts(part)
 
 
-def _beside_state() -> bytes:
-    """Models with events beside them that wait for the watermark; no golden state has such events."""
+def _model_state_with_waiting_events() -> bytes:
+    """Return a state of models with events that wait for the watermark, which no golden state has."""
     plan, rows, _ = beside_case(random.Random(1))
     state = model_step(plan, beside_rows(rows[:20]), None, Watermark(None, rows[10][0])).state
     assert state is not None
@@ -68,7 +68,7 @@ def _beside_state() -> bytes:
 
 
 def _uncertain_states() -> Iterator[tuple[str, bytes]]:
-    """States of uncertain streams in the middle: exact, sampled, with hidden chains, and looking back over windows."""
+    """Yield mid-stream states of uncertain streams: exact, sampled, with hidden chains, and with window history."""
     yield "uncertain that looks back", kept_state()[2]
     chained, chained_rows = chain(8)
     cases = [
@@ -94,28 +94,28 @@ def random_case(seed: int, sampled: bool = False) -> tuple[UncertainPlan, EventB
 
 @cache
 def samples() -> dict[str, dict[str, bytes]]:
-    """Golden states by layout and file."""
+    """Return golden and generated states by layout and file."""
     found: dict[str, dict[str, bytes]] = {}
     states = {path.stem: path.read_bytes() for path in GOLDEN}
     for stem, whole in {
         **states,
         "rules": rules_state(),
-        "events beside models": _beside_state(),
+        "models with events": _model_state_with_waiting_events(),
         **dict(_uncertain_states()),
     }.items():
         for i, (name, state) in enumerate(_parts(whole)):
             found.setdefault(name, {})[f"{stem} {i}"] = state
-    for name, sample, table, columns in NO_GOLDEN_STATE_HAS:
+    for name, sample, table, columns in COLUMNS_OF_NO_GOLDEN_STATE:
         found[name]["more columns"] = _with_columns(found[name][sample], table, columns)
     return found
 
 
-NO_GOLDEN_STATE_HAS = (
+COLUMNS_OF_NO_GOLDEN_STATE = (
     ("sequence", "sequence-plain 0", 0, {"is x": pa.bool_(), "made x": pa.date32()}),
     ("models", "models-1 0", 1, {"rank 0": pa.int64()}),
     ("uncertain", "uncertain that looks back 0", 2, {"key 0": pa.int64()}),
 )
-"""Declared columns, as layout, golden state, number of a table, and types by name."""
+"""Declared columns that no golden state has, as layout, state, number of a table, and types by name."""
 
 
 def _with_columns(state: bytes, number: int, columns: dict[str, pa.DataType]) -> bytes:
@@ -165,7 +165,7 @@ def test_every_violation_is_a_state_error_that_names_the_place(name: str) -> Non
     assert violations["missing"] + violations["missing column"] >= len(samples()[name])
 
 
-# A layout with everything that can be declared
+# A layout with every kind of declaration
 
 
 WHOLE = StateLayout(
@@ -208,7 +208,7 @@ def test_every_kind_of_violation_is_rejected() -> None:
     assert {"sum", "sizes", "range", "item range", "null", "unknown column", "column twice"} <= {*violations}
 
 
-def test_an_older_version_is_migrated() -> None:
+def test_older_version_is_migrated() -> None:
     old = encode_state({"engine": "layout test", "version": 1, "names": ["a", "b"]}, tuple(TABLES.values()))
     content = decode(WHOLE, old)
     assert (content.version, content.facts["count"]) == (1, 2)
@@ -219,14 +219,14 @@ def test_an_older_version_is_migrated() -> None:
             decode(WHOLE, encode_state({"engine": "layout test", "version": version, **FACTS}, ()))
 
 
-def test_a_fact_of_another_query_is_rejected_with_both_values() -> None:
+def test_fact_of_another_query_is_rejected_with_both_values() -> None:
     state = encode(WHOLE, FACTS, TABLES)
     assert decode(WHOLE, state, {"count": 2}).facts["count"] == 2
     with pytest.raises(StateError, match="2, 3"):
         decode(WHOLE, state, {"count": 3})
 
 
-def test_a_state_of_many_tables_is_read_back() -> None:
+def test_state_with_121_tables_round_trips() -> None:
     """Forty patterns over an uncertain stream have up to 121 tables."""
     tables = (TABLES["parts"],) * 121
     assert decode_state(encode_state({}, tables)).tables == tables

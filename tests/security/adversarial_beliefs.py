@@ -1,4 +1,4 @@
-"""Adversarial patterns over uncertain streams, rows that are no distributions, and changed states, from a seed."""
+"""Adversarial patterns over uncertain streams, rows with invalid distributions, and modified states, from a seed."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tests.security.progress import Adversarial, Calls
 SECOND = 1_000_000
 TRIES = 12
 RANDOM_CASES = 4_000
-"""Seeds of random cases of the stream tests, which the streams here run with other cuts."""
+"""Seeds of random cases of the stream tests, which run here with other batch boundaries."""
 CHANCES = (0.0, 0.1, 0.3, 0.5, 1.0, 1.0)
 NO_CHANCES = (-0.5, 1.5, 1e300, float("nan"), float("inf"), None)
 
 
 def write_pattern(chance: random.Random) -> str:
-    """Repetitions in one another over uncertain events, which need many states or samples."""
+    """Write nested repetitions over uncertain events, which need many automaton states or samples."""
     links = chance.choice((["->"], ["->"], [","], ["->>"]))
     writer = PatternWriter(chance, links)
     text = writer.sequence(chance.choice((0, 1, 1, 2)))
@@ -49,7 +49,7 @@ def write_pattern(chance: random.Random) -> str:
 
 
 def make_rows(chance: random.Random) -> list[dict[str, Any]]:
-    """UncertainEvents about a few keys or many; some rows are no distributions, some have extreme times."""
+    """Return uncertain rows of a few or many keys; some are invalid distributions, some have extreme times."""
     steps, keys, values = chance.choice(((3, 3, 3), (6, 2, 2), (10, 1, 3), (4, 12, 1), (20, 1, 1)))
     wrong = chance.random() < 0.2
     first = chance.choice((0, 0, 0, v.EARLIEST // SECOND + 1, v.LATEST // SECOND - 40))
@@ -76,7 +76,7 @@ def _streams(chance: random.Random) -> Streams:
 
 
 def _stream(plan: UncertainPlan, rows: EventBatch, chance: random.Random) -> Calls:
-    """All rows in one call, or in several whose watermarks jump."""
+    """Run all rows in one call, or in several calls with jumping watermarks."""
     if chance.random() < 0.4:
         yield partial(step, plan, rows, None, Watermark(ended=True))
         return None
@@ -97,7 +97,7 @@ def _stream(plan: UncertainPlan, rows: EventBatch, chance: random.Random) -> Cal
 
 
 class BeliefInput:
-    """A pattern over an uncertain stream; its text is known once it is drawn."""
+    """A pattern over an uncertain stream; ``text`` is set when the pattern is drawn."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(f"belief {seed}")
@@ -124,7 +124,7 @@ class BeliefInput:
 
 @cache
 def random_plan(seed: int) -> tuple[UncertainPlan, EventBatch]:
-    """The plan and rows of the first random case of the stream tests from a seed on."""
+    """Return plan and rows of the first random case of the stream tests at or after a seed."""
     found = planned(seed, sampled=seed % 3 == 0)
     while found is None:
         seed += 1
@@ -142,7 +142,7 @@ MATCHES = (
 
 @cache
 def base_states() -> Sequence[tuple[UncertainPlan, EventBatch, bytes]]:
-    """Plans, their rows and states in the middle of a stream: exact, sampled, and waiting only."""
+    """Return plans with their rows and mid-stream states: exact, sampled, and with waiting rows only."""
     found = []
     for match in MATCHES:
         for window in ("within 5 seconds", "within forever"):
@@ -159,9 +159,9 @@ def _changed_state(chance: random.Random) -> Adversarial:
 
     def calls() -> Calls:
         yield partial(report, changed)
-        given = take_events(rows, np.flatnonzero(np.asarray(rows.time) >= 6 * SECOND))
+        batch = take_events(rows, np.flatnonzero(np.asarray(rows.time) >= 6 * SECOND))
         now = chance.choice((5 * SECOND, 9 * SECOND, 3600 * SECOND, v.LATEST))
-        done: StepResult = yield partial(step, plan, given, changed, Watermark(None, now, False))
+        done: StepResult = yield partial(step, plan, batch, changed, Watermark(None, now, False))
         yield partial(step, plan, take_events(rows, NOTHING), done.state, Watermark(now, None, True))
         return None
 
@@ -169,7 +169,7 @@ def _changed_state(chance: random.Random) -> Adversarial:
 
 
 def make_belief_input(seed: int) -> Adversarial:
-    """An adversarial pattern, a random case with other cuts, or a state that was changed."""
+    """Return an adversarial pattern, a random case with other batch boundaries, or a modified state."""
     assert UNCERTAIN.step is step
     chance = random.Random(f"beliefs {seed}")
     roll = chance.random()
@@ -179,5 +179,5 @@ def make_belief_input(seed: int) -> Adversarial:
         number = chance.randrange(RANDOM_CASES)
         plan, rows = random_plan(number)
         return Adversarial("pattern", lambda: f"case {number}", _stream(plan, rows, chance))
-    made = BeliefInput(seed)
-    return Adversarial("pattern", lambda: made.text, made.calls())
+    drawn = BeliefInput(seed)
+    return Adversarial("pattern", lambda: drawn.text, drawn.calls())

@@ -26,20 +26,20 @@ from tests.engines.test_scan import mutate
 from tests.engines.tree_texts import compile_texts
 from tests.security.adversarial_states import mutate_state
 from tests.security.progress import RESULT, Adversarial, Calls, run_calls
-from tests.security.test_mutated_documents import made
+from tests.security.test_mutated_documents import make_malformed_document
 from tests.security.test_tree_output import PATTERN, nested, nested_json, random_shape, random_steps
 from tests.semantics.join_documents import element
 
 SECOND = 1_000_000
 BAD_DOCUMENT = "bad document"
-"""Outcome of an input with a document that is listed as bad, with a typed reason, and not raised."""
+"""Outcome of an input with a document that is a bad record with a typed reason; no error is raised."""
 
 
 # Trees
 
 
 def make_tree_input(seed: int) -> Adversarial:
-    """Documents that are broken, deep, wide or of many results, under an adversarial tree pattern."""
+    """Return malformed, deep or wide documents, or documents with many results, and an adversarial tree pattern."""
     chance = random.Random(f"tree {seed}")
     pattern = PATTERN if chance.random() < 0.15 else random_steps(chance, chance.choice((1, 2, 3)))
     format_ = "json" if chance.random() < 0.3 else "xml"
@@ -66,7 +66,7 @@ def _prepare(make_plan: Callable[[], TreesPlan], bodies: Sequence[bytes]) -> Cal
 def _xml_body(chance: random.Random) -> bytes:
     roll = chance.random()
     if roll < 0.35:
-        return made(chance.randrange(1 << 40))
+        return make_malformed_document(chance.randrange(1 << 40))
     if roll < 0.4:
         depth = chance.choice((100, 1_000, 9_999, 10_000, 10_001, 20_000))
         return b"<a>" * depth + b"<b/>" + b"</a>" * depth
@@ -114,12 +114,12 @@ EXPLODING = (
     "S//a->x JOIN{x = y AND x < y, forever} S//a->y",
 )
 WIDTHS = ((4, 12), (8, 6), (12, 3), (16, 2))
-"""Equal values of a document, and documents. Two variables on each side have the fourth power of a width as notifications of
-one pair of documents, and the engine has no limit on them: wider documents exceed any bound on time."""
+"""Number of equal values of a document, and of documents. With two variables on each side, a pair of documents has width ** 4
+notifications, and the engine has no limit on them: wider documents exceed any time bound."""
 
 
 def _equal_document(chance: random.Random, number: int, second: int, width: int) -> Document:
-    """Many equal values, beside one another or in one another."""
+    """Return a document with many equal values, as siblings or nested."""
     if chance.random() < 0.3:
         root = element("a", "1")
         for _ in range(min(width, 25)):
@@ -130,7 +130,7 @@ def _equal_document(chance: random.Random, number: int, second: int, width: int)
 
 
 def make_join_input(seed: int) -> Adversarial:
-    """Subscriptions and documents with many equal values, broken documents, or a state that was changed."""
+    """Return subscriptions and documents with many equal values, malformed documents, or a modified state."""
     chance = random.Random(f"join {seed}")
     roll = chance.random()
     if roll < 0.45:
@@ -176,7 +176,7 @@ def _join(question: Question, chance: random.Random, settings: dict[str, Any]) -
 
 def _broken_join_documents(chance: random.Random) -> Adversarial:
     texts = {"q": chance.choice((*EXPLODING, *TEXTS_ASKED.values()))}
-    bodies = [made(chance.randrange(1 << 40)) for _ in range(3)]
+    bodies = [make_malformed_document(chance.randrange(1 << 40)) for _ in range(3)]
     return Adversarial("document", lambda: f"{texts}\n{bodies}", _read_broken(texts, bodies))
 
 
@@ -190,7 +190,7 @@ def _read_broken(texts: dict[str, str], bodies: list[bytes]) -> Calls:
 
 @cache
 def base_join_states() -> list[tuple[JoinsPlan, Any, bytes]]:
-    """Plans, rows that come next, and states in the middle of a stream."""
+    """Return plans with their next rows and mid-stream states."""
     found = []
     chance = random.Random(1)
     exploding = Question(
@@ -225,6 +225,6 @@ def _changed_join_state(chance: random.Random) -> Adversarial:
 
 
 def warm_up_documents() -> None:
-    """Load the kernels of both engines, which is no part of the time of an input."""
+    """Load the kernels of both engines, so that loading does not count toward the time of an input."""
     run_calls(_prepare(lambda: TreesPlan(compile_texts([PATTERN]), ("found",), ("S",), ("a", "b")), [b"<a><b/></a>"]))
     base_join_states()

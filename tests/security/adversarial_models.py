@@ -1,4 +1,4 @@
-"""Adversarial models, patterns over them, rules that feed themselves, and changed states, from a seed."""
+"""Adversarial models, patterns over them, rules that trigger themselves, and modified states, from a seed."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ RULES_OF_THEMSELVES = (
 
 
 def write_pattern(chance: random.Random, events: Sequence[str], number: int) -> str:
-    """A pattern whose repetitions have many partial matches over equal events of a model."""
+    """Write a pattern with repetitions that have many partial matches over equal events of a model."""
     context = chance.random() < 0.2
     links = ["->"] if context else chance.choice((["->"], ["->>"], [","], ["->", "->>", ","]))
     few = chance.sample(list(events), 2)
@@ -105,7 +105,7 @@ Row = tuple[int, dict[str, Any]]
 
 
 def make_changes(chance: random.Random, node: str, edge: str, largest: int) -> list[Row]:
-    """A graph that is a cycle, a chain, complete, or loops of single nodes; edges come and go; some rows fit nothing."""
+    """Return changes of a cycle, a chain, a complete graph, or self-loops, with edges added and removed, and some invalid rows."""
     size = chance.choice((1, 3, 6, largest))
     shape = chance.choice(("cycle", "chain", "complete", "loops", "random"))
     names = [f"a{i}" for i in range(size)]
@@ -148,14 +148,14 @@ def make_changes(chance: random.Random, node: str, edge: str, largest: int) -> l
 
 
 def rows_of(rows: Sequence[Row], types: dict[str, Any]) -> EventBatch:
-    """Changes as the engines take them."""
+    """Convert changes to the input rows of the engines."""
     columns = {name: pa.array([row.get(name) for _, row in rows], kind) for name, kind in types.items()}
     times = np.array([time for time, _ in rows], np.int64)
     return EventBatch(times, np.zeros(len(rows), np.int32), ["Change"], columns, {}, np.arange(len(rows)))
 
 
 def _stream(engine: Engine, plan: Any, rows: Sequence[Row], chance: random.Random, types: dict[str, Any]) -> Calls:
-    """All changes in one call, or in several whose watermarks jump."""
+    """Run all changes in one call, or in several calls with jumping watermarks."""
     if chance.random() < 0.4:
         yield partial(engine.run_step, plan, rows_of(rows, types), None, Watermark(ended=True))
         return None
@@ -175,7 +175,7 @@ def _stream(engine: Engine, plan: Any, rows: Sequence[Row], chance: random.Rando
 
 
 class ModelInput:
-    """Patterns, or rules, over a model; the text is known once it is drawn."""
+    """Patterns or rules over a model; ``text`` is set when they are drawn."""
 
     def __init__(self, engine: Engine, seed: int) -> None:
         self.engine, self.chance = engine, random.Random(f"{engine.name} {seed}")
@@ -223,20 +223,20 @@ def _rules_plan(text: str) -> Any:
 
 
 def random_rules(seed: int) -> tuple[Any, list[Row], dict[str, Any]]:
-    """Random rules over a random model, as the stream tests draw them."""
+    """Return random rules over a random model, drawn as in the stream tests."""
     case, chooser = make_model_case(seed), SeededChooser(seed)
     named = [change.element for _, changes in case.transactions for change in changes]
     in_words = any(isinstance(element, str) for element in named)
     rules = make_rules(chooser, case.checked, texts=in_words, others=("copies",))
     types = rule_streams.TYPES | ({} if in_words else {"element": pa.int64(), "target": pa.int64()})
-    rows = [(time, _said(change, chooser)) for time, changes in case.transactions for change in changes]
+    rows = [(time, _change_row(change, chooser)) for time, changes in case.transactions for change in changes]
     return rule_streams.plan_of(rules, types), rows, types
 
 
-def _said(change: Any, chooser: SeededChooser) -> dict[str, Any]:
+def _change_row(change: Any, chooser: SeededChooser) -> dict[str, Any]:
     value = text_of(v.scalar(change.value))
-    said = (change.action, change.element, change.kind, change.attribute, value, change.target)
-    return {**dict(zip(ROLES, said, strict=True)), "site": chooser.pick(SITES)}
+    values = (change.action, change.element, change.kind, change.attribute, value, change.target)
+    return {**dict(zip(ROLES, values, strict=True)), "site": chooser.pick(SITES)}
 
 
 def _random_rules_calls(seed: int, chance: random.Random) -> Calls:
@@ -259,7 +259,7 @@ def _base_plans(engine: Engine) -> Iterator[tuple[Any, list[Row]]]:
 
 @cache
 def base_states(name: str) -> list[tuple[Any, list[Row], bytes]]:
-    """Plans, changes that come next, and states in the middle of a stream."""
+    """Return plans with their next changes and mid-stream states."""
     engine, found = (RULES if name == "rules" else MODELS), []
     for plan, rows in _base_plans(engine):
         for now in (3 * SECOND, None):
@@ -283,8 +283,8 @@ def _changed_state(engine: Engine, chance: random.Random) -> Adversarial:
         assert engine.report is not None
         yield partial(engine.report, changed)
         now = chance.choice((3 * SECOND, 9 * SECOND, 3600 * SECOND, v.LATEST))
-        given = rows_of(rows, rule_streams.TYPES)
-        done: StepResult = yield partial(engine.run_step, plan, given, changed, Watermark(None, now, False))
+        batch = rows_of(rows, rule_streams.TYPES)
+        done: StepResult = yield partial(engine.run_step, plan, batch, changed, Watermark(None, now, False))
         shard._KEPT.clear()
         yield partial(engine.run_step, plan, rows_of([], rule_streams.TYPES), done.state, Watermark(now, None, True))
         return None
@@ -293,7 +293,7 @@ def _changed_state(engine: Engine, chance: random.Random) -> Adversarial:
 
 
 def make_model_input(name: str, seed: int) -> Adversarial:
-    """Patterns or rules over an adversarial model, random rules, or a state that was changed."""
+    """Return patterns or rules over an adversarial model, random rules, or a modified state."""
     engine, chance = (RULES if name == "rules" else MODELS), random.Random(f"input {seed}")
     roll = chance.random()
     if roll < 0.45:
@@ -301,5 +301,5 @@ def make_model_input(name: str, seed: int) -> Adversarial:
     if roll < 0.6 and engine is RULES:
         number = chance.randrange(4_000)
         return Adversarial("model", lambda: f"random rules of seed {number}", _random_rules_calls(number, chance))
-    made = ModelInput(engine, seed)
-    return Adversarial("model", lambda: made.text, made.calls())
+    drawn = ModelInput(engine, seed)
+    return Adversarial("model", lambda: drawn.text, drawn.calls())

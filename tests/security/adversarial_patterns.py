@@ -22,10 +22,10 @@ from tests.security.progress import Adversarial, Calls, run_calls
 
 SMALL_BUDGET = SearchBudget(20_000, 2_000)
 DEFAULT_BUDGET_SHARE = 0.02
-"""Part of the inputs that run with the default budget, in which one search may take seconds."""
+"""Fraction of the inputs that run with the default budget, with which one search may take seconds."""
 STATES_SHARE = 0.35
 TRIES = 12
-"""Texts that are drawn for one input until an engine accepts one."""
+"""Number of texts drawn for one input until an engine accepts one."""
 FIRST_SECOND, LAST_SECOND = v.EARLIEST // SECOND + 1, v.LATEST // SECOND
 WINDOWS = ("1 second", "10 seconds", "1 hour", "1 day", "200000 years", "1 events", "7 events", "forever")
 CONTEXTS = ("chronicle", "immediate", "continuous", "recent", "cumulative", "strict immediate", "successor")
@@ -34,7 +34,7 @@ SIZES = (1, 4, 12, 30, 30, 60)
 
 
 class PatternWriter:
-    """Random nests of repetitions, alternatives, any order, absences and arrows, most of which match equal rows."""
+    """Writes random nested repetitions, alternatives, conjunctions, negations and sequences, most of which match equal rows."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class PatternWriter:
         absent: Sequence[str] = ("A", "B", "C"),
         conditions: bool = True,
     ) -> None:
-        """Steps are of these kinds, and conditions are on the columns ``k`` and ``v``, if there are any."""
+        """``kinds`` are the event types of steps; conditions, if enabled, use the columns ``k`` and ``v``."""
         self.chance, self.links, self.repeats = chance, links, repeats
         self.kinds, self.absent, self.conditions = kinds, absent, conditions
         self.names: list[tuple[str, bool]] = []
-        """Names of steps so far, and whether each may be bound to several events."""
+        """Names of the steps written so far, each with whether it can bind several events."""
 
     def step(self, repeated: bool = False) -> str:
         chance = self.chance
@@ -106,7 +106,7 @@ class PatternWriter:
         return text
 
     def where(self) -> str:
-        """A condition on the whole match, which often never holds."""
+        """Write a condition on the whole match, which is often unsatisfiable."""
         chance = self.chance
         name, repeated = chance.choice(self.names)
         if not self.conditions:
@@ -117,7 +117,7 @@ class PatternWriter:
 
 
 def write_pattern(chance: random.Random, *, repeats: bool) -> str:
-    """The text of an adversarial pattern, without its name."""
+    """Write the text of an adversarial pattern, without its name."""
     context = repeats and chance.random() < 0.2
     links = ["->"] if context else chance.choice((["->"], ["->>"], ["->>"], [","], ["->", "->>", ","]))
     writer = PatternWriter(chance, ["->>"] if not repeats else links, repeats=repeats)
@@ -145,7 +145,7 @@ def write_pattern(chance: random.Random, *, repeats: bool) -> str:
 
 
 def write_texts(chance: random.Random, *, repeats: bool) -> list[str]:
-    """One pattern, or also one that takes its matches."""
+    """Write one pattern, in some cases with a second one over its matches."""
     texts = [write_pattern(chance, repeats=repeats)]
     if repeats and chance.random() < 0.1:
         texts.append("match p0 x ->> p0 y ->> p0 z\nwithin 1 day")
@@ -153,7 +153,7 @@ def write_texts(chance: random.Random, *, repeats: bool) -> list[str]:
 
 
 def make_rows(chance: random.Random) -> list[dict[str, Any]]:
-    """Equal rows, equal times, extreme times, nulls, one key or many."""
+    """Return rows with equal values, equal or extreme times, nulls, and one or more keys."""
     count = chance.choice(SIZES)
     times = chance.choice(("each", "each", "equal", "extreme", "pairs"))
     keys = chance.choice((1, 1, 2, count))
@@ -175,11 +175,11 @@ def make_rows(chance: random.Random) -> list[dict[str, Any]]:
 
 
 Sequel = tuple[Sequence[Mapping[str, Any]], Watermark]
-"""Rows of one call, and its watermarks."""
+"""Rows and watermarks of one call."""
 
 
 def cut(chance: random.Random, data: Sequence[Mapping[str, Any]], *, late: bool = True) -> Iterator[Sequel]:
-    """The rows in several calls whose watermarks jump, also to extremes; then the end of the stream."""
+    """Yield the rows in several calls with watermarks that jump, also to extremes, and then the end of the stream."""
     rows = list(data)
     if chance.random() < 0.4:
         chance.shuffle(rows)
@@ -198,14 +198,14 @@ def cut(chance: random.Random, data: Sequence[Mapping[str, Any]], *, late: bool 
 
 
 def advance(shard: Shard, data: Sequence[Mapping[str, Any]], clock: Watermark) -> StepResult:
-    """One call, after which the shard has the state that it gave."""
+    """Run one call and store the resulting state in the shard."""
     step = shard.step(data, clock)
     shard.state, shard.now = step.state, clock.current
     return step
 
 
 def draw_shard(engine: Engine, chance: random.Random, budget: SearchBudget, shards: list[Shard]) -> Calls:
-    """Draw patterns until the engine accepts them; the shard is appended."""
+    """Draw patterns until the engine accepts them, and append the shard to ``shards``."""
     inputs = inputs_of(engine)
     whole = engine.name not in ("assemble", "early")
     rows = make_rows(chance)
@@ -229,7 +229,7 @@ def draw_shard(engine: Engine, chance: random.Random, budget: SearchBudget, shar
 
 @dataclass
 class PatternInput:
-    """The calls of one pattern over its rows; the texts are known once they are drawn."""
+    """The calls of one pattern over its rows; the texts are set when they are drawn."""
 
     engine: Engine
     seed: int
@@ -257,7 +257,7 @@ BASE_STATES = 10
 
 @cache
 def base_shards(name: str) -> list[Shard]:
-    """Shards of adversarial patterns in the middle of a stream, with states."""
+    """Return shards of adversarial patterns with mid-stream states."""
     engine, found = engines()[name], []
     for seed in range(1_000):
         chance = random.Random(f"base {seed}")
@@ -279,7 +279,7 @@ def base_shards(name: str) -> list[Shard]:
 
 @dataclass
 class StateInput:
-    """The calls that follow a state that was changed."""
+    """The calls after a state was modified."""
 
     engine: Engine
     seed: int
@@ -306,11 +306,11 @@ class StateInput:
 
 
 def make_pattern_input(name: str, seed: int) -> Adversarial:
-    """An adversarial pattern or state for an engine that evaluates patterns."""
+    """Return an adversarial pattern or state for an engine that evaluates patterns."""
     engine, roll = engines()[name], random.Random(f"kind {seed}").random()
     if roll < STATES_SHARE:
         changed = StateInput(engine, seed)
         return Adversarial("state", lambda: changed.description, changed.calls())
     full = roll > 1 - DEFAULT_BUDGET_SHARE
-    made = PatternInput(engine, seed, DEFAULT_BUDGET if full else SMALL_BUDGET)
-    return Adversarial("default budget" if full else "pattern", lambda: made.text, made.calls())
+    drawn = PatternInput(engine, seed, DEFAULT_BUDGET if full else SMALL_BUDGET)
+    return Adversarial("default budget" if full else "pattern", lambda: drawn.text, drawn.calls())

@@ -1,4 +1,4 @@
-"""States of engines with something changed in them, at any depth, under the right checksum."""
+"""Modified engine states: one change at any depth, with a valid checksum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.contract.hostile import mutations, spoiled
 
 
 def mutate_state(state: bytes, chance: random.Random) -> tuple[str, bytes]:
-    """What was changed, and the state with that change: in it, in a state inside it, or in a JSON text inside it."""
+    """Modify a state, a state nested in it, or a JSON text nested in it; return a description and the modified state."""
     sealed = decode_state(state)
     inner = _inner_places(sealed)
     if inner and chance.random() < 0.6:
@@ -32,7 +32,7 @@ def mutate_state(state: bytes, chance: random.Random) -> tuple[str, bytes]:
 
 
 def _inner_places(sealed: DecodedState) -> list[tuple[int, int, int]]:
-    """Table, column and row of every state and every machine that a state contains."""
+    """Return table, column and row of every nested state and state machine of a state."""
     found = []
     for number, table in enumerate(sealed.tables):
         for at, name in enumerate(table.schema.names):

@@ -16,22 +16,22 @@ from typing import IO, Any
 from perseid.errors import PerseidError
 
 CPU_BOUND_S = {"pattern": 5.0, "default budget": 20.0, "state": 5.0, "document": 10.0, "model": 20.0}
-"""Processor time of the process that one call may take, by kind of input. Other load on the machine does not count.
+"""Processor time of one call in seconds, by kind of input. Other load on the machine does not count.
 
-A loop without progress takes any bound.
+A loop without progress exceeds any bound.
 """
 WALL_BOUND_S = 120.0
 """Time after which SIGALRM interrupts a call that runs Python code."""
 EXIT_AFTER_S = 240.0
-"""Time after which faulthandler ends the process. A compiled kernel runs no signal handler, so SIGALRM, which the timeout
-of pytest uses too, does not interrupt it. The log file then has the input and the tracebacks of all threads."""
+"""Time after which faulthandler ends the process. A compiled kernel runs no signal handler, so SIGALRM, which pytest-timeout
+uses too, does not interrupt it. The log file then has the input and the tracebacks of all threads."""
 RESULT = "result"
 
 Call = Callable[[], Any]
 Calls = Generator[Call, Any, str | None]
-"""Calls of one input, in order. Each receives the result of the call before it, or its typed error.
+"""Calls of one input, in order. Each one receives the result of the previous call, or its typed error.
 
-The generator returns a word for its outcome; None stands for a result.
+The generator returns its outcome, with None for a result.
 """
 
 
@@ -45,7 +45,7 @@ class Adversarial:
 
 
 def run_calls(calls: Calls, run: Callable[[Call], Any] = lambda call: call()) -> str:
-    """Run all calls of an input; its outcome. A typed error that the generator does not handle is raised."""
+    """Run all calls of an input and return its outcome. A typed error that the generator does not handle is raised."""
     result: Any = None
     error: PerseidError | None = None
     while True:
@@ -61,7 +61,7 @@ def run_calls(calls: Calls, run: Callable[[Call], Any] = lambda call: call()) ->
 
 
 def run_input(one: Adversarial) -> str:
-    """Run all calls of an input within their bounds; its outcome, or the name of the typed error that ended it."""
+    """Run all calls of an input within their bounds; return its outcome, or the name of the typed error that ended it."""
 
     def run(call: Call) -> Any:
         begun = time.process_time()
@@ -81,7 +81,7 @@ def run_input(one: Adversarial) -> str:
 
 @contextmanager
 def wall_bound() -> Iterator[None]:
-    """Raise TimeoutError in a call that exceeds WALL_BOUND_S; the timer of pytest goes on after it."""
+    """Raise TimeoutError in a call that exceeds WALL_BOUND_S, and resume the timer of pytest afterwards."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
         raise TimeoutError(f"not finished after {WALL_BOUND_S} s")
@@ -99,7 +99,7 @@ def wall_bound() -> Iterator[None]:
 
 
 def run_inputs(name: str, make: Callable[[int], Adversarial], seeds: Iterable[int], log: Path) -> Counter[str]:
-    """Run the input of each seed; how many ended in which way, as ``kind: outcome``."""
+    """Run the input of each seed and count the outcomes, as ``kind: outcome``."""
     outcomes: Counter[str] = Counter()
     with log.open("w", encoding="utf-8") as written:
         for seed in seeds:

@@ -1,4 +1,4 @@
-"""Output of subscriptions: documents whose equal values multiply end with all results, or with a typed error."""
+"""Output of subscriptions: documents with many equal values have all their results, or end with a typed error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TWICE = "S//r[//a->x][//b->y] FOLLOWED BY{x = u AND y = w, 1 hour} S//r[//a->u][
 
 
 def documents(count: int) -> Any:
-    """Two documents that have so many equal values of each kind: count ** 4 ways to join them."""
+    """Return two documents with ``count`` equal values of each of two kinds, which join in count ** 4 combinations."""
     body = f"<r>{'<a>1</a>' * count}{'<b>1</b>' * count}</r>"
     return ps.documents([{"ts": i, "body": body, "stream": "S"} for i in range(2)], body="body", type="stream")
 
@@ -25,11 +25,11 @@ def table() -> Any:
     return ps.xscl.subscriptions({"s": TWICE})
 
 
-def test_values_that_multiply_are_all_returned() -> None:
+def test_all_combinations_of_equal_values_are_returned() -> None:
     assert table().match(documents(12)).num_rows == 12**4
 
 
-def test_document_that_joins_in_too_many_ways_is_an_error_in_bounded_time() -> None:
+def test_document_beyond_the_limit_of_combinations_is_an_error_in_bounded_time() -> None:
     table().match(documents(2))
     begun = time.process_time()
     with pytest.raises(LimitError, match="more than 4,194,304 combinations"):

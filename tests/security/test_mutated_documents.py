@@ -1,4 +1,4 @@
-"""Documents that somebody broke a little: never a crash, and in safe mode never another word than expat's."""
+"""Randomly mutated documents never crash the scanner, and safe mode accepts exactly the documents that expat accepts."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ BEGINNINGS = (
     "<?xml version='1.0' encoding='{encoding}'?>",
 )
 ENCODINGS = ("utf-8", "utf-8", "utf-8", "iso-8859-1", "windows-1251", "utf-16", "utf-16-le", "utf-16-be", "koi8-r")
-ON_PURPOSE = (SUBSET, "Unsupported entity declaration")
+OWN_RESTRICTIONS = (SUBSET, "Unsupported entity declaration")
 UNKNOWN = "Reference to an unknown entity"
-"""Said only by who reads the text of a node."""
+"""Error that only readers of node texts raise."""
 SNIPPETS = (
     b"<b xmlns='u:a'/>",
     b"<b xmlns:p='u&amp;v' p:c='1'/>",
@@ -63,7 +63,7 @@ PLAIN_TEXTS = (
 
 
 def plain_document(chance: random.Random, count: int) -> str:
-    """Elements with text and no more, as most of a document is, and some others among them."""
+    """Write a typical document: mostly elements with text, some with attributes."""
     inside, parts = ["a"], ["<a>"]
     for _ in range(count):
         parts.append(chance.choice(PLAIN_TEXTS))
@@ -79,13 +79,13 @@ def plain_document(chance: random.Random, count: int) -> str:
     return "".join([*parts, *(f"</{name}>" for name in reversed(inside))])
 
 
-def made(seed: int) -> bytes:
-    """A document in some encoding with something in front of it, mostly broken."""
+def make_malformed_document(seed: int) -> bytes:
+    """Return a document in a random encoding with a random prolog, in most cases malformed."""
     chance = random.Random(seed)
     encoding = chance.choice(ENCODINGS)
     body = plain_document(chance, 60) if chance.random() < 0.4 else random_document(chance, chance.choice((2, 8, 20)))
     text = chance.choice(BEGINNINGS).format(encoding=encoding) + body
-    if encoding.startswith("utf") and chance.random() < 0.2:  # the others could not write it in a name
+    if encoding.startswith("utf") and chance.random() < 0.2:  # other encodings cannot represent it in a name
         text = re.sub("(?<=[</:])[bc](?=[ />])", "\N{CYRILLIC SMALL LETTER ZHE}", text)
     data = bytearray(text.encode(encoding, "xmlcharrefreplace"))
     for _ in range(chance.choice((0, 0, 1, 1, 1, 2, 5))):
@@ -96,18 +96,18 @@ def made(seed: int) -> bytes:
     return bytes(data)
 
 
-def judged_by_expat(data: bytes) -> bool:
-    """Is it well formed, if nobody says anything about it on purpose?"""
+def is_well_formed_for_expat(data: bytes) -> bool:
+    """Return whether expat accepts the document; Perseid's own restrictions do not apply."""
     parser = expat.ParserCreate(namespace_separator="\x1f")
     try:
         parser.Parse(data, True)
-    except (expat.ExpatError, LookupError, ValueError):  # the last two: of encodings
+    except (expat.ExpatError, LookupError, ValueError):  # LookupError and ValueError come from encodings
         return False
     return True
 
 
 class Readers:
-    """Whoever reads documents: their names stay from one to the next."""
+    """A scanner and matchers, which retain names across documents."""
 
     def __init__(self) -> None:
         self.scanner = Scanner()
@@ -117,50 +117,50 @@ class Readers:
         )
 
 
-def found(matcher: TreeMatcher, pieces: list[bytes], *, trusted: bool) -> tuple[int, str]:
-    """How many results the first pattern has, or why there are none."""
+def count_results(matcher: TreeMatcher, pieces: list[bytes], *, trusted: bool) -> tuple[int, str]:
+    """Return the number of results of the first pattern and no error, or 0 and the error."""
     count = 0
     try:
-        for told in matcher.read(lambda: pieces, trusted=trusted):
-            count = 0 if told is None else count + int(((told.rows[:, 0] == 0) & (told.rows[:, 1] == 0)).sum())
+        for batch in matcher.read(lambda: pieces, trusted=trusted):
+            count = 0 if batch is None else count + int(((batch.rows[:, 0] == 0) & (batch.rows[:, 1] == 0)).sum())
     except DocumentError as error:
         return 0, f"{error.message} ({error.line}, {error.column})"
     return count, ""
 
 
 def compare(readers: Readers, seed: int) -> bool:
-    """Nothing but a DocumentError is raised, and in safe mode just where expat refuses; whether it was read."""
-    data = made(seed)
+    """Check that only a DocumentError is raised, in safe mode exactly if expat rejects; return whether the document was read."""
+    data = make_malformed_document(seed)
     chance = random.Random(-seed)
     cuts = sorted(chance.randint(0, len(data)) for _ in range(chance.randint(0, 4)))
-    refused, starts = {}, {}
+    rejected, starts = {}, {}
     for trusted in (False, True):
-        place, said, tokens = (1, 1), "", []
+        place, message, tokens = (1, 1), "", []
         try:
             tokens = scanned(readers.scanner, data, cuts, trusted=trusted)
         except DocumentError as error:
-            said, place = error.message, (error.line, error.column)
+            message, place = error.message, (error.line, error.column)
         assert min(place) >= 1, (seed, data)
-        refused[trusted], starts[trusted] = said, [name for kind, name, *_ in tokens if kind == "start"]
-        # Whoever matches what it scans says the same.
-        whole = f"{said} ({place[0]}, {place[1]})" if said else ""
+        rejected[trusted], starts[trusted] = message, [name for kind, name, *_ in tokens if kind == "start"]
+        # Matchers have the same outcome as the scanner.
+        expected = f"{message} ({place[0]}, {place[1]})" if message else ""
         pieces = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
         counts = (len(starts[trusted]), *[starts[trusted].count(("", "b"))] * 2)
         for matcher, count in zip(readers.matchers, counts, strict=True):
-            told = found(matcher, pieces, trusted=trusted)
-            assert told == (count, whole) or UNKNOWN in told[1], (seed, data, trusted)
-        if not trusted and not said:
+            result = count_results(matcher, pieces, trusted=trusted)
+            assert result == (count, expected) or UNKNOWN in result[1], (seed, data, trusted)
+        if not trusted and not message:
             assert _shape(tokens) == _shape(parsed(data)), (seed, data)
-    assert refused[False] or not refused[True], (seed, data)  # Whoever is trusted is refused no more.
-    if refused[False] == BAD_BYTES:  # of half a surrogate pair, which expat lets pass
+    assert rejected[False] or not rejected[True], (seed, data)  # trusted mode never rejects more
+    if rejected[False] == BAD_BYTES:  # unpaired surrogates, which expat accepts
         assert data.startswith((b"\xff\xfe", b"\xfe\xff")) or 0 in data[:2], (seed, data)
-    elif refused[False] not in ON_PURPOSE:
-        assert (not refused[False]) == judged_by_expat(data), (seed, data, refused)
-    return not refused[False]
+    elif rejected[False] not in OWN_RESTRICTIONS:
+        assert (not rejected[False]) == is_well_formed_for_expat(data), (seed, data, rejected)
+    return not rejected[False]
 
 
 def _shape(tokens: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
-    """Elements and attributes with their names: texts and values are not read here, only found."""
+    """Return elements and attributes with their names, without texts and values, which the scanner only locates."""
     return [token[:2] for token in tokens if token[0] != "text"]
 
 
@@ -170,11 +170,11 @@ def run(count: int, first: int) -> None:
     assert count / 10 < read < count * 9 / 10
 
 
-def test_broken_documents() -> None:
+def test_mutated_documents_are_accepted_as_by_expat() -> None:
     run(300, 0)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("part", range(4))
-def test_many_broken_documents(part: int) -> None:
+def test_many_mutated_documents_are_accepted_as_by_expat(part: int) -> None:
     run(5_000, BASE + part * 5_000)

@@ -1,4 +1,4 @@
-"""Every call of every engine returns or raises a typed error within its bound, whatever it is given."""
+"""Every call of every engine returns or raises a typed error within its bound, for any input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INPUTS = 40
 BLOCKS, BLOCK_INPUTS = 10, 1_000
 """Inputs of each engine in the deep run."""
 STEPS_PER_EVENT, ATTEMPT_STEPS_PER_EVENT = 50, 20
-"""Smaller than those of the engine, so that searches that exceed their budget end soon. Rules have their own."""
+"""Budgets below the defaults of the engine, so that searches exceed them quickly. Rules have budgets of their own."""
 
 PATTERN_ENGINES = ("sequence", "aggressive", "assemble", "early", "adaptive", "conservative")
 MAKERS: dict[str, Callable[[int], Adversarial]] = {
@@ -46,7 +46,9 @@ KINDS = {"trees": {"document"}, "joins": {"document", "state"}, "uncertain": {"p
 
 
 def test_every_engine_has_adversarial_inputs() -> None:
-    others = {engine.name for engine in registry._registered}  # of other packages, as that of the contract tests
+    others = {
+        engine.name for engine in registry._registered
+    }  # engines of other packages, such as the one of the contract tests
     assert set(MAKERS) == set(engines()) - others
 
 
@@ -60,7 +62,7 @@ def _smaller_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def warm_up(name: str) -> None:
-    """Load the kernels of an engine and make its base states, which is no part of the time of an input."""
+    """Load the kernels of an engine and create its base states, so that this does not count toward the time of an input."""
     folders = {"trees": ("trees",), "joins": ("trees", "joins"), "uncertain": ("uncertain",)}
     for module in precompile.modules(folders.get(name, ("sequence", "disorder", "models"))):
         importlib.import_module(module)
@@ -75,7 +77,7 @@ def warm_up(name: str) -> None:
 
 
 def check_progress(name: str, seeds: Iterable[int], log: Path) -> tuple[Counter[str], Counter[str]]:
-    """Run the inputs of an engine; how many of each kind had a result, and how many ended in a typed error."""
+    """Run the inputs of an engine; return the numbers of results and of typed errors by kind of input."""
     warm_up(name)
     outcomes = run_inputs(name, MAKERS[name], seeds, log)
     print(name, dict(outcomes))
@@ -125,5 +127,5 @@ def test_many_adversarial_inputs_end_within_their_bounds(name: str, block: int, 
     results, errors = check_progress(name, range(first, first + BLOCK_INPUTS), tmp_path / "last_input.log")
     assert results.total() + errors.total() == BLOCK_INPUTS
     for kind in KINDS.get(name, {"model", "state"} if name in ("models", "rules") else {"pattern", "state"}):
-        # Documents of joins end as bad documents, which count as typed errors.
+        # Bad documents of joins count as typed errors.
         assert min(results[kind], errors[kind]) >= 5, (kind, results, errors)

@@ -1,4 +1,4 @@
-"""A job whose secrets are canaries: they work, and none of them is in the list of processes, a log, a page, a file or a message."""
+"""A job with canary secrets: they work, and none of them appears in the process list, a log, a page, a file or a message."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ spark:
 
 
 def forms(value: str) -> set[str]:
-    """The texts in which a value may be shown."""
+    """Return the encodings in which a value may appear."""
     return {value, quote(value), quote(value, safe=""), json.dumps(value)[1:-1], repr(value)[1:-1], value[:14]}
 
 
@@ -144,7 +144,7 @@ def page(port: int, path: str) -> str:
 def wait_until(child: subprocess.Popen[bytes], done: Any, what: str) -> None:
     end = time.monotonic() + WAIT_S
     while not done():
-        assert child.poll() is None, f"it ended before {what}"
+        assert child.poll() is None, f"the job ended before {what}"
         assert time.monotonic() < end, what
         time.sleep(0.1)
 
@@ -200,7 +200,7 @@ def project(tmp_path: Path, receiver: Receiver) -> Project:
         "CANARY_HOOK": f"http://127.0.0.1:{receiver.server_port}/{ENVIRONMENT['CANARY_HOOK_PATH']}",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "TMPDIR": str(tmp_path / "tmp"),
-        "PERSEID_CACHE": str(cache_place()),  # kernels are compiled once, wherever temporary files are
+        "PERSEID_CACHE": str(cache_place()),  # reuses compiled kernels, independent of TMPDIR
         "PYTHONPATH": os.pathsep.join(
             [str(Path(perseid.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
         ),
@@ -237,7 +237,7 @@ def test_secrets_are_in_no_process_list_log_status_file_message_or_page_of_spark
                 text=True,
                 check=True,
             )
-            # A sink fails, and the other side repeats all that it was sent.
+            # The webhook rejects the post, with all secrets in its response.
             receiver.answers, receiver.said = [403] * 9, " ".join(CANARIES).encode()
             events(folder / "in", 2, (40, "A"), (41, "B"), (59, "A"))
             assert child.wait(WAIT_S) == 1
@@ -258,7 +258,7 @@ def test_secrets_are_in_no_process_list_log_status_file_message_or_page_of_spark
     assert "Batch 1 was not written" in errors or re.search(r"Batch \d+ was not written", errors)
     assert "403" in errors
     assert "***" in errors
-    assert " DEBUG " in errors, "Spark's own log is among what is searched"
+    assert " DEBUG " in errors, "the log of Spark was not searched"
     written = {
         str(path.relative_to(folder)): leaks(path.read_bytes().decode(errors="replace")) for path in project.files()
     }
@@ -276,33 +276,33 @@ job = read_job("job.yaml")
 with session_of_job("probe", job, "local[1]") as spark:
     conf = spark.sparkContext.getConf()
     names = ["spark.hadoop.fs.lake.signer", "spark.hadoop.fs.lake.account", "spark.vendor.pin"]
-    told = {name: hashlib.sha256(conf.get(name).encode()).hexdigest() for name in names}
+    found = {name: hashlib.sha256(conf.get(name).encode()).hexdigest() for name in names}
     hadoop = spark._jsc.hadoopConfiguration().get("fs.lake.signer")
-    told["hadoop"] = hashlib.sha256(hadoop.encode()).hexdigest()
-    told["memory"] = conf.get("spark.driver.memory")
-    told["redaction"] = conf.get("spark.redaction.regex")
-    pathlib.Path("told.json").write_text(json.dumps(told))
+    found["hadoop"] = hashlib.sha256(hadoop.encode()).hexdigest()
+    found["memory"] = conf.get("spark.driver.memory")
+    found["redaction"] = conf.get("spark.redaction.regex")
+    pathlib.Path("found.json").write_text(json.dumps(found))
 """
 
 
-def test_spark_gets_the_exact_values_and_keeps_the_redaction_of_its_defaults(project: Project) -> None:
+def test_spark_has_the_exact_values_and_the_redaction_pattern_of_its_defaults(project: Project) -> None:
     conf = project.folder / "conf"
     conf.mkdir()
     (conf / "spark-defaults.conf").write_text("spark.redaction.regex corporate[.]word\n")
     environment = {**project.environment, "SPARK_CONF_DIR": str(conf)}
     subprocess.run([sys.executable, "-c", PROBE], cwd=project.folder, env=environment, check=True, timeout=WAIT_S)
-    told = json.loads(project.text("told.json"))
+    found = json.loads(project.text("found.json"))
     digests = {
         "spark.hadoop.fs.lake.signer": ENVIRONMENT["CANARY_LAKE"],
         "hadoop": ENVIRONMENT["CANARY_LAKE"],
         "spark.hadoop.fs.lake.account": IN_FILES["account"],
         "spark.vendor.pin": IN_FILES["pin"],
     }
-    assert {name: told[name] for name in digests} == {
+    assert {name: found[name] for name in digests} == {
         name: hashlib.sha256(value.encode()).hexdigest() for name, value in digests.items()
     }
-    assert told["memory"] == "1g"
-    assert "corporate[.]word" in told["redaction"]
+    assert found["memory"] == "1g"
+    assert "corporate[.]word" in found["redaction"]
 
 
 def test_source_that_fails_shows_no_secret(project: Project) -> None:

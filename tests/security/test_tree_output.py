@@ -1,4 +1,4 @@
-"""Output of tree patterns: every document ends, with all its results or with the limit on output as its error."""
+"""Output of tree patterns: every document has all its results, or the output limit as its error."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from perseid.errors import DocumentError, LimitError, StalledMatcherError
 from tests.engines.tree_texts import compile_texts, reader_of
 
 SECONDS = 20.0
-"""Time that one call may take, on a slow machine that does something else as well."""
+"""Maximum time of one call on a slow, loaded machine."""
 PATTERN = "//a->a[//b->b]"
 TOO_MUCH = "Results have more than 256 times the bytes of the document plus 64 MB"
 
 
 @contextmanager
 def time_limit(seconds: float = SECONDS) -> Iterator[None]:
-    """Fail instead of waiting for a loop that does not end."""
+    """Raise TimeoutError if the block does not end in time."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
         raise TimeoutError(f"not finished after {seconds} s")
@@ -49,7 +49,7 @@ def time_limit(seconds: float = SECONDS) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _kernels_are_compiled() -> None:
-    """Compile time is not part of the time of a document."""
+    """Compile the kernels first, so that compilation does not count toward the time of a document."""
     reader_of([PATTERN]).read(pa.array(["<a/>"]))
 
 
@@ -62,7 +62,7 @@ def nested_json(n: int) -> str:
 
 
 def output_bytes(n: int) -> int:
-    """Bytes of the output of PATTERN on nested(n): the nodes, then the texts of the a's and of the b's in each."""
+    """Return the output bytes of PATTERN on nested(n): nodes, then the texts of a and of all b in each result."""
     return 8 * y.ROW_WIDTH * n * (n + 1) + 2 * n * n
 
 
@@ -104,7 +104,7 @@ def test_output_of_json_around_the_capacity_for_small_documents_is_complete(n: i
     [(4, (1 << 20) - 1), (4, 1 << 20), (4, (1 << 20) + 1), (5, 1_000_000), (50, 100_000), (2, 3_000_000)],
 )
 def test_text_around_the_capacity_for_small_documents_is_complete(depth: int, size: int) -> None:
-    """Nodes inside each other return the same text: 4 MB of it are the capacity."""
+    """Nested nodes return the same text; the capacity is 4 MB of text."""
     found = match("//a->a", "<a>" * depth + "z" * size + "</a>" * depth)
     assert [len(one) for (one,) in found.column("a").to_pylist()] == [size] * depth
 
@@ -128,7 +128,7 @@ def test_output_at_the_limit_is_complete_and_beyond_it_the_document_is_bad() -> 
 
 
 @pytest.mark.parametrize("pattern", [PATTERN, "/r->r[//a->a[//b->b]]", "//a->a[//a->c[//a->d[//b->b]]]"])
-def test_a_document_beyond_the_limit_is_rejected_alone_and_in_bounded_memory(pattern: str) -> None:
+def test_only_the_document_beyond_the_limit_is_rejected_in_bounded_memory(pattern: str) -> None:
     bad, good = f"<r>{nested(2000)}</r>", f"<r>{nested(4)}</r>"
     reader = reader_of([pattern])
     expected = len(reader.read(pa.array([good])).rows)
@@ -149,14 +149,14 @@ def test_a_document_beyond_the_limit_is_rejected_alone_and_in_bounded_memory(pat
     assert peak < 5 * MOST_BYTES
 
 
-def test_a_document_beyond_the_limit_is_rejected_from_json_without_a_place() -> None:
+def test_json_document_beyond_the_limit_is_rejected_without_a_position() -> None:
     (row,) = match(PATTERN, nested_json(1500), format="json").to_pylist()
     assert row["error"]["what"].startswith(TOO_MUCH)
     assert row["error"]["line"] is None
 
 
-def test_a_document_beyond_the_limit_is_a_bad_row_before_the_shuffle() -> None:
-    """The path that queries on Spark run: the document is counted and listed, the query goes on."""
+def test_document_beyond_the_limit_is_a_bad_record_before_the_shuffle() -> None:
+    """Spark queries use this path: the document is counted and listed as a bad record, and the query continues."""
     plan = TreesPlan(compile_texts([PATTERN]), ("found",), ("S",), ("a", "b"))
     prepared = list(prepare(plan, {"body": pa.array([nested(2), nested(1500), nested(3)])}))
     assert [(one.row, one.reason[: len(TOO_MUCH)]) for each in prepared for one in each.bad] == [(1, TOO_MUCH)]
@@ -171,7 +171,7 @@ def test_match_of_a_pattern_raises_the_limit_with_its_row() -> None:
 
 
 def test_capacity_that_a_large_document_needed_is_released() -> None:
-    """Otherwise a later document could have more output than the limit."""
+    """Otherwise a later document could exceed the output limit."""
     reader = reader_of(["/r->r[//a->a[//b->b]]"])
     large, small = f"<r>{nested(900)}</r>", f"<r>{nested(2)}</r>"
     assert not reader.read(pa.array([large])).refused
@@ -179,42 +179,40 @@ def test_capacity_that_a_large_document_needed_is_released() -> None:
     assert len(reader.read(pa.array([small])).rows) == 7
 
 
-def test_time_for_many_results_that_are_decided_together_grows_with_their_number() -> None:
+def test_time_grows_linearly_with_the_number_of_results_decided_together() -> None:
     def seconds(count: int) -> float:
         data = b"<r>" + b"<q/>" * count + b"<last/></r>"
         reader = reader_of(["/r[/last]//q->q"])
         begun = time.process_time()
-        assert sum(len(told.rows) for told in reader.matcher.read(lambda: [data]) if told is not None) == count
+        assert sum(len(batch.rows) for batch in reader.matcher.read(lambda: [data]) if batch is not None) == count
         return time.process_time() - begun
 
-    few = min(seconds(100_000) for _ in range(3))
-    assert seconds(1_600_000) < 60 * few  # 256 times if it grew with the square
+    base = min(seconds(100_000) for _ in range(3))
+    assert seconds(1_600_000) < 60 * base  # quadratic growth would be 256 times
 
 
-def test_a_position_that_repeats_is_a_stall() -> None:
+def test_repeated_position_is_a_stall() -> None:
     guard = ProgressGuard()
     assert [guard.is_stalled(1, 2), guard.is_stalled(1, 3), guard.is_stalled(1, 3)] == [False, False, True]
 
 
 @pytest.mark.parametrize("kernel", ["match_tokens", "end_document"])
-@pytest.mark.parametrize("answer", [y.ROOM, y.ROWS])
-def test_a_kernel_that_never_finishes_ends_in_an_error(
-    monkeypatch: pytest.MonkeyPatch, kernel: str, answer: int
-) -> None:
+@pytest.mark.parametrize("status", [y.ROOM, y.ROWS])
+def test_kernel_that_never_finishes_is_an_error(monkeypatch: pytest.MonkeyPatch, kernel: str, status: int) -> None:
     reader = reader_of(["//a->x"])
-    monkeypatch.setattr(matching, kernel, lambda *_: answer)
+    monkeypatch.setattr(matching, kernel, lambda *_: status)
     with time_limit(), pytest.raises(StalledMatcherError, match="no progress"):
         list(reader.matcher.read(lambda: [b"<a><b/></a>"]))
 
 
-@pytest.mark.parametrize("answer", [y.ROOM, y.ROWS, y.NAMES])
-def test_a_fast_path_that_never_finishes_leaves_its_documents_to_the_other(
-    monkeypatch: pytest.MonkeyPatch, answer: int
+@pytest.mark.parametrize("status", [y.ROOM, y.ROWS, y.NAMES])
+def test_documents_of_a_stalled_fast_path_are_read_by_the_general_path(
+    monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     reader = reader_of(["//a->x"])
 
     def unfinished(space: y.Space, *_: object) -> int:
-        return answer if space.head[y.X_DOCUMENT] < space.head[y.X_DOCUMENTS] else y.READ
+        return status if space.head[y.X_DOCUMENT] < space.head[y.X_DOCUMENTS] else y.READ
 
     monkeypatch.setattr(matching, "match_documents", unfinished)
     with time_limit():
@@ -223,7 +221,7 @@ def test_a_fast_path_that_never_finishes_leaves_its_documents_to_the_other(
     assert not found.refused
 
 
-def test_a_stalled_document_is_a_bad_document(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stalled_document_is_a_bad_document(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = reader_of(["//a->x"])
     monkeypatch.setattr(matching, "end_document", lambda *_: y.ROOM)
     with time_limit():
@@ -236,7 +234,7 @@ NAMES = "abc"
 
 
 def random_steps(chance: random.Random, most: int) -> str:
-    """A path of child and descendant steps with brackets, positions, runs of siblings and returned nodes."""
+    """Write a path of child and descendant steps with predicates, positions, sibling sequences and returned nodes."""
     numbers = iter(range(1000))
 
     def step(depth: int) -> str:
@@ -260,7 +258,7 @@ def random_steps(chance: random.Random, most: int) -> str:
 
 
 def random_shape(chance: random.Random) -> str:
-    """A small document: deep, wide, deep and wide, a comb, or runs of siblings."""
+    """Write a small document: deep, wide, deep and wide, a comb, or sequences of siblings."""
     n = chance.choice([1, 3, 10, 30, 100, 300])
     kind = chance.randrange(5)
     if kind == 0:
@@ -282,7 +280,7 @@ def texts_by_document(found: Findings) -> list[tuple[int, int, str]]:
 
 
 def check_adversarial(seeds: range) -> tuple[int, int]:
-    """Every call ends in time, with results or the limit on output, and both paths agree; how many of each."""
+    """Check that every call ends in time with results or the output limit, and that both paths agree; return both counts."""
     read = rejected = 0
     for seed in seeds:
         chance = random.Random(seed)
@@ -298,7 +296,7 @@ def check_adversarial(seeds: range) -> tuple[int, int]:
         rejected += len(found.refused)
         read += len(bodies) - len(found.refused)
         if len(found.rows) < 20_000:
-            # The scanner leaves a document type to expat, so each document takes the other path.
+            # A document type makes the scanner use expat, so each document takes the general path.
             with time_limit():
                 alone = reader.read(pa.array([f"<!DOCTYPE a SYSTEM 'a'>{body}" for body in bodies]))
             assert texts_by_document(alone) == texts_by_document(found), (seed, pattern)

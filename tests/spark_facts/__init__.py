@@ -1,1 +1,1 @@
-"""One small test per fact about Spark that the design stands on. Nothing of Perseid is tested here."""
+"""One small test for each fact about Spark that the design depends on. These tests do not run Perseid."""

@@ -1,4 +1,4 @@
-"""The session of these tests, and streams that end with them."""
+"""The Spark session of these tests, and streams that are closed after each test."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.spark_facts.streams import Streams
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with session(tmp_path_factory.mktemp("warehouse")) as made:
-        yield made
+    with session(tmp_path_factory.mktemp("warehouse")) as started:
+        yield started
 
 
 @pytest.fixture
 def streams(spark: SparkSession, tmp_path: Path) -> Iterator[Streams]:
-    made = Streams(spark, tmp_path)
-    yield made
-    made.close()
+    opened = Streams(spark, tmp_path)
+    yield opened
+    opened.close()

@@ -1,4 +1,4 @@
-"""Small streams for the tests of this folder: rows in files, one batch per file, and what came out of the query."""
+"""Small streams for the tests of this folder: files with one batch each, and the output rows of the query."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 Batch = list[tuple[int, int | None]]
 Act = Callable[[Any, Iterator[pd.DataFrame], GroupState], Iterable[pd.DataFrame]]
 
-SEEN = "what STRING, label INT, at BIGINT, watermark BIGINT"
+OUTPUT = "what STRING, label INT, at BIGINT, watermark BIGINT"
 STATE = "blob BINARY"
 
 
 class Streams:
-    """Writes the batches of a stream, runs a query over them to the end and hands back what came out."""
+    """Writes the batches of a stream, runs a query over all of them, and returns its output rows."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
@@ -31,7 +31,7 @@ class Streams:
         self.tables: dict[str, str] = {}
 
     def add(self, name: str, *batches: Batch) -> None:
-        """One file per batch. The file source takes the oldest first, so no two files may have the same age."""
+        """Write one file for each batch. The file source reads the oldest file first, so file times must differ."""
         target = self.folder / name
         target.mkdir(exist_ok=True)
         for batch in batches:
@@ -42,13 +42,13 @@ class Streams:
             hidden.rename(target / f"{self.files:05}.json")
 
     def read(self, *batches: Batch, name: str = "input") -> DataFrame:
-        """A stream with one batch per file; ``at`` counts seconds, ``ts`` is the same as a timestamp."""
+        """Return a stream with one batch per file; ``at`` is the time in seconds, ``ts`` the same time as a timestamp."""
         self.add(name, *batches)
         source = self.spark.readStream.schema("label INT, at BIGINT").option("maxFilesPerTrigger", 1)
         return source.json(str(self.folder / name)).withColumn("ts", f.timestamp_seconds("at"))
 
     def start(self, frame: DataFrame, name: str = "query", *, keep: bool = True, now: bool = True) -> StreamingQuery:
-        """Start a query. With ``keep`` the rows can be read afterwards, without it the query can be started again."""
+        """Start a query. With ``keep``, :meth:`rows` returns the output; without it, the query can be restarted."""
         writer = frame.writeStream.outputMode("append").option("checkpointLocation", self.checkpoint(name))
         if keep:
             self.tables[name] = f"facts_{uuid.uuid4().hex}"
@@ -58,16 +58,16 @@ class Streams:
         return (writer.trigger(availableNow=True) if now else writer).start()
 
     def run(self, frame: DataFrame, name: str = "query", *, keep: bool = True) -> StreamingQuery:
-        """Run a query to the end of its input."""
+        """Run a query over all of its input."""
         query = self.start(frame, name, keep=keep)
         try:
-            assert query.awaitTermination(120), "the query did not come to its end"
+            assert query.awaitTermination(120), "the query did not end"
         finally:
             query.stop()
         return query
 
     def rows(self, name: str = "query") -> list[tuple[Any, ...]]:
-        """What came out, sorted."""
+        """Return the output rows, sorted."""
         return sorted(tuple(row) for row in self.spark.table(self.tables[name]).collect())
 
     def checkpoint(self, name: str = "query") -> str:
@@ -81,22 +81,22 @@ class Streams:
 
 
 def far_future(delay: int = 0) -> Column:
-    """A constant that Spark takes for the time column of a watermark, and that is never late.
+    """Return a constant that Spark uses as the event-time column and that is never late.
 
-    It must stay below the year 2262, where the nanoseconds of pandas end.
+    It must be before the year 2262, the maximum of the nanosecond timestamps of pandas.
     """
     return f.expr("TIMESTAMP '2200-01-01 00:00:00Z'").alias("never_late", metadata={"spark.watermarkDelayMs": delay})
 
 
-def operator(frame: DataFrame, act: Act | None = None, *, timeouts: bool = True, out: str = SEEN) -> DataFrame:
+def operator(frame: DataFrame, act: Act | None = None, *, timeouts: bool = True, out: str = OUTPUT) -> DataFrame:
     timeout = GroupStateTimeout.EventTimeTimeout if timeouts else GroupStateTimeout.NoTimeout
     return frame.groupBy("label").applyInPandasWithState(act or report(timeouts), out, STATE, "append", timeout)
 
 
 def report(timeouts: bool = True) -> Act:
-    """Says what it sees, and asks to be called again five seconds of event time after the last row.
+    """Return a function that outputs each call and sets a timeout five seconds of event time after the last row.
 
-    A function made inside a function travels to the workers by value: they cannot import the tests.
+    It is a nested function, which is serialized by value, because the workers cannot import the tests.
     """
 
     def act(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterable[pd.DataFrame]:
@@ -115,13 +115,13 @@ def report(timeouts: bool = True) -> Act:
 
 
 def watermarks(query: StreamingQuery) -> list[int]:
-    """The watermark that each batch ran with, in seconds."""
+    """Return the watermark of each batch, in seconds."""
     texts = [batch["eventTime"]["watermark"] for batch in query.recentProgress]
     return [int(pd.Timestamp(text).timestamp()) for text in texts]
 
 
 def state_operator(query: StreamingQuery) -> list[Mapping[str, Any]]:
-    """What the progress of each batch says of the one stateful operator."""
+    """Return the progress of the only stateful operator in each batch."""
     return [only(batch["stateOperators"]) for batch in query.recentProgress]
 
 
@@ -131,14 +131,14 @@ def only(things: Iterable[Any]) -> Any:
 
 
 def observed(query: StreamingQuery, name: str) -> dict[str, Any]:
-    """The metrics that the last batch observed, by name."""
+    """Return the observed metrics of the last batch, by name."""
     progress = query.lastProgress
     assert progress is not None
     return fields(progress["observedMetrics"][name])
 
 
 def fields(value: Any) -> Any:
-    """Structs as dictionaries: classic sends Rows or dictionaries, Connect the values beside a schema."""
+    """Convert structs to dictionaries: classic sends Rows or dictionaries, Connect sends values and a schema."""
     if isinstance(value, list):
         return [fields(part) for part in value]
     if hasattr(value, "asDict"):

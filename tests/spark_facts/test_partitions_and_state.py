@@ -1,4 +1,4 @@
-"""Where a group lives, and how its state is read from outside."""
+"""The partition of a group, and how its state can be read from the checkpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Configure = Callable[[str, str], None]
 
 @pytest.fixture
 def configure(spark: SparkSession) -> Iterator[Configure]:
-    """Change settings of the session for one test."""
+    """Return a function that changes settings of the session until the end of the test."""
     before: dict[str, str | None] = {}
 
     def change(name: str, value: str) -> None:
@@ -32,8 +32,8 @@ def configure(spark: SparkSession) -> Iterator[Configure]:
             spark.conf.set(name, value)
 
 
-def test_the_number_of_shuffle_partitions_is_frozen_by_the_checkpoint(streams: Streams, configure: Configure) -> None:
-    """Why we warn before the first start: later the setting changes nothing."""
+def test_number_of_shuffle_partitions_is_fixed_by_the_checkpoint(streams: Streams, configure: Configure) -> None:
+    """Perseid therefore warns before the first start: later, the setting has no effect."""
     frame = operator(streams.read([(1, 100)]), timeouts=False)
     streams.run(frame, keep=False)
     configure("spark.sql.shuffle.partitions", "3")
@@ -43,8 +43,8 @@ def test_the_number_of_shuffle_partitions_is_frozen_by_the_checkpoint(streams: S
 
 
 @pytest.mark.parametrize("partitions", [2, 3, 16])
-def test_the_hash_of_an_int_modulo_the_partitions_is_its_partition(spark: SparkSession, partitions: int) -> None:
-    """The labels of shards are chosen by this, so that each partition gets as many shards as any other."""
+def test_partition_of_an_int_is_its_hash_modulo_the_number_of_partitions(spark: SparkSession, partitions: int) -> None:
+    """Perseid chooses the labels of shards by this rule, so that all partitions have the same number of shards."""
     labels = spark.range(50).select(f.col("id").cast("int").alias("label")).repartition(partitions, "label")
     placed = labels.select(f.spark_partition_id(), f.pmod(f.hash("label"), f.lit(partitions))).collect()
     assert [row[0] for row in placed] == [row[1] for row in placed]
@@ -52,10 +52,10 @@ def test_the_hash_of_an_int_modulo_the_partitions_is_its_partition(spark: SparkS
 
 
 @pytest.mark.parametrize("provider", ["HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"])
-def test_the_state_of_a_group_can_be_read_from_the_checkpoint(
+def test_state_of_a_group_can_be_read_from_the_checkpoint(
     streams: Streams, spark: SparkSession, configure: Configure, provider: str
 ) -> None:
-    """Looking into a stream's state, and its migration, read: key.label, value.groupState.blob, partition_id."""
+    """State inspection and migration read key.label, value.groupState.blob and partition_id."""
     configure(
         "spark.sql.streaming.stateStore.providerClass", f"org.apache.spark.sql.execution.streaming.state.{provider}"
     )

@@ -1,4 +1,4 @@
-"""Help for testing patterns: what it says when a test is wrong or fails."""
+"""perseid.testing: cases, and the messages of invalid cases and failed assertions."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ROWS = [{"ts": 0, "type": "A"}, {"ts": 61, "type": "B"}]
 
 
 @pytest.mark.parametrize("kind", [str, Path])
-def test_cases_are_read_from_a_path_of_either_kind(tmp_path: Path, kind: type) -> None:
+def test_cases_are_read_from_a_string_or_a_path(tmp_path: Path, kind: type) -> None:
     (tmp_path / "one.cases").write_text(CASE, encoding="utf-8")
     (case,) = read_cases(kind(tmp_path / "one.cases"))
     assert (case.title, case.source) == ("one A", "one.cases")
 
 
 @pytest.mark.parametrize("instead", ["", "after match skip past last"])
-def test_a_case_without_a_pattern_says_so(instead: str) -> None:
+def test_case_without_a_pattern_is_an_error(instead: str) -> None:
     (case,) = parse_cases(CASE.replace("match A a", instead), "one.cases")
     for use in (run_case, picture):
         with pytest.raises(
@@ -40,7 +40,7 @@ def test_a_case_without_a_pattern_says_so(instead: str) -> None:
             use(case, oracle_matcher())
 
 
-def test_a_case_of_a_rule_that_stands_elsewhere() -> None:
+def test_case_can_refer_to_a_rule_by_name() -> None:
     text = CASE.replace("match A a", "of pair").replace("a1 A 1", "a1 A 1; b1 B 2").replace("a=a1", "a=a1 b=b1")
     (case,) = parse_cases(text, rules=PAIR)
     assert run_case(case, oracle_matcher()) == ["a=a1 b=b1"]
@@ -50,7 +50,7 @@ def test_a_case_of_a_rule_that_stands_elsewhere() -> None:
         parse_cases(text)
 
 
-def test_a_case_has_what_feeds_its_rule() -> None:
+def test_case_includes_the_patterns_that_feed_its_rule() -> None:
     rules = ps.patterns("pattern twice match pair x -> pair y within 1 hour", PAIR, "pattern other match C c")
     text = """== fed
 of twice
@@ -67,13 +67,13 @@ why it takes matches of pair
     assert len(run_case(case, oracle_matcher())) == 3
 
 
-def test_too_few_matches_say_why() -> None:
+def test_missing_match_is_explained() -> None:
     assert_matches(PAIR, ROWS, 0)
     with pytest.raises(AssertionError, match=r"expected 1, found:\n0 matches\n(.|\n)*B occurred after the window"):
         assert_matches(PAIR, ROWS, 1)
 
 
-def test_too_many_matches_are_shown() -> None:
+def test_unexpected_matches_are_shown() -> None:
     with pytest.raises(AssertionError) as raised:
         assert_matches(PAIR, [ROWS[0], {"ts": 5, "type": "B"}], 0)
     assert "1 match\n  pair" in str(raised.value)

@@ -1,11 +1,11 @@
-"""Perseid patterns as SQL:2016 row patterns, for the part of the language that both have.
+"""Translates Perseid patterns to SQL:2016 row patterns, for the common part of both languages.
 
-:func:`translate` gives a MATCH_RECOGNIZE query whose rows say which event stands at which step, so that a
-match of SQL and one of ours can be compared event by event. What SQL has no words for, or means differently,
-is refused with :class:`UntranslatableError`; docs/sql-differences.md lists it.
+:func:`translate` returns a MATCH_RECOGNIZE query with one row for each event of a match and its step, so that
+matches of SQL and of Perseid can be compared event by event. Patterns that SQL cannot express, or evaluates
+differently, raise :class:`UntranslatableError`; docs/sql-differences.md lists them.
 
-The shape of the pattern is read from the tree as written, the conditions of each step from the core form,
-where every conjunct of ``where`` already stands at the step that decides it.
+The structure of the pattern comes from the syntax tree, and the conditions of each step from the core form,
+which already assigns every conjunct of ``where`` to the step that decides it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class UntranslatableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A pattern ready to be asked: everything but the rows."""
+    """A translated pattern: all parts of the query except the rows."""
 
     pattern: str
     define: tuple[tuple[str, str], ...]
@@ -51,14 +51,14 @@ class Query:
     partitioned: bool
 
     def over(self, rows: Sequence[Row]) -> str:
-        """The query over many streams at once; each is a partition of its own."""
+        """Return the SQL text of the query over several streams, each of which is a partition."""
         values = ",\n".join(
             f"({stream}, {_or_null(key)}, {time}, {seq}, '{type_}', {_or_null(value)})"
             for stream, key, time, seq, type_, value in rows
         )
         partition = "stream, k" if self.partitioned else "stream"
         define = ",\n".join(f"    {variable} AS {condition}" for variable, condition in self.define)
-        # The casts keep a column of nothing but nulls an integer.
+        # The casts give a column with only nulls the type integer.
         return f"""SELECT stream, {"k" if self.partitioned else "NULL"}, number, variable, seq
 FROM (SELECT stream, CAST(k AS integer) AS k, ts, seq, type, CAST(v AS integer) AS v FROM (VALUES
 {values}
@@ -75,7 +75,7 @@ MATCH_RECOGNIZE (
 
 
 def variable(step: int) -> str:
-    """The SQL variable of a step, by its number in the order written."""
+    """Return the SQL variable of a step, which has the number of the step in the pattern text."""
     return f"S{step}"
 
 
@@ -84,7 +84,7 @@ def step_of(name: str) -> int:
 
 
 def translate(pattern: ast.PatternDefinition, *, anyway: bool = False) -> Query:
-    """The query; ``anyway`` also where SQL has words for the pattern and means something else by them."""
+    """Translate a pattern; ``anyway`` also translates patterns that SQL evaluates differently."""
     return _Translator(pattern, anyway).query()
 
 
@@ -93,13 +93,13 @@ def _or_null(value: int | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Situation:
-    """What is known when a step is tried."""
+class _StepContext:
+    """Static facts that hold when a step is evaluated."""
 
     before: frozenset[int]
-    """Steps that certainly have an event, since the repetitions around the step last began a round."""
+    """Steps that always have an event in the current iteration of the enclosing repetitions."""
     loops: tuple[int, ...]
-    """Repetitions around it that can go round more than once."""
+    """Enclosing repetitions with more than one possible iteration."""
 
 
 @dataclass(slots=True)
@@ -108,22 +108,22 @@ class _Translator:
     anyway: bool = False
     core: c.CorePattern = field(init=False)
     names: dict[str, int] = field(init=False)
-    situations: dict[int, _Situation] = field(default_factory=dict)
+    step_contexts: dict[int, _StepContext] = field(default_factory=dict)
     extra: dict[int, list[str]] = field(default_factory=dict)
-    """Conditions that come from guards and arrows, as SQL."""
+    """SQL conditions from guards and from time bounds between steps."""
 
     def query(self) -> Query:
         self.core = resolve(self.source)
         self.names = {s.name: s.id for s in self.core.steps if s.name is not None}
         self._check(self.core)
-        self._situate(self.core.body, frozenset(), ())
+        self._set_contexts(self.core.body, frozenset(), ())
         self._guards(self.core.body, top=True)
         numbered = iter(range(len(self.core.steps)))
         shape = self._shape(self.source.match, numbered)
         define = tuple((variable(s.id), self._condition(s)) for s in self.core.steps)
         return Query(shape, define, self._skip(), bool(self.core.partition))
 
-    # what can be said at all
+    # supported patterns
 
     def _check(self, core: c.CorePattern) -> None:
         refuse = {
@@ -152,28 +152,28 @@ class _Translator:
             if present:
                 raise UntranslatableError(what)
 
-    def _situate(self, core: c.Core, bound: frozenset[int], loops: tuple[int, ...]) -> frozenset[int]:
+    def _set_contexts(self, core: c.Core, bound: frozenset[int], loops: tuple[int, ...]) -> frozenset[int]:
         match core:
             case c.Take():
-                self.situations[core.step] = _Situation(bound, loops)
+                self.step_contexts[core.step] = _StepContext(bound, loops)
                 return bound | {core.step}
             case c.Seq():
                 for item in core.items:
-                    bound = self._situate(item, bound, loops)
+                    bound = self._set_contexts(item, bound, loops)
                 return bound
             case c.Alt():
-                return frozenset.intersection(*(self._situate(b, bound, loops) for b in core.branches))
+                return frozenset.intersection(*(self._set_contexts(b, bound, loops) for b in core.branches))
             case c.All():
-                # Whether another member has come before is not known.
-                return frozenset.union(*(self._situate(m, bound, loops) for m in core.members))
+                # The order of the members is not known statically.
+                return frozenset.union(*(self._set_contexts(m, bound, loops) for m in core.members))
             case c.Loop():
                 inner = loops if core.high == 1 else (*loops, core.id)
-                after = self._situate(core.body, bound - set(core.inside), inner)
+                after = self._set_contexts(core.body, bound - set(core.inside), inner)
                 return after if core.low > 0 else bound
         raise UntranslatableError(type(core).__name__)
 
     def _guards(self, core: c.Core, *, top: bool) -> None:
-        """Conditions asked when a repetition or conjunction is left: SQL can ask only at the next event."""
+        """Move conditions on leaving a repetition or conjunction to the next step, because SQL evaluates conditions at events."""
         if isinstance(core, c.Seq):
             for i, item in enumerate(core.items):
                 self._guards(item, top=False)
@@ -181,8 +181,8 @@ class _Translator:
                 if isinstance(item, c.Loop) and item.guards:
                     if not top or not isinstance(follower, c.Take):
                         raise UntranslatableError("a condition on leaving a repetition")
-                    asked = [self._expr(g, None) for g in item.guards]
-                    self.extra.setdefault(follower.step, []).extend(asked)
+                    conditions = [self._expr(g, None) for g in item.guards]
+                    self.extra.setdefault(follower.step, []).extend(conditions)
                 hop = core.hops[i] if i < len(core.hops) else None
                 if hop is not None and (hop.after is not None or hop.within is not None):
                     if not isinstance(follower, c.Take):
@@ -192,18 +192,18 @@ class _Translator:
         if isinstance(core, c.Loop) and core.guards:
             raise UntranslatableError("a condition on leaving a repetition")
         if isinstance(core, c.All) and core.guards:
-            # Each member asks it of those before it, so at the end it holds, if every member must come.
+            # Each member evaluates it over the earlier members, so it holds at the end if every member is required.
             plain = {m.step for m in core.members if isinstance(m, c.Take)}
             for guard in core.guards:
                 refs = references(guard)
-                asked = {self.names[r.parts[0]] for r in refs.plain if r.parts[0] in self.names}
-                around = {s for s in asked - plain if s in c.takes(core)}
-                if refs.aggregated or around or any(self.situations[s].loops for s in asked):
+                steps = {self.names[r.parts[0]] for r in refs.plain if r.parts[0] in self.names}
+                around = {s for s in steps - plain if s in c.takes(core)}
+                if refs.aggregated or around or any(self.step_contexts[s].loops for s in steps):
                     raise UntranslatableError("a condition between members that can be missing or repeated")
         for part in c.core_parts(core):
             self._guards(part, top=False)
 
-    # shape
+    # structure
 
     def _shape(self, element: ast.Element, numbered: Iterator[int]) -> str:
         match element:
@@ -225,7 +225,7 @@ class _Translator:
         skip = self.core.skip
         match skip.mode:
             case "none" | "to next":
-                # Without ->> a start has one match at most, so every match is the first of its start.
+                # Without ->> a start has at most one match, so every match is the first of its start.
                 return "TO NEXT ROW"
             case "past last":
                 return "PAST LAST ROW"
@@ -237,7 +237,7 @@ class _Translator:
                 return f"{skip.mode.upper()} {variable(target)}"
 
     def _always_after_start(self, target: int) -> bool:
-        """Is the step in every match, and never its first event?"""
+        """Return whether every match has the step, and never as its first event."""
         body = self.core.body
         if not isinstance(body, c.Seq):
             return False
@@ -260,12 +260,12 @@ class _Translator:
             column = self._column(me, path.parts)
             parts.append(f"{column} IS NOT NULL AND {column} = {self._unified(name, own=step.id)}")
         for condition in step.choose:
-            asked = self._expr(condition.expr, step.id)
+            predicate = self._expr(condition.expr, step.id)
             if condition.needs:
                 absent = " OR ".join(f"COUNT({variable(n)}.*) = 0" for n in condition.needs)
-                asked = f"({absent} OR {asked})"
-            parts.append(asked)
-        # With strict arrows alone, an event refused by a test and one not chosen end the path alike.
+                predicate = f"({absent} OR {predicate})"
+            parts.append(predicate)
+        # With strict arrows only, an event that fails a test and an event that is not chosen both end the run.
         parts.extend(self._expr(test, step.id) for test in step.must)
         parts.extend(self.extra.get(step.id, ()))
         match self.core.within:
@@ -276,7 +276,7 @@ class _Translator:
         return " AND ".join(parts) or "true"
 
     def _unified(self, name: str, own: int | None) -> str:
-        """The unified value, from any step that has it; the step at hand comes last, for its event is bound."""
+        """Return the unified value from any step that has it; the current step is last, because its event is already bound."""
         carriers = [s for s in self.core.steps if any(n == name for _, n in s.unify)]
         carriers.sort(key=lambda s: s.id == own)
         values = []
@@ -304,9 +304,9 @@ class _Translator:
         return self._column(variable(at), ref.parts)
 
     def _check_fresh(self, step: int, at: int | None) -> None:
-        """In a repetition a plain name means this round's event; in SQL the last one of any round."""
-        target = self.situations[step]
-        if not self.anyway and target.loops and (at is None or step not in self.situations[at].before):
+        """Raise an error for a name in a repetition: it means the event of the current iteration, in SQL the last one of any."""
+        target = self.step_contexts[step]
+        if not self.anyway and target.loops and (at is None or step not in self.step_contexts[at].before):
             raise UntranslatableError("a name that this round may not have bound")
 
     def _expr(self, expr: ex.Expr, at: int | None, inside: int | None = None) -> str:
@@ -364,7 +364,7 @@ class _Translator:
             return f"COUNT({variable(step)}.*)" if whole else f"COUNT({self._expr(argument, None, step)})"
         inner = self._expr(argument, None, step)
         if call.name == "prev":
-            # Not SQL's PREV, which is the row before in the table: ours is the event before in the same step.
+            # PREV of SQL is the previous row of the table; prev of Perseid is the previous event of the same step.
             offset = call.args[1] if len(call.args) > 1 else ex.Literal("integer", 1)
             if not isinstance(offset, ex.Literal):
                 raise UntranslatableError("a computed offset")
@@ -381,7 +381,7 @@ def _each(core: c.Core) -> Iterator[c.Core]:
 
 
 def _hops(core: c.Core) -> tuple[c.Hop, ...]:
-    """How the events inside the element follow each other."""
+    """Return the transitions between the events inside the element."""
     match core:
         case c.Seq():
             return core.hops
@@ -393,7 +393,7 @@ def _hops(core: c.Core) -> tuple[c.Hop, ...]:
 
 
 def _one_way(core: c.Core) -> bool:
-    """Can the element be matched in one way only?"""
+    """Return whether the element has only one way to match."""
     match core:
         case c.Take():
             return True
@@ -405,7 +405,7 @@ def _one_way(core: c.Core) -> bool:
 
 
 def _obligatory(core: c.Core, step: int) -> bool:
-    """Does every way through the element take the step?"""
+    """Return whether every match of the element binds the step."""
     match core:
         case c.Take():
             return core.step == step
@@ -438,7 +438,7 @@ def _quantifier(repeat: ast.Repeat) -> str:
 
 
 def _gap(me: str, hop: c.Hop) -> str:
-    """Bounds on the time since the event before; the first event of a match has none before it."""
+    """Return the bounds on the time since the previous event; they do not apply to the first event of a match."""
     gap = f"({me}.ts - PREV({me}.ts))"
     bounds = []
     if hop.after is not None:

@@ -1,8 +1,8 @@
 """Random patterns and streams for the part of the language that SQL:2016 row patterns share.
 
-Everything follows from one number: ``sample(7)`` is the same pattern with the same streams on every machine,
-so a failure is run again by its seed. Streams are half noise and half walks through the pattern, lest nothing
-matches.
+One seed determines everything: ``sample(7)`` is the same pattern with the same streams on every machine, so a
+failure can be repeated by its seed. Half of the events in a stream are noise and half are walks through the pattern,
+so that some streams match.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COMPARE = ("=", "<>", "<", "<=", ">", ">=")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One pattern and the streams to try it on."""
+    """A random pattern and its input streams."""
 
     seed: int
     pattern: ast.PatternDefinition
@@ -50,11 +50,11 @@ def sample(seed: int, streams: int = STREAMS) -> Sample:
 
 def _accepted_pattern(rng: random.Random) -> tuple[ast.PatternDefinition, Query]:
     while True:
-        pattern = _bare_pattern(rng)
+        pattern = _unrefined_pattern(rng)
         query = _translated(pattern)
         if query is None:
             continue
-        # What makes the pattern meaningless, or SQL speechless, is left out again.
+        # Skip refinements that make the pattern invalid or untranslatable.
         for refine in rng.choices(_REFINEMENTS, weights=_WEIGHTS, k=rng.randint(2, 10)):
             candidate = refine(rng, pattern)
             refined = _translated(candidate)
@@ -70,7 +70,7 @@ def _translated(pattern: ast.PatternDefinition) -> Query | None:
         return None
 
 
-def _bare_pattern(rng: random.Random) -> ast.PatternDefinition:
+def _unrefined_pattern(rng: random.Random) -> ast.PatternDefinition:
     names = iter(NAMES)
     count = rng.randint(2, 4)
     partition = (ex.Ref(("k",)),) if rng.random() < 0.7 else ()
@@ -186,7 +186,7 @@ def _term(rng: random.Random, names: list[str]) -> ex.Expr:
     return ex.Binary(rng.choice(("+", "-", "*")), _value(rng.choice(names)), _number(rng.randint(0, 2)))
 
 
-def _own_condition(rng: random.Random, own: str, names: list[str]) -> ex.Expr:
+def _step_condition(rng: random.Random, own: str, names: list[str]) -> ex.Expr:
     roll = rng.random()
     mine = _value(None if rng.random() < 0.6 else own)
     if roll < 0.25:
@@ -207,21 +207,21 @@ def _own_condition(rng: random.Random, own: str, names: list[str]) -> ex.Expr:
         return ex.InList(mine, items, negated=rng.random() < 0.3)
     if roll < 0.94:
         return ex.Between(mine, _number(rng.randint(0, 1)), _term(rng, names), negated=rng.random() < 0.3)
-    left, right = (_own_condition(rng, own, names) for _ in range(2))
+    left, right = (_step_condition(rng, own, names) for _ in range(2))
     return ex.Unary("not", left) if rng.random() < 0.3 else ex.Binary("or", left, right)
 
 
 def _add_condition(rng: random.Random, pattern: ast.PatternDefinition) -> ast.PatternDefinition:
     names = [s.name for s in _steps(pattern) if s.name]
     own = rng.choice(names)
-    asked = _own_condition(rng, own, names)
+    condition = _step_condition(rng, own, names)
     tests = rng.random() < 0.15
 
     def change(step: ast.Step) -> ast.Step:
         return (
-            replace(step, must=_and(step.must, asked))
+            replace(step, must=_and(step.must, condition))
             if tests
-            else replace(step, condition=_and(step.condition, asked))
+            else replace(step, condition=_and(step.condition, condition))
         )
 
     return replace(pattern, match=_with_step(pattern.match, own, change))
@@ -286,7 +286,7 @@ def _stream(rng: random.Random, number: int, match: ast.Element) -> tuple[Row, .
 
 
 def _walk(rng: random.Random, element: ast.Element) -> list[str]:
-    """The types of one way through the pattern."""
+    """Return the event types of a random match of the element."""
     match element:
         case ast.Step():
             return [element.kind.name if isinstance(element.kind, ast.EventType) else rng.choice(TYPES)]

@@ -1,8 +1,8 @@
-"""The oracle against Trino: where the language and SQL:2016 row patterns overlap, they find the same matches.
+"""The oracle and Trino find the same matches of patterns that both the language and SQL:2016 row patterns can express.
 
     .ci/trino run pytest -m trino tests/trino
 
-A failure names its seed; ``PERSEID_TRINO_SEEDS=123:124`` runs that one alone, ``0:20000`` goes on for longer.
+A failure has its seed; ``PERSEID_TRINO_SEEDS=123:124`` runs only this seed, ``0:20000`` runs more seeds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIRST, LAST = map(int, os.environ.get("PERSEID_TRINO_SEEDS", "0:1000").split(":"
 BLOCK = 25
 
 Found = tuple[tuple[int, int], ...]
-"""One match: which event (by number) stands at which step."""
+"""One match, as pairs of a step and the number of its event."""
 
 needs_trino = [
     pytest.mark.trino,
@@ -39,10 +39,10 @@ needs_trino = [
 ]
 
 
-# both sides
+# both engines
 
 
-def ask_trino(query: str) -> list[list[object]]:
+def execute_on_trino(query: str) -> list[list[object]]:
     import trino.dbapi
 
     with trino.dbapi.connect(host="127.0.0.1", port=int(PORT or 0), user="perseid") as connection:
@@ -51,12 +51,12 @@ def ask_trino(query: str) -> list[list[object]]:
         return cursor.fetchall()
 
 
-def theirs(query: Query, rows: Sequence[Row]) -> dict[int, list[Found]]:
-    """What SQL finds, by stream."""
+def match_with_trino(query: Query, rows: Sequence[Row]) -> dict[int, list[Found]]:
+    """Return the matches of the SQL query, by stream."""
     if not rows:
         return {}
     matches: dict[tuple[int, object, int], list[tuple[int, int]]] = {}
-    for stream, key, number, variable, seq in ask_trino(query.over(rows)):
+    for stream, key, number, variable, seq in execute_on_trino(query.over(rows)):
         matches.setdefault((stream, key, number), []).append((seq, step_of(variable)))
     found: dict[int, list[Found]] = {}
     for (stream, _, _), events in matches.items():
@@ -64,7 +64,7 @@ def theirs(query: Query, rows: Sequence[Row]) -> dict[int, list[Found]]:
     return {stream: sorted(matches) for stream, matches in found.items()}
 
 
-def ours(pattern: c.CorePattern, stream: Iterable[Row]) -> list[Found]:
+def match_with_oracle(pattern: c.CorePattern, stream: Iterable[Row]) -> list[Found]:
     events = [
         Event(kind, time * SECOND, {"k": key, "v": value, "seq": seq}, str(seq), 0, (seq,))
         for _, key, time, seq, kind, value in stream
@@ -74,12 +74,12 @@ def ours(pattern: c.CorePattern, stream: Iterable[Row]) -> list[Found]:
 
 
 def shrink(query: Query, pattern: c.CorePattern, stream: Sequence[Row]) -> list[Row]:
-    """The stream without every event that the difference does not need."""
+    """Remove events from the stream as long as the results still differ."""
     rows = sorted(stream, key=lambda row: row[3])
     i = 0
     while i < len(rows):
         fewer = rows[:i] + rows[i + 1 :]
-        if ours(pattern, fewer) != theirs(query, fewer).get(stream[0][0], []):
+        if match_with_oracle(pattern, fewer) != match_with_trino(query, fewer).get(stream[0][0], []):
             rows, i = fewer, 0
         else:
             i += 1
@@ -91,7 +91,7 @@ def explain(case: Sample, pattern: c.CorePattern, stream: Sequence[Row]) -> str:
     written = "; ".join(f"{seq}: {kind} time={t} k={k} v={v}" for _, k, t, seq, kind, v in rows)
     return (
         f"seed {case.seed}\n{print_pattern(case.pattern)}events {written}\n"
-        f"ours   {ours(pattern, rows)}\ntheirs {theirs(case.query, rows).get(stream[0][0], [])}\n"
+        f"oracle {match_with_oracle(pattern, rows)}\ntrino  {match_with_trino(case.query, rows).get(stream[0][0], [])}\n"
         f"{case.query.over(rows)}"
     )
 
@@ -103,38 +103,38 @@ def explain(case: Sample, pattern: c.CorePattern, stream: Sequence[Row]) -> str:
 class TestRandomPairs:
     pytestmark = needs_trino
 
-    def test_the_same_matches(self, first: int) -> None:
+    def test_oracle_and_trino_find_the_same_matches(self, first: int) -> None:
         cases = [sample(seed) for seed in range(first, min(first + BLOCK, LAST))]
         wrong, pairs, matched, matches = [], 0, 0, 0
         with ThreadPoolExecutor(2) as pool:
-            answers = [pool.submit(theirs, case.query, rows_of(case.streams)) for case in cases]
-            for case, answer in zip(cases, answers, strict=True):
+            results = [pool.submit(match_with_trino, case.query, rows_of(case.streams)) for case in cases]
+            for case, result in zip(cases, results, strict=True):
                 pattern = resolve(case.pattern)
-                expected = [ours(pattern, stream) for stream in case.streams]
-                given = answer.result()
+                expected = [match_with_oracle(pattern, stream) for stream in case.streams]
+                actual = result.result()
                 for number, (stream, mine) in enumerate(zip(case.streams, expected, strict=True)):
                     pairs += 1
                     matched += bool(mine)
                     matches += len(mine)
-                    if mine != given.get(number, []):
+                    if mine != actual.get(number, []):
                         wrong.append(explain(case, pattern, stream))
                         break
         print(f"pairs {pairs}, with matches {matched}, matches {matches}, patterns that differ {len(wrong)}")
         assert not wrong, f"{len(wrong)} patterns differ\n\n" + "\n\n".join(wrong[:5])
-        assert matched * 10 > pairs or pairs < STREAMS * BLOCK, "too few matches to mean anything"
+        assert matched * 10 > pairs or pairs < STREAMS * BLOCK, "too few streams have matches"
 
 
 # known differences
 
 # Each is explained in docs/sql-differences.md. Rows are types with a value: "A1 B C3".
 DIFFERENCES = {
-    "an empty round, where none is owed, is no way to leave": (
+    "an empty iteration beyond the minimum does not end a repetition": (
         "match (A*? a)*, A b after match skip past last",
         "A A",
         [((0, 0), (1, 1))],
         [((1, 0),), ((1, 1),)],
     ),
-    "an empty round stands for all that are owed": (
+    "an empty iteration counts for all remaining required iterations": (
         "match (A?? a, C? b){1,3}, C c after match skip past last",
         "A C C C",
         [((0, 0), (1, 1), (1, 2), (2, 3))],
@@ -146,7 +146,7 @@ DIFFERENCES = {
         [((0, 0), (2, 1), (1, 2))],
         [((1, 0), (2, 1))],
     ),
-    "a name in a repetition is this round's": (
+    "a name in a repetition is the event of the current iteration": (
         "match (A? a, B b [a.v is null or v > a.v])+ consecutive after match skip past last",
         "A1 B2 B0",
         [((0, 0), (1, 1), (1, 2))],
@@ -173,35 +173,35 @@ class TestDifferences:
     pytestmark = needs_trino
 
     @pytest.mark.parametrize(("text", "rows", "mine", "sql"), DIFFERENCES.values(), ids=DIFFERENCES)
-    def test_other_matches(self, text: str, rows: str, mine: list[Found], sql: list[Found]) -> None:
+    def test_known_difference(self, text: str, rows: str, mine: list[Found], sql: list[Found]) -> None:
         pattern, stream = parse_pattern(f"pattern p {text}"), stream_of(rows)
-        assert ours(resolve(pattern), stream) == mine
-        assert theirs(translate(pattern, anyway=True), stream)[0] == sql
+        assert match_with_oracle(resolve(pattern), stream) == mine
+        assert match_with_trino(translate(pattern, anyway=True), stream)[0] == sql
 
-    def test_trino_has_two_rules_for_empty_rounds(self) -> None:
+    def test_trino_has_two_rules_for_empty_iterations(self) -> None:
         pattern = parse_pattern("pattern p match (C? a | A b)*, A c after match skip past last")
         query = translate(pattern, anyway=True)
-        assert theirs(query, stream_of("A A"))[0] == [((2, 0),), ((2, 1),)]
-        assert theirs(query, stream_of("C A A"))[0] == [((0, 0), (1, 1), (2, 2))]
-        assert ours(resolve(pattern), stream_of("A A")) == [((1, 0), (2, 1))]
-        assert ours(resolve(pattern), stream_of("C A A")) == [((0, 0), (1, 1), (2, 2))]
+        assert match_with_trino(query, stream_of("A A"))[0] == [((2, 0),), ((2, 1),)]
+        assert match_with_trino(query, stream_of("C A A"))[0] == [((0, 0), (1, 1), (2, 2))]
+        assert match_with_oracle(resolve(pattern), stream_of("A A")) == [((1, 0), (2, 1))]
+        assert match_with_oracle(resolve(pattern), stream_of("C A A")) == [((0, 0), (1, 1), (2, 2))]
 
     @pytest.mark.parametrize(("text", "rows", "mine"), ERRORS.values(), ids=ERRORS)
-    def test_errors_of_sql(self, text: str, rows: str, mine: list[Found]) -> None:
+    def test_skip_that_is_an_error_only_in_sql(self, text: str, rows: str, mine: list[Found]) -> None:
         from trino.exceptions import TrinoQueryError
 
         pattern, stream = parse_pattern(f"pattern p {text}"), stream_of(rows)
-        assert ours(resolve(pattern), stream) == mine
+        assert match_with_oracle(resolve(pattern), stream) == mine
         with pytest.raises(TrinoQueryError, match="AFTER MATCH SKIP"):
-            theirs(translate(pattern, anyway=True), stream)
+            match_with_trino(translate(pattern, anyway=True), stream)
 
-    def test_empty_matches(self) -> None:
+    def test_empty_match_is_rejected_by_perseid_and_returned_by_sql(self) -> None:
         with pytest.raises(SemanticError, match="no event at all"):
             resolve(parse_pattern("pattern p match A* a consecutive after match skip past last"))
         query = Query("S0*", (("S0", "S0.type = 'A'"),), "PAST LAST ROW", partitioned=False)
-        assert [row[3] for row in ask_trino(query.over(stream_of("B")))] == [None]
+        assert [row[3] for row in execute_on_trino(query.over(stream_of("B")))] == [None]
 
-    def test_differing_patterns_are_refused(self) -> None:
+    def test_patterns_with_a_difference_are_untranslatable(self) -> None:
         for text in [case[0] for case in (*DIFFERENCES.values(), *ERRORS.values())]:
             with pytest.raises(UntranslatableError):
                 translate(parse_pattern(f"pattern p {text}"))
@@ -217,20 +217,20 @@ WORDS = (
 
 
 def test_every_construct_is_generated() -> None:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for seed in range(200):
         pattern = sample(seed, streams=0).pattern
         text = print_pattern(pattern)
         parts = list(elements(pattern.match))
-        seen.update({type(part).__name__ for part in parts})
-        seen.update({"reluctant" for part in parts if isinstance(part, ast.Repeat) and part.reluctant})
-        seen.update({"nested" for p in parts if isinstance(p, ast.Repeat) and not isinstance(p.element, ast.Step)})
-        seen.update(word for word in WORDS if word in text)
-        seen[f"skip {pattern.skip.mode if pattern.skip else pattern.selection}"] += 1
-    wanted = {"Alternation", "Conjunction", "reluctant", "nested", *WORDS} | {
+        counts.update({type(part).__name__ for part in parts})
+        counts.update({"reluctant" for part in parts if isinstance(part, ast.Repeat) and part.reluctant})
+        counts.update({"nested" for p in parts if isinstance(p, ast.Repeat) and not isinstance(p.element, ast.Step)})
+        counts.update(word for word in WORDS if word in text)
+        counts[f"skip {pattern.skip.mode if pattern.skip else pattern.selection}"] += 1
+    expected = {"Alternation", "Conjunction", "reluctant", "nested", *WORDS} | {
         f"skip {mode}" for mode in ("none", "to next", "past last", "to first", "to last", ast.Selection.SQL)
     }
-    assert not {word for word in wanted if seen[word] < 2}, seen
+    assert not {word for word in expected if counts[word] < 2}, counts
 
 
 def elements(element: ast.Element) -> Iterable[ast.Element]:
@@ -239,6 +239,6 @@ def elements(element: ast.Element) -> Iterable[ast.Element]:
         yield from elements(part)
 
 
-def test_a_seed_gives_the_same_sample() -> None:
+def test_samples_are_deterministic() -> None:
     assert sample(7) == sample(7)
     assert len(sample(7).streams) == STREAMS

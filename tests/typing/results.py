@@ -1,4 +1,4 @@
-"""The types of what queries return, by the kind of the stream: mypy checks this file and nothing runs it."""
+"""Result types of queries by kind of stream. mypy checks this file; nothing runs it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def models(rows: Rows, frame: DataFrame, pattern: ps.Pattern, metamodel: ps.grap
     assert_type(ps.graph.select_emitted(ps.graph.react(on_spark), metamodel, "alarm"), DataFrame)
 
 
-def a_kind_of_another_package(rows: Rows, frame: DataFrame, pattern: ps.Pattern) -> None:
+def kind_of_another_package(rows: Rows, frame: DataFrame, pattern: ps.Pattern) -> None:
     assert_type(pattern.match(ToyStream(rows)), ps.types.Matches)
     assert_type(pattern.match(ToyStream(frame)), DataFrame)
 

@@ -1,4 +1,4 @@
-"""Type checkers and editors know the types of results."""
+"""mypy infers the result types of queries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(600)  # without a cache mypy reads the whole source
-def test_results_have_the_types_of_their_kind_of_stream() -> None:
+def test_result_types_depend_on_the_kind_of_stream() -> None:
     file = Path(__file__).parent / "results.py"
     command = [sys.executable, "-m", "mypy", str(file)]
     done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=580)

@@ -1,6 +1,6 @@
-"""Ten programs as ten kinds of users would write them: what they wanted comes out, and a stumble is a sentence that helps.
+"""Ten programs of ten kinds of users: correct results, and error messages that help with common mistakes.
 
-They use what is public, and the session that the fixture gives, classic or through Connect.
+They use only the public API and the session of the fixture, classic or through Spark Connect.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ UNPAID = ps.pattern("pattern unpaid match Order o -> not Payment for 1 hour part
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with session(tmp_path_factory.mktemp("warehouse")) as made:
+    with session(tmp_path_factory.mktemp("warehouse")) as started:
         if not CONNECT:
-            made.sparkContext.setLogLevel("OFF")
-        yield made
+            started.sparkContext.setLogLevel("OFF")
+        yield started
 
 
 @pytest.fixture
@@ -46,10 +46,10 @@ def streams(spark: SparkSession, tmp_path: Path) -> Streams:
     return Streams(spark, tmp_path)
 
 
-def refusal(call: Callable[..., object], *given: Any, **words: Any) -> str:
-    """The whole text of the error of ours that a call ends with."""
+def error_of(call: Callable[..., object], *arguments: Any, **options: Any) -> str:
+    """Return the message of the PerseidError that a call raises."""
     with pytest.raises(ps.PerseidError) as caught:
-        call(*given, **words)
+        call(*arguments, **options)
     return str(caught.value)
 
 
@@ -57,7 +57,7 @@ def order(minute: float | None, user: str, kind: str = "Order") -> dict[str, obj
     return {"ts": at(None if minute is None else minute * 60), "type": kind, "user": user, "amount": 20.0}
 
 
-def test_a_notebook() -> None:
+def test_notebook() -> None:
     takeover = ps.pattern("""
         pattern takeover match Login a -> Login b [ip <> a.ip] -> not Logout -> Transfer+ t where sum(t.amount) > 10000
         within 10 minutes partition by user return b.ip, count(t) as transfers
@@ -70,9 +70,9 @@ def test_a_notebook() -> None:
         ("2026-03-01 09:06", "Login", "bob", "10.0.0.7", None),
     ]
     frame = pd.DataFrame(rows, columns=["at", "type", "user", "ip", "amount"])
-    assert "Available: at, type, user, ip, amount.\n  = Use ps.events(rows, time=…)" in refusal(takeover.match, frame)
-    assert "It is a parameter of the stream: ps.events(data, time=…)." in refusal(takeover.match, frame, time="at")
-    assert "Use df.reset_index(): the column is in the index." in refusal(
+    assert "Available: at, type, user, ip, amount.\n  = Use ps.events(rows, time=…)" in error_of(takeover.match, frame)
+    assert "It is a parameter of the stream: ps.events(data, time=…)." in error_of(takeover.match, frame, time="at")
+    assert "Use df.reset_index(): the column is in the index." in error_of(
         takeover.match, ps.events(frame.set_index("at"), time="at")
     )
 
@@ -82,41 +82,45 @@ def test_a_notebook() -> None:
     assert str(found._repr_html_()).startswith("<p>1 match</p>\n<table")
     with pytest.warns(ps.errors.PerseidWarning, match="All events share one null key: .* Did you mean 'user_id'"):
         takeover.match(ps.events(frame.rename(columns={"user": "user_id"}), time="at"))
-    nothing = takeover.match(ps.events(frame[frame.user == "bob"], time="at"))
-    assert nothing.notes == ("no event has the type 'Transfer'.",)
-    assert {"start", "user", "ip", "transfers"} <= set(nothing.to_pandas().columns)
+    empty = takeover.match(ps.events(frame[frame.user == "bob"], time="at"))
+    assert empty.notes == ("no event has the type 'Transfer'.",)
+    assert {"start", "user", "ip", "transfers"} <= set(empty.to_pandas().columns)
     why = " ".join(str(takeover.why_not(events, key="bob")).split())
     assert "no Transfer has this key; 2 have other keys" in why
     assert "the events end at 2026-03-01 09:06:00, before the window closes at 2026-03-01 09:16:00" in why
-    assert "Available: key, relations, shown." in refusal(takeover.why_not, events, user="bob")
+    assert "Available: key, relations, shown." in error_of(takeover.why_not, events, user="bob")
 
 
-def test_a_streaming_job(streams: Streams) -> None:
-    come = [order(0, "ann"), order(5, "bob")], [order(30, "bob", "Payment"), order(None, "eve")], [order(100, "dan")]
-    raw = streams.stream(ORDERS, *come, delay=None)
-    assert 'df.withWatermark("ts", "10 minutes")' in refusal(UNPAID.match, raw)
-    assert "Set the watermark on the DataFrame" in refusal(ps.events, raw, watermark="10 minutes")
+def test_streaming_job(streams: Streams) -> None:
+    arrivals = (
+        [order(0, "ann"), order(5, "bob")],
+        [order(30, "bob", "Payment"), order(None, "eve")],
+        [order(100, "dan")],
+    )
+    raw = streams.stream(ORDERS, *arrivals, delay=None)
+    assert 'df.withWatermark("ts", "10 minutes")' in error_of(UNPAID.match, raw)
+    assert "Set the watermark on the DataFrame" in error_of(ps.events, raw, watermark="10 minutes")
     stream = raw.withWatermark("ts", "10 minutes")
-    assert "Remove the rows after it instead." in refusal(UNPAID.match, stream, horizon=at(0))
-    assert "with spark.read instead of spark.readStream" in refusal(UNPAID.why_not, stream)
+    assert "Remove the rows after it instead." in error_of(UNPAID.match, stream, horizon=at(0))
+    assert "with spark.read instead of spark.readStream" in error_of(UNPAID.why_not, stream)
 
     first = streams.start(UNPAID.match(stream, rejected=True))
     run = first.finish()
     assert [row["user"] for row in run.rows] == ["ann"]
     assert [(row["kind"], row["user"], row["reason"]) for row in run.rejected] == [("bad", "eve", "It has no time.")]
-    seen = ps.progress(first.query)
-    assert (seen.read, seen.events, seen.bad, seen.matches) == (5, 4, 1, 1)
+    observed = ps.progress(first.query)
+    assert (observed.read, observed.events, observed.bad, observed.matches) == (5, 4, 1, 1)
 
     streams.add("input", ORDERS, [order(175, "ann")], [order(176, "ann"), order(-4, "old")])
     run = streams.run(UNPAID.match(stream, rejected=True, checkpoint=str(streams.checkpoint())))
     assert sorted(row["user"] for row in run.rows) == ["ann", "dan"]
     assert {row["user"]: row["reason"] for row in run.rejected}["old"] == "Its time is at or before the watermark."
-    kept = ps.inspect_state(streams.spark, str(streams.checkpoint()))
-    assert kept.busiest == [("user=ann", 2)]
-    assert "2 events buffered until the watermark passes" in str(kept)
+    saved = ps.inspect_state(streams.spark, str(streams.checkpoint()))
+    assert saved.busiest == [("user=ann", 2)]
+    assert "2 events buffered until the watermark passes" in str(saved)
 
 
-def test_a_unit_test_of_a_rule(tmp_path: Path) -> None:
+def test_unit_test_of_a_rule(tmp_path: Path) -> None:
     rule = ps.pattern("""
         pattern brute match LoginFailed{3,} failed -> LoginOk ok within 5 minutes partition by user
         after match skip past last return count(failed) as failures, ok.ip
@@ -128,7 +132,7 @@ def test_a_unit_test_of_a_rule(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"expected 1, found:\n0 matches\n(.|\n)*no later LoginOk occurred"):
         assert_matches(rule, tries, 1)
     columns = {"LoginFailed": {"user": "string"}, "LoginOk": {"user": "string", "ipp": "string"}}
-    assert "Did you mean 'ok.ipp'?" in refusal(rule.check, columns)
+    assert "Did you mean 'ok.ipp'?" in error_of(rule.check, columns)
     with pytest.warns(ps.errors.PerseidWarning, match=r"no step is named 'frst'.* Did you mean first\.ip\?"):
         ps.pattern("pattern p match Login first -> Login b [ip <> frst.ip] within 1 hour").check()
 
@@ -147,7 +151,7 @@ def test_a_unit_test_of_a_rule(tmp_path: Path) -> None:
         read_cases(cases)
 
 
-def test_rules_of_a_siem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_siem_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("rules").mkdir()
     Path("rules/logins.perseid").write_text("""
@@ -173,13 +177,13 @@ def test_rules_of_a_siem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "twice.perseid: ScopeError[scope]: Duplicate step 'a'." in checked.stderr
     assert "none.perseid: PerseidError[error]: The file cannot be read" in checked.stderr
 
-    asked = "rules/logins.perseid events.jsonl"
-    tried = perseid(f"try {asked} --bind office=1,2")
+    arguments = "rules/logins.perseid events.jsonl"
+    tried = perseid(f"try {arguments} --bind office=1,2")
     assert tried.stdout == "brute: no matches\nbeacon: no matches\n"
     assert "note: no event has the type 'LoginOk'. Did you mean 'LoginOK'?" in tried.stderr
-    assert perseid(f"try {asked} --set office=1 --json").stdout == ""
-    assert "several patterns: brute, beacon. Choose one with --pattern." in perseid(f"why-not {asked}").stderr
-    why = perseid(f"why-not {asked} --bind office=1 --pattern brute --key ann").stdout
+    assert perseid(f"try {arguments} --set office=1 --json").stdout == ""
+    assert "several patterns: brute, beacon. Choose one with --pattern." in perseid(f"why-not {arguments}").stderr
+    why = perseid(f"why-not {arguments} --bind office=1 --pattern brute --key ann").stdout
     assert why.startswith("brute, user = 'ann': no match. 5 events")
     assert "Did you mean 'LoginOK'?" in why
     assert perseid("explain rules/logins.perseid --pattern beacon").stdout.startswith("pattern beacon\n")
@@ -194,23 +198,27 @@ def test_rules_of_a_siem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "severity     high" in rule.explain()
 
 
-def test_an_rfid_gate(streams: Streams) -> None:
+def test_rfid_gate(streams: Streams) -> None:
     schema = pa.schema({"ts": MOMENT, "reader": pa.string(), "tag": pa.string()})
-    come = [("Shelf", "gin", 0), ("Shelf", "soap", 2)], [("Door", "gin", 7), ("Door", "soap", 8)], [("Till", "soap", 5)]
-    batches = [[{"ts": at(m * 60), "reader": reader, "tag": tag} for reader, tag, m in batch] for batch in come]
+    arrivals = (
+        [("Shelf", "gin", 0), ("Shelf", "soap", 2)],
+        [("Door", "gin", 7), ("Door", "soap", 8)],
+        [("Till", "soap", 5)],
+    )
+    batches = [[{"ts": at(m * 60), "reader": reader, "tag": tag} for reader, tag, m in batch] for batch in arrivals]
     reads = streams.stream(schema, *batches, delay="15 minutes")
     stolen = ps.pattern("pattern stolen match Shelf s -> not Till -> Door d within 30 minutes partition by tag")
-    assert "Did you mean 'aggressive'?" in refusal(ps.events, reads, disorder="agressive")
-    assert "Use disorder=ps.disorder.Aggressive()" in refusal(ps.events, reads, disorder=ps.disorder.Aggressive)
-    assert "ps.events(data, disorder=…)" in refusal(stolen.match, reads, disorder="aggressive")
-    assert "use ->> to take every event" in refusal(stolen.match, ps.events(reads, type="reader", disorder="assemble"))
-    assert "ps.disorder.merge_into(…, using='delta')" in refusal(ps.disorder.merge_into, "alarms", using="parquet")
+    assert "Did you mean 'aggressive'?" in error_of(ps.events, reads, disorder="agressive")
+    assert "Use disorder=ps.disorder.Aggressive()" in error_of(ps.events, reads, disorder=ps.disorder.Aggressive)
+    assert "ps.events(data, disorder=…)" in error_of(stolen.match, reads, disorder="aggressive")
+    assert "use ->> to take every event" in error_of(stolen.match, ps.events(reads, type="reader", disorder="assemble"))
+    assert "ps.disorder.merge_into(…, using='delta')" in error_of(ps.disorder.merge_into, "alarms", using="parquet")
 
     changes = stolen.match(ps.events(reads, type="reader", disorder="aggressive"))
-    assert "foreachBatch(ps.disorder.merge_into(table))" in refusal(ps.disorder.current_matches, changes)
+    assert "foreachBatch(ps.disorder.merge_into(table))" in error_of(ps.disorder.current_matches, changes)
     running = streams.start(changes)
-    told = sorted((row["revision"], row["op"], row["tag"]) for row in running.finish().rows)
-    assert [change[1:] for change in told] == [("+", "gin"), ("+", "soap"), ("-", "soap")]
+    rows = sorted((row["revision"], row["op"], row["tag"]) for row in running.finish().rows)
+    assert [change[1:] for change in rows] == [("+", "gin"), ("+", "soap"), ("-", "soap")]
     assert (ps.progress(running.query).matches, ps.progress(running.query).retracted) == (2, 1)
     assert [row.tag for row in ps.disorder.current_matches(streams.spark.read.parquet(running.out)).collect()] == [
         "gin"
@@ -218,16 +226,16 @@ def test_an_rfid_gate(streams: Streams) -> None:
     assert ps.inspect_state(streams.spark, str(streams.checkpoint())).busiest == [("tag=soap", 3), ("tag=gin", 2)]
 
 
-def test_an_atom_feed() -> None:
+def test_atom_feed() -> None:
     atom = "http://www.w3.org/2005/Atom"
     entry = f"<feed xmlns='{atom}'><entry><title>%s</title><author><name>ann</name></author></entry></feed>"
     feeds = [{"ts": i, "xml": entry % title} for i, title in enumerate(["Hello", "Retraction: Hello"])]
     entries = ps.xml.tree_patterns("//entry->entry[/title->title][/author/name->who]")
-    assert "ps.documents(df, body='xml')" in refusal(entries.match, feeds)
+    assert "ps.documents(df, body='xml')" in error_of(entries.match, feeds)
     undeclared = ps.documents(feeds, body="xml")
     with pytest.warns(ps.errors.PerseidWarning, match=re.escape(f"ps.documents(…, namespaces={{'': '{atom}'}})")):
         entries.match(undeclared)
-    assert "ps.documents(…, namespaces={'a': " in refusal(ps.xml.tree_patterns("//a:entry->e").match, undeclared)
+    assert "ps.documents(…, namespaces={'a': " in error_of(ps.xml.tree_patterns("//a:entry->e").match, undeclared)
 
     documents = ps.documents(feeds, body="xml", namespaces={"": atom})
     broken = ps.documents([*feeds, {"ts": 2, "xml": "<feed><entry></feed>"}], body="xml", namespaces={"": atom})
@@ -239,7 +247,7 @@ def test_an_atom_feed() -> None:
         -> Feed << //entry->entry[/title->title][/author/name->who] >> y [title like 'Retraction%']
         within 1 hour partition by who return x.title
     """)
-    assert "Use ps.xml.tree_patterns(…).match(…) to list all" in refusal(retracted.match, broken)
+    assert "Use ps.xml.tree_patterns(…).match(…) to list all" in error_of(retracted.match, broken)
     assert [(match.key, match.values) for match in retracted.match(documents)] == [({"who": "ann"}, {"title": "Hello"})]
     habits = {
         "//entry/title/text()->t": "->name to return the text of a node",
@@ -250,25 +258,25 @@ def test_an_atom_feed() -> None:
         "//entry[/title or /author]->e": "Join alternatives with one |",
     }
     for habit, instead in habits.items():
-        assert instead in refusal(ps.xml.tree_patterns, habit)
+        assert instead in error_of(ps.xml.tree_patterns, habit)
     assert "matches: any entry (->entry) that has a child title (->title)" in entries.explain()
 
 
-def test_a_connect_client(streams: Streams) -> None:
+def test_spark_connect_client(streams: Streams) -> None:
     rows = [order(0, "ann"), order(1, "bob"), order(5, "bob", "Payment"), order(90, "dan", "Click")]
     frame = streams.spark.createDataFrame(pd.DataFrame(rows))
-    seen = Observation("unpaid")
-    assert [row.user for row in UNPAID.match(frame, observation=seen).collect()] == ["ann"]
-    assert (seen.get["events"], seen.get["matches"]) == (3, 1)
+    observed = Observation("unpaid")
+    assert [row.user for row in UNPAID.match(frame, observation=observed).collect()] == ["ann"]
+    assert (observed.get["events"], observed.get["matches"]) == (3, 1)
     assert [row.user for row in UNPAID.match(ps.events(frame, time=f.col("ts"), type=frame.type)).collect()] == ["ann"]
     assert "Payment at 2024-03-10 07:04:00 occurred; 'not Payment' forbids it." in str(UNPAID.why_not(frame, key="bob"))
     with pytest.warns(DeprecationWarning, match="detect is deprecated and will be removed in 0.2. Use match."):
         assert [row.user for row in UNPAID.detect(frame).collect()] == ["ann"]
-    assert "is unsupported on Spark DataFrames." in refusal(UNPAID.match, frame, horizon=at(0))
-    assert "Column 'when' not found" in refusal(UNPAID.match, ps.events(frame, time="when"))
+    assert "is unsupported on Spark DataFrames." in error_of(UNPAID.match, frame, horizon=at(0))
+    assert "Column 'when' not found" in error_of(UNPAID.match, ps.events(frame, time="when"))
     german = frame.selectExpr("'01.03.2026 09:00' as ts", "type", "user", "amount")
-    said = "4 of 4 rows are dropped: 'ts' has no readable time, such as '01.03.2026"
-    assert UNPAID.why_not(german).notes[0].startswith(said)
+    message = "4 of 4 rows are dropped: 'ts' has no readable time, such as '01.03.2026"
+    assert UNPAID.why_not(german).notes[0].startswith(message)
 
     running = streams.start(UNPAID.match(streams.stream(ORDERS, rows[:2], rows[2:], delay="10 minutes")))
     assert [row["user"] for row in running.finish().rows] == ["ann"]
@@ -276,7 +284,7 @@ def test_a_connect_client(streams: Streams) -> None:
     assert str(ps.inspect_state(streams.spark, str(streams.checkpoint()))).startswith("No state: no window is open")
 
 
-def test_a_library_that_embeds_us() -> None:
+def test_library_that_embeds_perseid() -> None:
     body = step("Login", "a") >> step("Login", "b").where("ip <> a.ip") >> absent(step("Transfer"), for_="2 minutes")
     silent = ps.pattern(build("silent").match(body).within("1 hour").partition_by("user").severity("high"))
     assert (silent.name, silent.severity, silent.owner) == ("silent", "high", None)
@@ -285,11 +293,11 @@ def test_a_library_that_embeds_us() -> None:
     rules = ps.patterns([silent, build("two").match("B b")], "pattern three match C pattern four match D")
     assert rules.names == ("silent", "two", "three", "four")
     assert (rules[0], rules[-1].name) == (silent, "four")
-    assert "Use ps.patterns(…)" in refusal(ps.pattern, str(rules))
-    assert "Use ps.load(path) to read a file." in refusal(ps.patterns, Path("rules.perseid"))
-    assert "partition_by('a', 'b')" in refusal(build("x").partition_by, ["user"])
-    assert "a number alone has no unit" in refusal(build("x").within, 3600)
-    assert "Run it with ps.pattern(build(…)).match(events)." in refusal(build("x").match, [{"ts": 0}])
+    assert "Use ps.patterns(…)" in error_of(ps.pattern, str(rules))
+    assert "Use ps.load(path) to read a file." in error_of(ps.patterns, Path("rules.perseid"))
+    assert "partition_by('a', 'b')" in error_of(build("x").partition_by, ["user"])
+    assert "a number alone has no unit" in error_of(build("x").within, 3600)
+    assert "Run it with ps.pattern(build(…)).match(events)." in error_of(build("x").match, [{"ts": 0}])
     with pytest.raises(ps.errors.PatternError) as caught:
         ps.pattern("pattern p match A first -> B b where frst.x > 1 within 1 hour").check()
     error = caught.value
@@ -297,11 +305,11 @@ def test_a_library_that_embeds_us() -> None:
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-def test_an_upgrade(streams: Streams) -> None:
+def test_upgrade_with_a_checkpoint(streams: Streams) -> None:
     stream = streams.stream(ORDERS, [order(0, "ann"), order(5, "bob")], [order(30, "dan")], delay="10 minutes")
     streams.run(UNPAID.match(stream))
     checkpoint = streams.checkpoint()
-    kept = {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file() and path.name[0] != "."}
+    saved = {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file() and path.name[0] != "."}
     shutil.copytree(checkpoint, streams.checkpoint("changed"))
     streams.add("input", ORDERS, [order(100, "ann")])
     otherwise: dict[str, dict[str, Any]] = {
@@ -309,15 +317,15 @@ def test_an_upgrade(streams: Streams) -> None:
         "The checkpoint was made with order='watermark', and the query now has order='arrival'.": {"order": "arrival"},
         "its state is of engine 'sequence', expected 'disorder'.": {"disorder": "aggressive"},
     }
-    for sentence, words in otherwise.items():
-        said = refusal(UNPAID.match, ps.events(stream, **words), checkpoint=str(checkpoint))
-        assert sentence in said
-        assert "restore a copy of the checkpoint" in said
-    assert kept == {path: path.read_bytes() for path in kept}
+    for sentence, options in otherwise.items():
+        message = error_of(UNPAID.match, ps.events(stream, **options), checkpoint=str(checkpoint))
+        assert sentence in message
+        assert "restore a copy of the checkpoint" in message
+    assert saved == {path: path.read_bytes() for path in saved}
     renamed = ps.pattern(str(UNPAID).replace("unpaid", "owing"))
-    goes_on = streams.start(renamed.match(stream, checkpoint=str(checkpoint)))
-    assert sorted(row["user"] for row in goes_on.finish().rows) == ["ann", "bob", "dan"]
-    assert ps.progress(goes_on.query).incomplete == 0
+    continued = streams.start(renamed.match(stream, checkpoint=str(checkpoint)))
+    assert sorted(row["user"] for row in continued.finish().rows) == ["ann", "bob", "dan"]
+    assert ps.progress(continued.query).incomplete == 0
     changed = streams.start(ps.pattern(str(UNPAID).replace("1 hour", "30 minutes")).match(stream), "changed").query
     assert changed.awaitTermination(WAIT)
     assert ps.progress(changed).incomplete > 0
@@ -350,9 +358,13 @@ MISTAKES: list[tuple[Callable[[Any], object], str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "what", "instead"), MISTAKES, ids=[what for _, what, _ in MISTAKES])
-def test_only_the_message(spark: SparkSession, call: Callable[[DataFrame], object], what: str, instead: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "message_part", "instead"), MISTAKES, ids=[message_part for _, message_part, _ in MISTAKES]
+)
+def test_mistake_is_an_error_with_a_hint(
+    spark: SparkSession, call: Callable[[DataFrame], object], message_part: str, instead: str
+) -> None:
     columns = "ts long, type string, user string, ip string, amount double"
-    said = refusal(call, spark.createDataFrame([(0, "Login", "ann", "1", 5.0)], columns))
-    assert what in said
-    assert instead in said
+    message = error_of(call, spark.createDataFrame([(0, "Login", "ann", "1", 5.0)], columns))
+    assert message_part in message
+    assert instead in message

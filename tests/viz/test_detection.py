@@ -1,4 +1,4 @@
-"""What explain says of a pattern on a declared stream, in this process: golden files. Spark's are in tests/spark."""
+"""explain() of a pattern on a declared local stream, as golden files. tests/spark has those for Spark."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ ROWS = [
 ]
 
 
-def on_the_stream(text: str) -> str:
+def explain_stream_section(text: str) -> str:
     patterns = ps.patterns(text)
-    told = patterns.explain(ps.events(ROWS, id="n", order_by="n"))
+    explained = patterns.explain(ps.events(ROWS, id="n", order_by="n"))
     before = patterns.explain()
-    assert told.startswith(before)
-    added = told[len(before) :].lstrip("\n")
+    assert explained.startswith(before)
+    added = explained[len(before) :].lstrip("\n")
     assert max(map(len, added.splitlines())) <= 100
     return added
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda p: p.stem)
 def test_golden(path: Path) -> None:
-    check_golden(path, on_the_stream)
+    check_golden(path, explain_stream_section)
 
 
-def test_every_kind_of_data(tmp_path: Path) -> None:
+def test_explain_is_equal_for_all_input_types(tmp_path: Path) -> None:
     pattern = ps.pattern("pattern p match Login a -> Transfer t [amount > 5] within 1 hour partition by user")
     table = pa.Table.from_pylist(ROWS)
     pq.write_table(table, tmp_path / "rows.parquet")
@@ -42,8 +42,8 @@ def test_every_kind_of_data(tmp_path: Path) -> None:
         assert pattern.explain(ps.events(data, id="n")) == expected
 
 
-def test_several_inputs() -> None:
+def test_explain_of_several_inputs() -> None:
     stream = ps.events({"Login": ROWS[:1], "Transfer": ROWS[1:]}, key="user")
-    told = ps.pattern("pattern p match Login a -> Transfer t [amount > 5] within 1 hour").explain(stream)
-    assert "partition by  user" in told
-    assert "amount (bigint)" in told
+    explained = ps.pattern("pattern p match Login a -> Transfer t [amount > 5] within 1 hour").explain(stream)
+    assert "partition by  user" in explained
+    assert "amount (bigint)" in explained

@@ -1,4 +1,4 @@
-"""What explain says beside what a plan has."""
+"""The metadata block of explain()."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from perseid.viz.explain import explain
 PLAN = ps.pattern("pattern p match A").plan()
 
 
-def test_what_is_for_people_comes_first() -> None:
-    said = explain(PLAN, "p", Metadata("high", "web team", ("fraud", "night"), "Two lines\n  are one."))
-    assert said.startswith(
+def test_metadata_is_the_first_block() -> None:
+    explained = explain(PLAN, "p", Metadata("high", "web team", ("fraud", "night"), "Two lines\n  are one."))
+    assert explained.startswith(
         "pattern p\n\nmetadata\n  description  Two lines are one.\n  severity     high\n"
         "  owner        web team\n  tags         fraud, night\n\nsteps\n"
     )
 
 
-def test_nothing_for_people_is_no_block() -> None:
+def test_pattern_without_metadata_has_no_metadata_block() -> None:
     assert explain(PLAN, "p").startswith("pattern p\n\nsteps\n")

@@ -1,4 +1,4 @@
-"""Drawings as SVG: well-formed, with every state, edge and label, and nothing outside the picture."""
+"""SVG drawings are well-formed, have every state, edge and label, and have nothing outside the picture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def parsed(drawing: str) -> list[ElementTree.Element]:
-    """The pictures of a drawing, which has one for each pattern."""
+    """Return the pictures of a drawing, one for each pattern."""
     return [ElementTree.fromstring(one) for one in re.findall(r"<svg.*?</svg>", drawing, re.DOTALL)]
 
 
@@ -23,7 +23,7 @@ def texts(picture: ElementTree.Element) -> list[str]:
     return ["".join(one.itertext()) for one in picture.iter(f"{SVG}text")]
 
 
-def test_states_edges_and_labels() -> None:
+def test_drawing_has_all_states_edges_and_labels() -> None:
     pattern = ps.pattern(
         "pattern p match Login a -> not Logout -> (Transfer+ t | Withdraw w) within 10 minutes partition by user"
     )
@@ -36,7 +36,7 @@ def test_states_edges_and_labels() -> None:
     assert pattern.draw("svg")._repr_html_().startswith("<svg")  # type: ignore[attr-defined]
 
 
-def test_tree_patterns() -> None:
+def test_drawing_of_a_tree_pattern_has_its_steps() -> None:
     (picture,) = parsed(ps.xml.tree_patterns("//order->o[/total > 100]//item->i").draw("svg"))
     assert {"start", "q1 //order->o", "tree"} <= set(texts(picture))
 

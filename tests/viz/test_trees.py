@@ -1,4 +1,4 @@
-"""What is said of tree patterns: in words, and on request as rules."""
+"""explain() of tree patterns: a description in words, and on request the automaton rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perseid.lang.tree_parser import parse_tree
 
 
 @pytest.mark.parametrize(
-    ("tree", "words"),
+    ("tree", "description"),
     [
         (
             "//order->order[/@no->no][/total > 100][. != 'x']",
@@ -24,9 +24,9 @@ from perseid.lang.tree_parser import parse_tree
         ("/a|/b", "the root as /a|/b"),
     ],
 )  # fmt: skip
-def test_what_is_asked_for_in_words(tree: str, words: str) -> None:
-    said = explain_tree("t", parse_tree(tree).pattern).splitlines()
-    assert said[:2] == ["tree t", f"  matches: {words}"]
+def test_tree_pattern_is_described_in_words(tree: str, description: str) -> None:
+    explained = explain_tree("t", parse_tree(tree).pattern).splitlines()
+    assert explained[:2] == ["tree t", f"  matches: {description}"]
 
 
 def test_rules_are_shown_on_request() -> None:

@@ -1,4 +1,4 @@
-"""What explain and draw print, for patterns people would write: golden files, read by people."""
+"""explain() and draw() of typical patterns, as golden files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent / "golden"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "patterns"
 
 
-def everything(text: str) -> str:
+def explain_and_draw(text: str) -> str:
     patterns = ps.patterns(text)
     parts = [patterns.explain(), patterns.draw(), patterns.draw("mermaid"), patterns.draw("dot")]
     return "\n".join(parts)
@@ -21,12 +21,12 @@ def everything(text: str) -> str:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda p: p.stem)
 def test_golden(path: Path) -> None:
-    check_golden(path, everything)
+    check_golden(path, explain_and_draw)
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.perseid")), ids=lambda p: p.stem)
-def test_every_example_explains_and_draws(path: Path) -> None:
-    assert everything(path.read_text(encoding="utf-8"))
+def test_every_example_can_be_explained_and_drawn(path: Path) -> None:
+    assert explain_and_draw(path.read_text(encoding="utf-8"))
 
 
 def test_labels_are_escaped() -> None:
@@ -35,6 +35,6 @@ def test_labels_are_escaped() -> None:
     assert '\\"hi\\"' in pattern.draw("dot")
 
 
-def test_an_unknown_form_is_refused() -> None:
+def test_unknown_format_is_an_error() -> None:
     with pytest.raises(ps.PerseidError, match="text, mermaid, dot or svg"):
         ps.pattern("pattern p match A").draw("pdf")  # type: ignore[arg-type]

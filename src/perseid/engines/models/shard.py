@@ -123,7 +123,12 @@ def _searched(
     for number, (group, events) in enumerate(zip(plan.groups, tables_of_events, strict=True)):
         batch = _rows(plan, group, events, rows)
         ran = run(
-            plan.over(group), batch, shard.sequences[number], clock=watermark, newest=watermark.current, make_shard=_Punctual
+            plan.over(group),
+            batch,
+            shard.sequences[number],
+            clock=watermark,
+            newest=watermark.current,
+            make_shard=_Punctual,
         )
         done = ran.step
         shard.sequences[number] = done.state

@@ -1,4 +1,4 @@
-"""Paper 1's experiment: everybody who is measured on a query of Table 6 counts what its meaning says."""
+"""The experiment of paper 1: every baseline counts the same results of a query of Table 6 as the oracle."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tests.lang.test_tree_patterns import TABLE_6
 from tests.semantics.tree_documents import Document
 from tests.sessions import session
 
-# What generated documents do not have, and rivals must not be wrong about: children again, in other orders, and with
-# comments and instructions between, which no sibling is.
-ODD = {
+# Edge cases that generated documents lack: repeated children, other orders, and comments or processing instructions
+# between siblings, which are not siblings.
+EDGE_CASES = {
     "dblp": """<dblp>
 <article><author>a</author><author>b</author><title>t</title><!-- c --><pages>1</pages><year>2</year></article>
 <article><author>a</author><title>t</title><pages>1</pages><pages>2</pages><year>3</year><url/><ee/></article>
@@ -49,7 +49,7 @@ ODD = {
 <person><address><zipcode>6</zipcode></address><homepage/><profile><education/><age/></profile></person></people>
 </site>""",
 }
-MADE: dict[str, Callable[[], bytes]] = {
+GENERATED: dict[str, Callable[[], bytes]] = {
     "dblp": lambda: b"".join(dblp(300)),
     "treebank": lambda: b"".join(treebank(150_000)),
     "xmark": lambda: b"".join(xmark(0.004, seed=11)),
@@ -58,11 +58,11 @@ MADE: dict[str, Callable[[], bytes]] = {
 
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Path, Document]]]:
-    """By kind: the generated document and the odd one, as files and as their meaning has them."""
+    """Return the generated and the edge-case document of each kind, as a file and parsed for the oracle."""
     folder = tmp_path_factory.mktemp("documents")
     found: dict[str, list[tuple[Path, Document]]] = {}
-    for kind, make in MADE.items():
-        for name, body in (("made", make()), ("odd", ODD[kind].encode())):
+    for kind, make in GENERATED.items():
+        for name, body in (("generated", make()), ("edge", EDGE_CASES[kind].encode())):
             path = folder / f"{kind}-{name}.xml"
             path.write_bytes(body)
             found.setdefault(kind, []).append((path, Document.parse(body)))
@@ -71,12 +71,12 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with session(tmp_path_factory.mktemp("warehouse")) as made:
-        yield made
+    with session(tmp_path_factory.mktemp("warehouse")) as started:
+        yield started
 
 
-def right(name: str, document: Document) -> int:
-    """How many results are at the top; 1 for yes."""
+def count_by_oracle(name: str, document: Document) -> int:
+    """Return the number of top-level results, or 1 for a match of a boolean query."""
     found = find_trees(parse_tree(QUERIES[name].text).pattern, document.root)
     return 0 if found is None else len(found) if QUERIES[name].returns else 1
 
@@ -84,13 +84,15 @@ def right(name: str, document: Document) -> int:
 def test_queries_are_those_of_table_6() -> None:
     assert {name: query.text for name, query in QUERIES.items()} == TABLE_6
     assert {query.kind for query in QUERIES.values()} == set(KINDS)
-    assert {query.document for query in QUERIES.values()} == set(MEGABYTES) == set(MADE)
+    assert {query.document for query in QUERIES.values()} == set(MEGABYTES) == set(GENERATED)
     assert len(XMARK_SCALES) == len(MEGABYTES["xmark"])
     assert [name for name, query in QUERIES.items() if not query.returns] == ["Q1.1", "Q2.1", "Q3.1"]
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_lxml_counts_what_the_meaning_says(name: str, documents: dict[str, list[tuple[Path, Document]]]) -> None:
+def test_lxml_counts_as_many_results_as_the_oracle(
+    name: str, documents: dict[str, list[tuple[Path, Document]]]
+) -> None:
     for path, document in documents[QUERIES[name].document]:
         expected = right(name, document)
         assert baselines.iterparse(name, path) == expected
@@ -101,7 +103,7 @@ def test_lxml_counts_what_the_meaning_says(name: str, documents: dict[str, list[
         assert expected > 0 or "odd" in path.name
 
 
-def test_no_is_said_too(tmp_path: Path) -> None:
+def test_baselines_count_zero_without_a_match(tmp_path: Path) -> None:
     for name, query in QUERIES.items():
         path = tmp_path / "none.xml"
         path.write_text("<FILE><EMPTY/><article/><person/><item/></FILE>", encoding="utf-8")
@@ -119,7 +121,7 @@ def test_each_query_can_be_written_for_spark_or_not() -> None:
     assert set(baselines.NOT_BY_XPATH) < set(QUERIES)
 
 
-def test_spark_counts_what_the_meaning_says(
+def test_spark_counts_as_many_results_as_the_oracle(
     spark: SparkSession, documents: dict[str, list[tuple[Path, Document]]]
 ) -> None:
     for name in baselines.BY_SPARK:
@@ -127,7 +129,7 @@ def test_spark_counts_what_the_meaning_says(
         assert baselines.spark_xml(spark, name, path) == right(name, document), name
 
 
-def test_parsers_and_memory(tmp_path: Path, documents: dict[str, list[tuple[Path, Document]]]) -> None:
+def test_parser_and_memory_baselines(tmp_path: Path, documents: dict[str, list[tuple[Path, Document]]]) -> None:
     path, _ = documents["xmark"][0]
     baselines.bare_expat(path)
     cut = tmp_path / "cut.xml"
@@ -144,7 +146,7 @@ def test_parsers_and_memory(tmp_path: Path, documents: dict[str, list[tuple[Path
 # charts
 
 
-def measured() -> list[figures.Measurement]:
+def measurements() -> list[figures.Measurement]:
     found = [
         figures.Measurement(name, query.kind, query.document, size, engine, size / (100 + number), 7, 120.0)
         for number, (query, engine) in enumerate(product(QUERIES.values(), ("safe", "iterparse")))
@@ -162,8 +164,8 @@ def measured() -> list[figures.Measurement]:
     ]
 
 
-def test_the_table_has_every_query_engine_and_document() -> None:
-    text = figures.table(measured())
+def test_table_has_every_query_engine_and_document() -> None:
+    text = figures.table(measurements())
     for word in (*QUERIES, "safe", "iterparse", "lxml XPath", "bare expat", "DBLP, 133.9 MB", "XMark, 1,218.6 MB"):
         assert word in text
     line = next(one for one in text.splitlines() if one.startswith("Q1.1"))
@@ -171,24 +173,24 @@ def test_the_table_has_every_query_engine_and_document() -> None:
 
 
 def test_figure_1_has_one_document_of_each_kind() -> None:
-    chart = figures.figure_1(measured()).to_dict()
+    chart = figures.figure_1(measurements()).to_dict()
     values = chart["data"]["values"]
     assert {one["of"] for one in values} == {"DBLP, 133.9 MB", "Treebank, 86.1 MB", "XMark, 118.6 MB"}
     assert {one["query"] for one in values} == {*QUERIES, ""}
 
 
 def test_figure_2_has_a_line_for_each_kind() -> None:
-    chart = figures.figure_2(measured(), "safe").to_dict()
+    chart = figures.figure_2(measurements(), "safe").to_dict()
     values = chart["data"]["values"]
     assert {one["kind"] for one in values} == set(KINDS)
     assert {one["megabytes"] for one in values} == set(MEGABYTES["xmark"])
-    # Two queries of a kind: all that they read by all their time.
-    of = {one.query: one.seconds for one in measured() if one.engine == "safe" and one.megabytes == 11.9}
+    # The rate of a kind with two queries is the sum of their bytes divided by the sum of their times.
+    of = {one.query: one.seconds for one in measurements() if one.engine == "safe" and one.megabytes == 11.9}
     tree = next(one for one in values if one["kind"] == "tree" and one["megabytes"] == 11.9)
     assert tree["rate"] == pytest.approx(2 * 11.9 / (of["Q3.1"] + of["Q3.2"]))
 
 
 def test_charts_are_drawn(tmp_path: Path) -> None:
-    paths = list(figures.draw(measured(), tmp_path, "trees", ("safe", "trusted")))
+    paths = list(figures.draw(measurements(), tmp_path, "trees", ("safe", "trusted")))
     assert [path.name for path in paths] == ["trees-queries.svg", "trees-sizes-safe.svg"]
     assert all(path.read_text(encoding="utf-8").startswith("<svg") for path in paths)

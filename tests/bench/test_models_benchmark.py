@@ -1,4 +1,4 @@
-"""``python -m bench models`` in small: every point has its times, a wrong answer ends the run, absent data is said."""
+"""``python -m bench models`` at a small size: every point has times, wrong matches end the run, missing data is reported."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_figures_of_the_social_media_case() -> None:
     )
 
 
-def test_other_matches_from_scratch_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_matches_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(measure.BY_HAND, "PosLength", lambda graph: set())
     model = TimedModel(
         ModelPoint("railway", "PosLength", 1), railway.queries("PosLength"), ["PosLength"], railway.of_size(1)

@@ -1,4 +1,4 @@
-"""Paper 5's experiment: thresholds are chosen on other seeds, gains are counted as said, and queries are of the class they should be."""
+"""The experiment of paper 5: thresholds are chosen on other seeds, gains are measured as in the paper, and queries have the expected class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perseid.semantics.classes import QueryClass
 
 
 def curves(*rows: tuple[float, float]) -> q.Curves:
-    """Two seeds that are best at different thresholds; the rest is no good."""
+    """Return curves of seeds with their best values at different thresholds, and low values elsewhere."""
     precision, recall = np.full((len(rows), len(q.THRESHOLDS)), 0.1), np.full((len(rows), len(q.THRESHOLDS)), 0.1)
     for i, (value, other) in enumerate(rows):
         precision[i, 3 + i] = recall[i, 3 + i] = value
@@ -25,13 +25,13 @@ def curves(*rows: tuple[float, float]) -> q.Curves:
     return q.Curves(precision, recall)
 
 
-def test_a_seed_has_no_say_in_its_own_threshold() -> None:
+def test_threshold_of_a_seed_is_chosen_on_the_other_seeds() -> None:
     chosen = q.best(curves((0.9, 0.5), (0.8, 0.6)))
-    assert chosen.f1.tolist() == pytest.approx([0.5, 0.6]), "each at the other's best"
-    assert q.best(curves((0.9, 0.5))).f1.tolist() == pytest.approx([0.9]), "one alone has nobody else"
+    assert chosen.f1.tolist() == pytest.approx([0.5, 0.6]), "not at the best threshold of the other seed"
+    assert q.best(curves((0.9, 0.5))).f1.tolist() == pytest.approx([0.9]), "a single seed uses its own threshold"
 
 
-def test_gains_are_points() -> None:
+def test_gains_are_percentage_points() -> None:
     flat = np.full((2, len(q.THRESHOLDS)), 0.5)
     rising = np.tile(np.linspace(0, 1, len(q.THRESHOLDS)), (2, 1))
     ours, theirs = q.Curves(rising, 1 - rising), q.Curves(flat, flat)
@@ -42,16 +42,16 @@ def test_gains_are_points() -> None:
     assert q.gains_at(ours, ours, 0.12)["recall"] == (0, 0)
 
 
-def test_guesses_of_particles_are_places_that_can_be() -> None:
+def test_particle_filter_guesses_are_deterministic_places() -> None:
     building = build()
     trace = simulate(building, 1, SHORT)
     readings = q.readings_of(trace)
-    told = q.guess(readings, building.hidden_markov(), seed=3)
-    assert told.num_rows == readings.num_rows == trace.people * len(trace.seconds)
-    assert set(told["place"].to_pylist()) <= set(building.values)
-    assert told.equals(q.guess(readings, building.hidden_markov(), seed=3))
+    guesses = q.guess(readings, building.hidden_markov(), seed=3)
+    assert guesses.num_rows == readings.num_rows == trace.people * len(trace.seconds)
+    assert set(guesses["place"].to_pylist()) <= set(building.values)
+    assert guesses.equals(q.guess(readings, building.hidden_markov(), seed=3))
     truth = trace.truth(objects=False)["place"].to_pylist()
-    assert np.mean(np.array(told["place"].to_pylist()) == np.array(truth)) > 0.1, "chance is 1 in 85"
+    assert np.mean(np.array(guesses["place"].to_pylist()) == np.array(truth)) > 0.1, "chance is 1 in 85"
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_guesses_of_particles_are_places_that_can_be() -> None:
         (speed.larger(6), QueryClass.EXTENDED),
     ],
 )
-def test_queries_have_their_class(text: str, kind: QueryClass) -> None:
+def test_query_has_the_expected_class(text: str, kind: QueryClass) -> None:
     tracked = speed.track(2, 5)
     ready = speed.Prepared.of(text, tracked.stream(tracked.marginals), tracked.relations)
     assert ready.plan.asked[0].classified.kind is kind
 
 
-def test_the_printed_query_of_figure_14_is_unsafe_and_its_variant_safe() -> None:
+def test_printed_query_of_figure_14_is_unsafe_and_its_variant_safe() -> None:
     streams, _, relations = speed.safe_streams(2, 5)
     printed = speed.Prepared.of(speed.FIGURE_14, streams["auto"], relations)
     assert printed.plan.asked[0].classified.kind is QueryClass.UNSAFE
@@ -77,8 +77,8 @@ def test_the_printed_query_of_figure_14_is_unsafe_and_its_variant_safe() -> None
     assert ready.plan.asked[0].classified.kind is QueryClass.SAFE
 
 
-def test_the_paper_s_measure_is_the_best_threshold_from_a_tenth_to_a_half() -> None:
-    """What lies outside of the interval does not count, and each measure has a threshold of its own."""
+def test_gain_is_at_the_best_threshold_from_a_tenth_to_a_half() -> None:
+    """Thresholds outside the interval do not count, and precision and recall have separate thresholds."""
     low, high = (float(q.THRESHOLDS[np.abs(q.THRESHOLDS - rho).argmin()]) for rho in (0.1, 0.3))
     ours, theirs = np.full((2, len(q.THRESHOLDS)), 0.5), np.full((2, len(q.THRESHOLDS)), 0.4)
     precision, recall = ours.copy(), ours.copy()
@@ -91,8 +91,8 @@ def test_the_paper_s_measure_is_the_best_threshold_from_a_tenth_to_a_half() -> N
     assert found["recall"].recall == pytest.approx(70)
 
 
-def test_tables_give_what_readings_give() -> None:
-    """What was pruned for Figure 13 is little."""
+def test_probabilities_from_tables_equal_those_from_readings() -> None:
+    """The pruning for Figure 13 changes probabilities by at most 0.02."""
     tracked = speed.track(3, 30)
     pattern = ps.pattern(speed.Q2)
     tables, readings = (
@@ -105,7 +105,7 @@ def test_tables_give_what_readings_give() -> None:
         assert chance == pytest.approx(by_time[when], abs=0.02)
 
 
-def test_the_likeliest_is_the_highest_of_a_step() -> None:
+def test_likeliest_value_has_the_highest_probability_of_its_step() -> None:
     tracked = speed.track(3, 5)
     (part,) = tracked.likeliest().parts
     chosen = part.data.select(["person", "ts", "place"]).to_pylist()
@@ -116,26 +116,26 @@ def test_the_likeliest_is_the_highest_of_a_step() -> None:
         assert own[row["place"]] == max(own.values())
 
 
-def test_who_stays_is_told_by_correlations_alone() -> None:
+def test_only_correlations_detect_a_stay() -> None:
     highest = {(line.approach, line.k): line.probability.max() for line in rooms.lines((1, 3))}
     assert highest[q.MARKOV.name, 1] == pytest.approx(highest[q.SMOOTHED.name, 1])
     assert highest[q.MARKOV.name, 3] > 10 * highest[q.SMOOTHED.name, 3]
-    assert highest[q.MAP.name, 1] == 0, "the path is in another room"
+    assert highest[q.MAP.name, 1] == 0, "the most probable path is in another room"
 
 
-def test_regions_are_what_training_walks_enter() -> None:
+def test_regions_are_cells_that_training_walks_enter() -> None:
     x = np.arange(0, 30, 3.0) + 1
-    nothing = np.zeros(len(x))
-    walk = Walk("a", nothing, x, nothing, nothing.astype(int), np.zeros((len(x), 1)))
+    zero = np.zeros(len(x))
+    walk = Walk("a", zero, x, zero, zero.astype(int), np.zeros((len(x), 1)))
     grid = make_grid([walk])
     regions = wifi.regions_of(grid, [walk])
-    assert [len(cells) for cells in regions.values()] == [3, 3, 1], "not the one it begins in"
+    assert [len(cells) for cells in regions.values()] == [3, 3, 1], "the first cell of a walk is not entered"
     assert wifi.entries(np.array([0, 0, 1, 1, 0, 1])).tolist() == [2, 4]
     trains = [[one.name for one in train] for train, _ in wifi.folds([walk] * 10, 5)]
     assert [len(train) for train in trains] == [8] * 5
 
 
-def test_pattern_texts_are_patterns() -> None:
+def test_pattern_texts_are_valid() -> None:
     for text in (q.COFFEE, wifi.ENTERS, rooms.in_the_room(10), speed.SAFE):
         assert check(speed.parse_file(text))
     assert pa.types.is_timestamp(q.moments(pa.array([1])).type)

@@ -1,4 +1,4 @@
-"""Text from strangers: every answer is a pattern or an error of our own, and it comes soon."""
+"""Malformed and oversized pattern texts: the parser returns a pattern or raises a PerseidError, in bounded time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _grammars_are_loaded() -> None:
 
 
 def outcome(text: str, parse: Callable[[str], object]) -> object:
-    """The tree, or the error as people see it."""
+    """Return the parsed tree, or the message of the error."""
     try:
         return parse(text)
     except PerseidError as error:
@@ -62,7 +62,7 @@ def outcome(text: str, parse: Callable[[str], object]) -> object:
 
 
 def is_harmless(text: str, parse: Callable[[str], object]) -> object:
-    """The tree or None; what is read can be shown, compared and hashed, what is refused can be shown."""
+    """Return the tree, which can be printed, compared and hashed, or None if the text is rejected with a message."""
     tree = outcome(text, parse)
     if isinstance(tree, str) and parse is not parse_type:
         assert tree
@@ -73,8 +73,8 @@ def is_harmless(text: str, parse: Callable[[str], object]) -> object:
     return tree
 
 
-def is_soon(text: str, parse: Callable[[str], object], seconds: float = SECONDS) -> None:
-    # Processor time, and the best of three: a machine busy with something else is not a slow parser.
+def check_parse_time(text: str, parse: Callable[[str], object], seconds: float = SECONDS) -> None:
+    # Processor time, best of three: other load on the machine must not count as a slow parser.
     best = float("inf")
     for _ in range(3):
         began = time.process_time()
@@ -120,7 +120,7 @@ def test_random_tokens_after_match_are_harmless(soup: list[str]) -> None:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
-    """A pattern with something cut out, doubled, swapped or thrown in."""
+    """Draw the text of a pattern with parts removed, repeated, swapped or inserted."""
     text = print_pattern(draw(patterns(max_leaves=3)))
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(text)))
@@ -182,21 +182,21 @@ HEADS = {
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_one_thing_again_and_again_is_answered_soon(unit: str) -> None:
-    # Many patterns take the time of many patterns: 0.05 ms a word.
+def test_repeated_token_is_parsed_in_bounded_time(unit: str) -> None:
+    # Texts of many patterns take 0.05 ms per token.
     seconds = 3 * SECONDS if "pattern" in unit else SECONDS
     for head, parsers in HEADS.items():
         for parse in parsers:
-            is_soon(head + sized(unit), parse, seconds)
+            check_parse_time(head + sized(unit), parse, seconds)
 
 
 @pytest.mark.parametrize(
     "unit", ["(", "'", "''", "`", "``", "/*", "/* ", "/*'", "--", "- ", "not ", " ", "\n", "a", "9", "<<", "<<'", '<<"']
 )
-def test_a_million_characters_are_answered_soon(unit: str) -> None:
-    is_soon("pattern p match A where " + sized(unit, limits.MAX_TEXT - 100), parse_file, 2 * SECONDS)
-    is_soon("pattern p match A a" + sized(unit, limits.MAX_TEXT - 100), parse_file, 2 * SECONDS)
-    is_soon(sized(unit, limits.MAX_TEXT + 100), parse_file)
+def test_a_million_characters_are_parsed_in_bounded_time(unit: str) -> None:
+    check_parse_time("pattern p match A where " + sized(unit, limits.MAX_TEXT - 100), parse_file, 2 * SECONDS)
+    check_parse_time("pattern p match A a" + sized(unit, limits.MAX_TEXT - 100), parse_file, 2 * SECONDS)
+    check_parse_time(sized(unit, limits.MAX_TEXT + 100), parse_file)
 
 
 OPENERS = ["(", "[", "{", "'", "`", "/*", "<<", "a(", "a[", "case when ", "x in (", "(a -> ", "not (", "cast("]
@@ -270,15 +270,15 @@ def test_runs_of_prefixes_are_harmless(prefix: str, between: str) -> None:
     ],
     ids=lambda text: text[:20],
 )
-def test_huge_things_are_harmless_and_soon(text: str) -> None:
+def test_huge_tokens_are_harmless_and_parsed_in_bounded_time(text: str) -> None:
     for parse in (parse_expression, parse_element, parse_duration, parse_constant, parse_type, parse_file):
-        is_soon(text, parse)
+        check_parse_time(text, parse)
     tree = is_harmless(text, parse_expression)
     if tree is not None:
         assert parse_expression(print_expr(tree)) == tree  # type: ignore[arg-type]
 
 
-def test_time_grows_with_the_number_of_patterns_and_no_faster() -> None:
+def test_parse_time_grows_linearly_with_the_number_of_patterns() -> None:
     def seconds(count: int) -> float:
         text = "".join(f"pattern p{i} match A a -> B << //x >> b where a.x = b.y\n" for i in range(count))
         best = float("inf")
@@ -291,7 +291,7 @@ def test_time_grows_with_the_number_of_patterns_and_no_faster() -> None:
     assert seconds(1_000) < 12 * max(seconds(200), 0.01)
 
 
-def test_too_many_patterns_are_refused() -> None:
+def test_many_patterns_are_accepted_and_duplicate_names_rejected() -> None:
     text = "".join(f"pattern p{i} match A\n" for i in range(limits.MAX_PATTERNS // 10))
     assert len(parse_file(text).patterns) == limits.MAX_PATTERNS // 10
     with pytest.raises(PerseidError):
@@ -299,14 +299,14 @@ def test_too_many_patterns_are_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["-- it's 'x'", "/* 'x' */", "a -- '", "`it's '`", "a `'"])
-def test_quotes_that_end_no_text_are_harmless(text: str) -> None:
+def test_quotes_in_comments_and_names_are_harmless(text: str) -> None:
     for parse in PARSERS:
         is_harmless(text, parse)
         is_harmless("pattern p match A where " + text, parse)
 
 
 @pytest.mark.parametrize("thing", [None, 5, b"pattern p match A", ["pattern p match A"]])
-def test_what_is_no_text_is_refused(thing: object) -> None:
+def test_input_that_is_not_a_string_is_rejected(thing: object) -> None:
     for parse in PARSERS:
         with pytest.raises(PerseidError):
             parse(thing)  # type: ignore[arg-type]
@@ -321,11 +321,11 @@ def test_what_is_no_text_is_refused(thing: object) -> None:
         "pattern p match " + " -> ".join(f"query q{n}" for n in range(4_000)),
     ],
 )
-def test_names_like_keywords_do_not_lift_the_limit_of_tokens(text: str) -> None:
+def test_names_like_keywords_count_toward_the_token_limit(text: str) -> None:
     with pytest.raises(LimitError, match="more than 10,000 tokens"):
         parse_file(text)
 
 
-def test_limit_of_tokens_is_for_each_definition() -> None:
+def test_token_limit_applies_to_each_definition() -> None:
     text = "\n".join(f"pattern p{n} match A a -> B b where b.x > a.x and b.y > {n} within 1 hour" for n in range(1_000))
     assert len(parse_file(text).patterns) == 1_000
