@@ -286,6 +286,6 @@ def test_misuse(change: dict[str, Any], said: str) -> None:
 
 def test_a_key_that_is_a_parameter() -> None:
     frames = stream("query q(who) find who: Hand where who.x > 1", rows_of(random.Random(1), 3))
-    with pytest.raises(ps.errors.UnsupportedError, match="'who' is both a parameter of q"):
+    with pytest.raises(ps.errors.UnsupportedError, match="'who' is both a parameter of the query q"):
         frames.events("q")
     assert isinstance(frames, Models)

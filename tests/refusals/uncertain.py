@@ -31,5 +31,5 @@ CASES = (
     Case(f'{_NEXT}.draw(stream=believed().combine(believed(event_type="Door")), key="ann")', "A drawing shows one uncertain stream, got 2", "a drawing for each stream"),
     Case('ps.uncertain.learn(readings([{"ts": START, "who": "ann", "r": "A", "t": "a"}, {"ts": START, "who": "ann", "r": "B", "t": "a"}]), truth="t")', "Some steps have several readings, but learning needs at most one for each step", "a shorter step"),
     Case('pattern("pattern p match At a -> At b within 5 seconds partition by who selection successor pattern q match At a -> At b within 5 seconds selection successor").match(believed_df)', "These patterns partition events differently", "a query for each partitioning", spark=True),
-    Case(f"{_NEXT}.match(readings(df), rejected=True)", "rejected=True is only supported on streams of certain events", "`ps.progress(query)`", spark=True),
+    Case(f"{_NEXT}.match(readings(df), rejected=True)", "rejected=True is unsupported on uncertain streams", "`ps.progress(query)`", spark=True),
 )  # fmt: skip

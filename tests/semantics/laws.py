@@ -168,7 +168,7 @@ def table() -> str:
     lines = [
         "# Laws of the operators",
         "",
-        "These are the laws of [paper 2](semantics.md#language-semantics) (VIATRA-CEP). `tests/semantics/laws.py` runs both sides of each on the oracle and writes this page; the tests compare the page with a new run.",
+        "These are the laws of [paper 2](semantics.md#language-semantics) (VIATRA-CEP). `tests/semantics/laws.py` runs both sides of each on the [oracle](glossary.md#oracle) and writes this page; the tests compare the page with a new run.",
         "A *yes* means that no counterexample was found in the trials below, not that the law is proved. A *no* gives a stream on which the law fails.",
         "",
         "## Operands that are single events",

@@ -312,7 +312,7 @@ def detect_changes(
     from perseid.spark.query_driver import RunOptions, SparkTables, require_no_rejected
 
     tables = read_relations(options.relations)
-    require_no_rejected(bool(options.rejected), "events", "changes")
+    require_no_rejected(bool(options.rejected), "streams of changes of a model", "changes")
     data = SparkTables.of(stream.tables_of([group.watched for group, _ in groups]))
     require_equal_keys(stream, data.schemas)
     query = stream.bind(groups, data.schemas)

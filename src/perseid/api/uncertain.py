@@ -170,7 +170,7 @@ def match_uncertain_on_spark(
 
     telling, tables = output_policy(options.emit), read_relations(options.relations)
     check_relations(cores, tables)
-    require_no_rejected(bool(options.rejected), "certain events", "rows")
+    require_no_rejected(bool(options.rejected), "uncertain streams", "rows")
     data = SparkTables.of(stream.tables())
     query = stream.bind(cores, data.schemas, telling)
     if data.streaming:

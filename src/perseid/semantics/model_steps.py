@@ -227,7 +227,7 @@ def event_columns(queries: Queries, watched: EventStreamFilter, key: Sequence[st
         for name in queries.queries[query].parameters:
             if name in key:
                 raise UnsupportedError(
-                    f"{name!r} is both a parameter of {query} and the key column of the models.",
+                    f"{name!r} is both a parameter of the query {query} and the key column of the models.",
                     hint="Rename one of them.",
                 )
     for query in watched.queries:
@@ -235,7 +235,7 @@ def event_columns(queries: Queries, watched: EventStreamFilter, key: Sequence[st
             type_ = sort.type if isinstance(sort, AValue) else None
             if found.setdefault(name, type_) != type_:
                 raise UnsupportedError(
-                    f"Parameter {name!r} has one type in {query} and another in a different query of the stream.",
+                    f"Parameter {name!r} has one type in the query {query} and another in a different query of the stream.",
                     hint="Rename one of the parameters.",
                 )
     if watched.changes:

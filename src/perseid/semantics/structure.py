@@ -307,7 +307,7 @@ class Structure:
     @staticmethod
     def _missing_event_before(span: ex.Span | None) -> SemanticError:
         return SemanticError(
-            "'not' needs an event before it, and no step before this one is required.",
+            "'not' needs an event before it, but no required step precedes it.",
             span=span,
             hint="Add a required step before it, or write not X for 10 minutes -> at the start of the pattern.",
         )

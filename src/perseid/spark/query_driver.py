@@ -74,6 +74,6 @@ def require_no_rejected(rejected: bool, streams: str, rows: str) -> None:
     """Raise an error if rejected rows are requested as rows of the output."""
     if rejected:
         raise UnsupportedError(
-            f"rejected=True is only supported on streams of {streams}.",
+            f"rejected=True is unsupported on {streams}.",
             hint=f"Use ps.progress(query) to count late and bad {rows}.",
         )
