@@ -107,9 +107,9 @@ def time_sequential(
     rows = [row for _, row in subscriptions.numbers]
     numbers = {template: i for i, template in enumerate(subscriptions.templates)}
     of = np.array([numbers[row.template] for row in rows], np.int64)
-    paths = np.zeros((len(rows), 2 * max(len(row.asked) for row in rows)), np.int64)
+    paths = np.zeros((len(rows), 2 * max(len(row.edge_chains) for row in rows)), np.int64)
     for i, row in enumerate(rows):
-        for e, asked in enumerate(row.asked):
+        for e, asked in enumerate(row.edge_chains):
             assert asked.older is not None
             assert asked.newer is not None
             paths[i, 2 * e : 2 * e + 2] = subscriptions.chain(asked.older), subscriptions.chain(asked.newer)
@@ -122,13 +122,13 @@ def time_sequential(
 
     for times, bindings in before:
         joiner.append(times, bindings)
-    store, room = joiner.store(), joiner.room()
+    store, room = joiner.store(), joiner.allocate_buffers()
     run(0, joiner.count, 0)  # without queries: documents enter the state
     timing, many, base = Timing(), PART, joiner.count
     for times, bindings in timed:
         first = joiner.count
         joiner.append(times, bindings)
-        store, room = joiner.store(), joiner.room()
+        store, room = joiner.store(), joiner.allocate_buffers()
         list_rows(store, room, len(joiner.heads))
         seconds, found = run(first, first + 2, len(rows))
         if first == base:  # the first documents show the cost

@@ -189,7 +189,7 @@ class ItemStream:
         self.first = count - timed
 
     def run(self, index: Subscriptions, expand: bool = False) -> Run:
-        index.values.keep(np.zeros(0, np.int64))  # the value dictionary is part of the measurement
+        index.values.retain(np.zeros(0, np.int64))  # the value dictionary is part of the measurement
         joiner, reader = Joiner(index), ChainReader(compile_chains(list(index.chains)))
         joiner.index = index.compiled()
         read = joined = expanded = 0.0

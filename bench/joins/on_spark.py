@@ -195,7 +195,7 @@ def compared_pairs(rows: Iterable[TemplateRow]) -> set[tuple[NodeChain, NodeChai
     return {
         (asked.older, asked.newer)
         for row in {id(row): row for row in rows}.values()
-        for edge, asked in zip(row.template.edges, row.asked, strict=True)
+        for edge, asked in zip(row.template.edges, row.edge_chains, strict=True)
         if edge.kind is Kind.EQUAL and asked.older is not None and asked.newer is not None
     }
 
@@ -248,7 +248,7 @@ def _routes(
     pairs = compared_pairs(row for _, row in index.numbers)
     plan = make_plan(subscription_texts, pa.schema([("n", pa.int64())]))
     inputs = (_documents(frame).bind_events(describe_table(frame, None)),)
-    read = prepare_rows(PrepareStage("joins", plan, plan.found, inputs), [frame])
+    read = prepare_rows(PrepareStage("joins", plan, plan.chain_columns, inputs), [frame])
     rows = read.selectExpr(DOCUMENT, f"inline(arrays_zip({CHAINS}, {TEXTS}))").toDF("document", "chain", "text")
     keys = spark.createDataFrame([(key_of(a), key_of(b)) for a, b in pairs], "older bigint, newer bigint")
     older = rows.toDF("first", "older", "text")

@@ -12,7 +12,7 @@ from perseid.engines.joins.layout import compiled, entry
 
 
 @compiled
-def _rest(x: Index, store: Store, room: Room, t: int, paths: Rows, q: int, older: int, newer: int) -> int:
+def _rest(x: Index, store: Store, room: Buffers, t: int, paths: Rows, q: int, older: int, newer: int) -> int:
     """Count the ways to choose rows for a query's edges from ``first`` on."""
     first, edges, start = x.templates[t, T_FIRST], x.templates[t, T_COUNT], 1
     depth = start
@@ -50,7 +50,7 @@ def _rest(x: Index, store: Store, room: Room, t: int, paths: Rows, q: int, older
 
 
 @entry
-def list_rows(store: Store, room: Room, values: int) -> None:
+def list_rows(store: Store, room: Buffers, values: int) -> None:
     """Build lists of rows by value, for all values."""
     for value in range(values):
         if store.heads[value, 1] == -2:
@@ -61,7 +61,7 @@ def list_rows(store: Store, room: Room, values: int) -> None:
 
 @entry
 def sequential(
-    x: Index, store: Store, room: Room, of: Ints, paths: Rows, windows: Ints, first: int, last: int, queries: int
+    x: Index, store: Store, room: Buffers, of: Ints, paths: Rows, windows: Ints, first: int, last: int, queries: int
 ) -> int:
     """Count the notifications of documents for the first ``queries`` queries."""
     found = 0

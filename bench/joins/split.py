@@ -22,7 +22,7 @@ ROUNDS = 9
 
 
 @entry
-def until(x: Index, store: Store, room: Room, first: int, last: int, stage: int) -> int:
+def until(x: Index, store: Store, room: Buffers, first: int, last: int, stage: int) -> int:
     """Process documents up to a stage: the state alone, equal values (Rvj), or rows by edge (RL and RR). Return the
     number of pairs."""
     found = 0
@@ -67,11 +67,11 @@ def split(subscriptions: Subscriptions, times: Any, bindings: ChainBindings) -> 
     for _ in range(ROUNDS):
         for stage, seconds in taken.items():
             joiner = Joiner(subscriptions, layout.SHARED)
-            joiner._room = dict(tried._room)
+            joiner._capacities = dict(tried._capacities)
             index = joiner.index = tried.index
             assert index is not None
             joiner.append(times, bindings)
-            store, room = joiner.store(), joiner.room()
+            store, room = joiner.store(), joiner.allocate_buffers()
             start = time.perf_counter()
             if stage == WHOLE:
                 done = join_documents(index, store, room, 0, joiner.count, layout.SHARED) == joiner.count

@@ -110,7 +110,7 @@ class SqlTemplates:
     def _variables_of(self, row: TemplateRow) -> tuple[int, ...]:
         """Variables of a query by node of its template: those of the older document, then those of the newer."""
         found: tuple[dict[int, int], dict[int, int]] = ({}, {})
-        for edge, asked in zip(row.template.edges, row.asked, strict=True):
+        for edge, asked in zip(row.template.edges, row.edge_chains, strict=True):
             if edge.kind is not Kind.EQUAL:
                 raise ValueError("only equalities between two documents are translated to SQL")
             for slots, chain, known in zip((edge.older, edge.newer), (asked.older, asked.newer), found, strict=True):

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeAlias
 from xml.parsers import expat
 
 from perseid.engines.trees import transducer as td
-from perseid.engines.trees.siblings import OVER, PASS
+from perseid.engines.trees.siblings import END_OF_RUN, PASS
 from perseid.lang import tree_patterns as tp
 from perseid.lang.tree_parser import parse_tree
 from perseid.semantics.trees import number_of
@@ -95,7 +95,7 @@ class EsmaProgram:
         for state in transducer.states:
             if isinstance(state, td.StepState):
                 _require_supported(state)
-        self.returns = transducer.states[0].answers
+        self.returns = transducer.states[0].returns_nodes
         self.compares = any(
             isinstance(one, td.Compares)
             for state in transducer.states
@@ -310,7 +310,7 @@ class _Compilation:
 
     def transition(self) -> Transition:
         rules = {slot: self._rules(self.states.names[slot]) for slot in sorted(self.states.alive)}
-        called = [name for some in rules.values() for rule in some.values() for name in rule.below]
+        called = [name for some in rules.values() for rule in some.values() for name in rule.children_called]
         below = self.program.state_set(called)
         shared = self._shared(rules, [*called, *self._called_by_demands(below)])
         slots = {name: slot for slot, name in enumerate(below.names)}
@@ -321,14 +321,14 @@ class _Compilation:
             if slot in shared.values() or not some:
                 continue
             state = self.program.states[self.states.names[slot]]
-            waits = any(rule.below or _compares(rule.right) for rule in some.values())
+            waits = any(rule.children_called or _compares(rule.right) for rule in some.values())
             reads_text |= any(_compares(rule.right) for rule in some.values())
             built = {item: self._build(rule.right, slots, self._order(rule)) for item, rule in some.items()}
             if isinstance(state, td.SiblingState):
                 items = [(item, right) for item, right in built.items() if right is not _empty_result]
-                (at_end if waits else at_start).append(SiblingReduction(slot, items, state.answers))
+                (at_end if waits else at_start).append(SiblingReduction(slot, items, state.returns_nodes))
             elif built[0] is not _empty_result:
-                (at_end if waits else at_start).append(StateReduction(slot, built[0], state.answers))
+                (at_end if waits else at_start).append(StateReduction(slot, built[0], state.returns_nodes))
         same = below.names == self.states.names and all(
             shared.get(name) == slot for slot, name in enumerate(below.names)
         )
@@ -369,7 +369,7 @@ class _Compilation:
             for slot, some in rules.items()
             if isinstance(self.program.states[name := self.states.names[slot]], td.StepState)
             and isinstance(some[0].head, td.OtherTag)
-            and some[0].below == (name,)
+            and some[0].children_called == (name,)
             and called.count(name) == 1
         }
 
@@ -497,9 +497,9 @@ class SiblingTable:
     def __init__(self, state: td.SiblingState, states: Mapping[str, td.State], order: int) -> None:
         self.edges = state.automaton.states
         self.nullable, self.order = state.automaton.nullable, order
-        self.returns = [states[item].answers for item in state.items]
-        self.ends = [any(edge.item == OVER for edge in edges) for edges in self.edges]
-        self.continues = [any(edge.item != OVER for edge in edges) for edges in self.edges]
+        self.returns = [states[item].returns_nodes for item in state.items]
+        self.ends = [any(edge.item == END_OF_RUN for edge in edges) for edges in self.edges]
+        self.continues = [any(edge.item != END_OF_RUN for edge in edges) for edges in self.edges]
         self._steps: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
 
     def step(self, state: int, mask: int) -> tuple[tuple[int, int], ...]:

@@ -94,7 +94,7 @@ def test_lxml_counts_as_many_results_as_the_oracle(
     name: str, documents: dict[str, list[tuple[Path, Document]]]
 ) -> None:
     for path, document in documents[QUERIES[name].document]:
-        expected = right(name, document)
+        expected = count_by_oracle(name, document)
         assert baselines.iterparse(name, path) == expected
         assert baselines.iterparse_xpath(name, path) == expected
         assert baselines.xpath(name, path) == expected
@@ -107,7 +107,7 @@ def test_baselines_count_zero_without_a_match(tmp_path: Path) -> None:
     for name, query in QUERIES.items():
         path = tmp_path / "none.xml"
         path.write_text("<FILE><EMPTY/><article/><person/><item/></FILE>", encoding="utf-8")
-        assert right(name, Document.parse(path.read_bytes())) == 0, query
+        assert count_by_oracle(name, Document.parse(path.read_bytes())) == 0, query
         assert {
             baselines.iterparse(name, path),
             baselines.iterparse_xpath(name, path),
@@ -126,7 +126,7 @@ def test_spark_counts_as_many_results_as_the_oracle(
 ) -> None:
     for name in baselines.BY_SPARK:
         path, document = documents[QUERIES[name].document][0]
-        assert baselines.spark_xml(spark, name, path) == right(name, document), name
+        assert baselines.spark_xml(spark, name, path) == count_by_oracle(name, document), name
 
 
 def test_parser_and_memory_baselines(tmp_path: Path, documents: dict[str, list[tuple[Path, Document]]]) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 
 from bench.trees.dblp import dblp
 from bench.trees.xmark import xmark
-from perseid.engines.trees.judge import judge
+from perseid.engines.trees.judge import validate
 
 # Element counts of the original XMark generator at a scale factor of 0.01.
 AT_A_HUNDREDTH = {
@@ -19,7 +19,7 @@ AT_A_HUNDREDTH = {
 
 def test_xmark_has_the_element_counts_of_the_original() -> None:
     whole = b"".join(xmark(0.05))
-    judge([whole])
+    validate([whole])
     found = Counter(re.findall(r"<([a-z_]+)", whole.decode()))
     assert {name for name, count in AT_A_HUNDREDTH.items() if abs(found[name] / 5 - count) > 0.2 * count} == set()
     assert abs(len(whole) / 5 - 1_161_615) < 120_000
@@ -35,7 +35,7 @@ def test_xmark_is_deterministic() -> None:
 
 def test_dblp_has_articles_and_papers_with_optional_pages() -> None:
     whole = b"".join(dblp(2_000))
-    judge([whole])
+    validate([whole])
     text = whole.decode()
     assert len(re.findall("<article ", text)) + len(re.findall("<inproceedings ", text)) == 2_000
     assert re.search(r"</author>\n<title>[^<]*</title>\n<pages>[^<]*</pages>\n<year>", text)

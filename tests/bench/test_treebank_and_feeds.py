@@ -13,7 +13,7 @@ from lxml import etree
 from bench.trees import feeds as made
 from bench.trees.feeds import feeds, items
 from bench.trees.treebank import treebank
-from perseid.engines.trees.judge import judge
+from perseid.engines.trees.judge import validate
 from perseid.lang.tree_parser import parse_tree
 from perseid.reference.trees import find_trees
 from tests.lang.test_tree_patterns import TABLE_6
@@ -59,7 +59,7 @@ def test_sentences_have_the_depth_of_real_ones_or_a_requested_depth() -> None:
     assert abs(sum(found) / len(found) - 1 - 6.6) < 0.7
     assert max(found) > 25
     deep = b"".join(treebank(200_000, deep=900))
-    judge([deep])
+    validate([deep])
     assert 900 < max(depths(deep)) < 1_000
 
 
@@ -96,7 +96,7 @@ def test_feeds_are_rss_and_atom_in_their_namespaces() -> None:
     names = {"atom": made.ATOM, "dc": made.DUBLIN_CORE, "content": made.CONTENT}
     kinds = Counter[str]()
     for document in feeds(200):
-        judge([document])
+        validate([document])
         feed = etree.fromstring(document)
         kinds[feed.tag] += 1
         count = feed.xpath("count(channel/item) + count(atom:entry)", namespaces=names)

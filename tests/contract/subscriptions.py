@@ -81,7 +81,7 @@ def rows_of(plan: JoinsPlan, documents: Sequence[Document], share: int = 0, file
     there = [documents[i] for i in at.tolist()]
     many = len(there) + len(files)
     columns = {}
-    for name, kind in plan.found.items():
+    for name, kind in plan.chain_columns.items():
         parts = [piece.columns[name] for piece in pieces]
         columns[name] = pa.concat_arrays([*parts, pa.nulls(len(files), kind)]) if many else pa.array([], kind)
     none = [None] * len(files)

@@ -148,7 +148,7 @@ def test_subscriptions_come_and_go() -> None:
 
 
 def test_documents_that_no_window_reaches_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perseid.engines.joins.joiner.FEW", 2)
+    monkeypatch.setattr("perseid.engines.joins.joiner.MIN_EVICTED_DOCUMENTS", 2)
     chance = random.Random(8)
     given: dict[str, Subscription] = {}
     while len(given) < 30:
@@ -235,7 +235,7 @@ def test_the_same_question_in_other_words_is_one_group() -> None:
     IndexBuilder(made).add(texts)
     index = made.compiled()
     (group,) = np.flatnonzero(index.ends[:, 1] > index.ends[:, 0])
-    assert [whose for whose, _ in made.whose(group, 3, index)] == ["b", "c", "a"]
+    assert [whose for whose, _ in made.subscriptions_of(group, 3, index)] == ["b", "c", "a"]
 
 
 def test_many_equalities_are_ordered_in_bounded_time() -> None:
@@ -306,7 +306,9 @@ def test_table_4() -> None:
     # (a) RT
     rt = set()
     for name, row in subscriptions.numbers:
-        chains = [(variables[subscriptions.chain(a.older)], variables[subscriptions.chain(a.newer)]) for a in row.asked]
+        chains = [
+            (variables[subscriptions.chain(a.older)], variables[subscriptions.chain(a.newer)]) for a in row.edge_chains
+        ]
         ((v1, v2), (v4, v5)), ((_, v3), (_, v6)) = chains
         rt.add((name, v1, v2, v3, v4, v5, v6, row.window // (24 * 3600 * 1_000_000)))
     assert rt == {

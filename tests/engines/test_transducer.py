@@ -113,7 +113,7 @@ class Interpreter:
         return self.known[state, forest]
 
     def right(self, rule: td.TransducerRule) -> td.Right:
-        if rule.printed is not None and rule.mended == self.printed:
+        if rule.printed is not None and rule.corrected == self.printed:
             return rule.printed
         return rule.right
 
@@ -367,19 +367,19 @@ def test_mended(case: Mended) -> None:
     pattern = parse_tree(case.pattern).pattern
     root = Document.parse(case.document).root
     transducer = td.translate(pattern)
-    assert case.rule in transducer.mended
+    assert case.rule in transducer.corrected
     assert said(find_trees(pattern, root)) == case.ours
     assert said(Interpreter(transducer, root, {}).run()) == case.ours
     assert said(Interpreter(transducer, root, {}, printed=case.rule).run()) == case.printed
 
 
 def test_every_mended_rule_has_a_case() -> None:
-    assert {case.rule for case in MENDED} == set(td.MENDED)
+    assert {case.rule for case in MENDED} == set(td.CORRECTED)
 
 
 def test_what_is_not_mended_stays_as_printed() -> None:
     for text in ("/a", "/a->x", "//a", "//a->x", "//a->x[/b]", "/a->x[/b = 1]", "/a->x[/b][//c->y]"):
-        assert td.translate(parse_tree(text).pattern).mended == ()
+        assert td.translate(parse_tree(text).pattern).corrected == ()
 
 
 # As text: each rule stands beside the paper's Table 2, whose names it has.
@@ -535,7 +535,7 @@ q7: matches step 7, //age (T1-3 by T2-3)
 @pytest.mark.parametrize("query", GOLDEN)
 def test_rules_of_table_6(query: str) -> None:
     transducer = td.translate(parse_tree(TABLE_6[query]).pattern)
-    told = [f"  {name} {td.MENDED[name]}" for name in transducer.mended]
+    told = [f"  {name} {td.CORRECTED[name]}" for name in transducer.corrected]
     assert td.print_rules(transducer) == [*GOLDEN[query].strip().split("\n"), "corrected", *told]
 
 
@@ -563,11 +563,11 @@ def test_siblings_written_alike_are_one_state() -> None:
 def test_the_execute_stack() -> None:
     rules = td.translate(parse_tree(TABLE_6["Q3.6"]).pattern).rules
     address, other, end = rules["q3"]
-    assert (address.below, address.beside, address.reduced) == (("q4",), ("q3",), True)
-    assert (other.below, other.beside, other.reduced) == ((), ("q3",), False)
-    assert (end.below, end.beside, end.reduced) == ((), (), False)
+    assert (address.children_called, address.siblings_called, address.reduced) == (("q4",), ("q3",), True)
+    assert (other.children_called, other.siblings_called, other.reduced) == ((), ("q3",), False)
+    assert (end.children_called, end.siblings_called, end.reduced) == ((), (), False)
     assert rules["q4"][0].reduced  # a value is known at the end tag
-    assert (rules["q6"][0].below, rules["q6"][0].beside, rules["q6"][0].reduced) == ((), (), False)
+    assert (rules["q6"][0].children_called, rules["q6"][0].siblings_called, rules["q6"][0].reduced) == ((), (), False)
 
 
 def test_a_large_automaton_is_cut_short() -> None:

@@ -91,7 +91,7 @@ def test_nothing_is_said_where_it_would_not_help(tree: str, bodies: list[Any], m
 
 
 def test_only_the_first_documents_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(namespaces, "LOOKED_AT", 20)
+    monkeypatch.setattr(namespaces, "SAMPLE_BYTES", 20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ps.xml.tree_patterns("//entry").match(documents("<a>" + " " * 20 + "</a>", FEED))

@@ -18,7 +18,7 @@ import perseid as ps
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees import matcher as matching
 from perseid.engines.trees.engine import TreesPlan, prepare
-from perseid.engines.trees.limits import MOST_BYTES, MOST_TIMES
+from perseid.engines.trees.limits import GROWTH_ALLOWANCE_BYTES, MAX_GROWTH
 from perseid.engines.trees.matcher import LARGEST_ROWS
 from perseid.engines.trees.progress import ProgressGuard
 from perseid.engines.trees.reader import Findings
@@ -68,7 +68,7 @@ def output_bytes(n: int) -> int:
 
 def largest_within_limit() -> int:
     n = 1
-    while output_bytes(n + 1) <= MOST_TIMES * len(nested(n + 1)) + MOST_BYTES:
+    while output_bytes(n + 1) <= MAX_GROWTH * len(nested(n + 1)) + GROWTH_ALLOWANCE_BYTES:
         n += 1
     return n
 
@@ -146,7 +146,7 @@ def test_only_the_document_beyond_the_limit_is_rejected_in_bounded_memory(patter
     assert one.reason.startswith(TOO_MUCH)
     assert found.document.tolist() == [0] * expected + [2] * expected
     assert seconds < SECONDS / 4
-    assert peak < 5 * MOST_BYTES
+    assert peak < 5 * GROWTH_ALLOWANCE_BYTES
 
 
 def test_json_document_beyond_the_limit_is_rejected_without_a_position() -> None:
@@ -197,7 +197,7 @@ def test_repeated_position_is_a_stall() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["match_tokens", "end_document"])
-@pytest.mark.parametrize("status", [y.ROOM, y.ROWS])
+@pytest.mark.parametrize("status", [y.NO_CAPACITY, y.ROWS])
 def test_kernel_that_never_finishes_is_an_error(monkeypatch: pytest.MonkeyPatch, kernel: str, status: int) -> None:
     reader = reader_of(["//a->x"])
     monkeypatch.setattr(matching, kernel, lambda *_: status)
@@ -205,7 +205,7 @@ def test_kernel_that_never_finishes_is_an_error(monkeypatch: pytest.MonkeyPatch,
         list(reader.matcher.read(lambda: [b"<a><b/></a>"]))
 
 
-@pytest.mark.parametrize("status", [y.ROOM, y.ROWS, y.NAMES])
+@pytest.mark.parametrize("status", [y.NO_CAPACITY, y.ROWS, y.NAMES])
 def test_documents_of_a_stalled_fast_path_are_read_by_the_general_path(
     monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
@@ -223,7 +223,7 @@ def test_documents_of_a_stalled_fast_path_are_read_by_the_general_path(
 
 def test_stalled_document_is_a_bad_document(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = reader_of(["//a->x"])
-    monkeypatch.setattr(matching, "end_document", lambda *_: y.ROOM)
+    monkeypatch.setattr(matching, "end_document", lambda *_: y.NO_CAPACITY)
     with time_limit():
         found = reader.read(pa.array(["<a/>", "<!-- - -->\n<!DOCTYPE a><a/>", "<a/>"]))
     assert [(one.row, one.reason) for one in found.refused] == [(1, matching.STALLED)]

@@ -12,7 +12,7 @@ from perseid.api.stream_kinds.registry import kind_of
 from perseid.api.stream_options import MAX_SHARDS
 from perseid.deprecated import deprecated_method
 from perseid.engines.joins.graph import ENDLESS, joins_of
-from perseid.engines.joins.plan import DEFAULT_SHARES
+from perseid.engines.joins.plan import DEFAULT_QUERY_PARTITIONS
 from perseid.engines.joins.publication import Publication
 from perseid.engines.joins.table import files_in, read_file, standing
 from perseid.engines.trees.stream import Documents
@@ -117,9 +117,9 @@ class SubscriptionSet(SubscriptionQueries):
         return f"<{pluralize(len(self), 'subscription')}>"
 
     def _match_local(self, documents: Documents, expand: bool, results: bool | None) -> pa.Table:
-        from perseid.engines.joins.local import match_here  # its kernels are loaded when they are first needed
+        from perseid.engines.joins.local import match_locally  # its kernels are loaded when they are first needed
 
-        return match_here(documents, self._publication, expand, results)
+        return match_locally(documents, self._publication, expand, results)
 
     def _match_on_spark(self, documents: Documents, options: PairOptions) -> Frame:
         if len(self._publication.levels) > 1:
@@ -189,7 +189,7 @@ def match_subscriptions_on_spark(
     """Match a stream of documents with subscriptions, as texts by owner or in a folder."""
     tables = documents.inputs()
     frames = [data for _, data in tables]
-    query_partitions = DEFAULT_SHARES if options.query_partitions is None else options.query_partitions
+    query_partitions = DEFAULT_QUERY_PARTITIONS if options.query_partitions is None else options.query_partitions
     if not isinstance(query_partitions, int) or not 1 <= query_partitions <= MAX_SHARDS:
         raise EventDataError(f"query_partitions={query_partitions!r}: expected a number from 1 to {MAX_SHARDS:,}.")
     from perseid.engines.joins.binding import NAME, bind_subscriptions
@@ -204,7 +204,7 @@ def match_subscriptions_on_spark(
     schemas = [describe_table(frame, event_type) for event_type, frame in tables]
     query = bind_subscriptions(
         documents, given, schemas, expand=options.expand, results=results, always=always, rejected=options.rejected,
-        shares=query_partitions,
+        query_partitions=query_partitions,
     )  # fmt: skip
     assert query.prepare is not None
     rows = prepare_rows(query.prepare, frames)

@@ -71,9 +71,9 @@ class TreePatterns:
         trees = self._plan(documents)
         tables = documents.inputs()
         if not all_on_spark(data for _, data in tables):
-            from perseid.engines.trees.local import find_here
+            from perseid.engines.trees.local import match_locally
 
-            return find_here(documents, trees, self.names)
+            return match_locally(documents, trees, self.names)
         from perseid.spark.documents import describe_table, prepare_rows
 
         schemas = [describe_table(frame, event_type) for event_type, frame in tables]

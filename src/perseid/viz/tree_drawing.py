@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from perseid.engines.trees.siblings import OVER, PASS, SiblingEdge
+from perseid.engines.trees.siblings import END_OF_RUN, PASS, SiblingEdge
 from perseid.engines.trees.transducer import (
-    MOST_SHOWN,
+    MAX_RULES_SHOWN,
     SiblingState,
     State,
     StepState,
@@ -67,7 +67,7 @@ def tree_graph(transducer: Transducer) -> TreeGraph:
                 graph.steps[state.step] = "\n".join([f"{state.name} {print_step(state.node)}", *_print_request(state)])
                 graph.edges.append(Edge(source, state.step, f"{_axis(state)}\n{_delivers(state)}"))
             case SiblingState():
-                shown = state.automaton.states[:MOST_SHOWN]
+                shown = state.automaton.states[:MAX_RULES_SHOWN]
                 graph.edges.append(Edge(source, free, f"{_axis(state)}\n{_delivers(state)}"))
                 for number, edges in enumerate(shown):
                     graph.steps[free + number] = f"{state.name}.{number}" + (", over" if _may_be_over(edges) else "")
@@ -120,11 +120,11 @@ def _transition_label(state: SiblingState, edge: SiblingEdge) -> str:
 
 
 def _may_be_over(edges: tuple[SiblingEdge, ...]) -> bool:
-    return any(edge.item == OVER for edge in edges)
+    return any(edge.item == END_OF_RUN for edge in edges)
 
 
 def _title(state: SiblingState) -> str:
-    more = len(state.automaton.states) - MOST_SHOWN
+    more = len(state.automaton.states) - MAX_RULES_SHOWN
     text = tp.print_tree(tp.TreePattern(state.expr))
     return (
         text + (", may be empty" if state.automaton.nullable else "") + (f", {more:,} more states" if more > 0 else "")
@@ -132,7 +132,7 @@ def _title(state: SiblingState) -> str:
 
 
 def _footer(transducer: Transducer) -> str:
-    mended = transducer.mended
+    mended = transducer.corrected
     return f"corrected rules: {', '.join(mended)}" if mended else ""
 
 
@@ -190,9 +190,9 @@ def _written(state: StepState) -> str:
 
 def _box(state: SiblingState) -> Iterator[str]:
     yield f"┌ {_title(state)}"
-    for number, edges in enumerate(state.automaton.states[:MOST_SHOWN]):
+    for number, edges in enumerate(state.automaton.states[:MAX_RULES_SHOWN]):
         transitions = [
-            "over" if edge.item == OVER else f"{_transition_label(state, edge)} → {edge.state}" for edge in edges
+            "over" if edge.item == END_OF_RUN else f"{_transition_label(state, edge)} → {edge.state}" for edge in edges
         ]
         yield f"│ {number}: {', '.join(transitions)}"
     yield "└"

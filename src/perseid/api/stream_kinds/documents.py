@@ -30,9 +30,9 @@ class DocumentStreamKind(EventStreamKind):
         lowered, asked = extract_trees(patterns.whole, stream.namespaces)
         patterns.locate(lambda: check_trees((step.tree for step in asked.steps), stream))
         if not spark:
-            from perseid.engines.trees.local import read_here
+            from perseid.engines.trees.local import read_locally
 
-            return patterns.lowered(lowered), patterns.locate(lambda: read_here(stream, asked))
+            return patterns.lowered(lowered), patterns.locate(lambda: read_locally(stream, asked))
         return patterns.lowered(lowered), patterns.locate(lambda: _events_on_spark(stream, asked))
 
     def as_events(self, stream: Documents, otherwise: PerseidError) -> Events:

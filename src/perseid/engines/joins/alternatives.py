@@ -92,7 +92,7 @@ class Alternatives:
 class Merged:
     """The matched entries, deduplicated to one per notification."""
 
-    kept: BoolArray
+    retained: BoolArray
     """By index: True for the first alternative that matches a notification, and for all entries without alternatives."""
     also: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """By index of a retained entry: the indices of other alternatives with the same notification."""
@@ -106,37 +106,39 @@ def merge_alternatives(
     ``pair`` and ``entry`` are parallel arrays of result rows and the entries that they notify.
     """
     families = subscriptions.alternatives.families(entry)
-    places = np.flatnonzero(families >= 0)
-    if not len(places):
+    indices = np.flatnonzero(families >= 0)
+    if not len(indices):
         return None
-    found: dict[tuple[object, ...], list[int]] = {}
-    for place in _repeated(joined, families, pair, entry, places).tolist():
-        row = joined.rows[pair[place]]
-        sides = nodes_by_side(subscriptions.numbers.row(int(entry[place])), nodes_of(joined, int(pair[place])))
-        key = (int(families[place]), int(row[y.O_OLDER]), int(row[y.O_NEWER]), *sides)
-        found.setdefault(key, []).append(place)
-    kept = np.ones(len(entry), np.bool_)
+    by_notification: dict[tuple[object, ...], list[int]] = {}
+    for index in _repeated(joined, families, pair, entry, indices).tolist():
+        row = joined.rows[pair[index]]
+        sides = nodes_by_side(subscriptions.numbers.row(int(entry[index])), nodes_of(joined, int(pair[index])))
+        key = (int(families[index]), int(row[y.O_OLDER]), int(row[y.O_NEWER]), *sides)
+        by_notification.setdefault(key, []).append(index)
+    retained = np.ones(len(entry), np.bool_)
     also: dict[int, Sequence[int]] = {}
-    for first, *others in found.values():
+    for first, *others in by_notification.values():
         if others:
-            kept[others] = False
+            retained[others] = False
             also[first] = others
-    return Merged(kept, also)
+    return Merged(retained, also)
 
 
-def _repeated(joined: FoundRows, families: IntArray, pair: IntArray, entry: EntryNumbers, places: IntArray) -> IntArray:
+def _repeated(
+    joined: FoundRows, families: IntArray, pair: IntArray, entry: EntryNumbers, indices: IntArray
+) -> IntArray:
     """Return the indices of entries with a family that matches their pair of documents repeatedly, by family and pair.
 
     Within a family and pair they are in entry order, the order of the alternatives in the text; the first is retained.
     """
-    older, newer = (joined.rows[pair[places], column] for column in (y.O_OLDER, y.O_NEWER))
-    order = np.lexsort((entry[places], older, newer, families[places]))
-    keys = np.stack([families[places], older, newer])[:, order]
-    same = (keys[:, 1:] == keys[:, :-1]).all(axis=0)
-    repeated = np.zeros(len(places), np.bool_)
-    repeated[1:] = same
-    repeated[:-1] |= same
-    return places[order[repeated]]
+    older, newer = (joined.rows[pair[indices], column] for column in (y.O_OLDER, y.O_NEWER))
+    order = np.lexsort((entry[indices], older, newer, families[indices]))
+    keys = np.stack([families[indices], older, newer])[:, order]
+    same_as_next = (keys[:, 1:] == keys[:, :-1]).all(axis=0)
+    repeated = np.zeros(len(indices), np.bool_)
+    repeated[1:] = same_as_next
+    repeated[:-1] |= same_as_next
+    return indices[order[repeated]]
 
 
 def nodes_of(joined: FoundRows, pair: int) -> list[int]:

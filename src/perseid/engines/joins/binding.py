@@ -38,7 +38,7 @@ def bind_subscriptions(
     results: bool,
     always: bool,
     rejected: bool,
-    shares: int,
+    query_partitions: int,
 ) -> Query:
     """Return the query of subscriptions, as texts by owner or a folder, over documents in tables with these schemas."""
     events = documents.events
@@ -55,11 +55,11 @@ def bind_subscriptions(
         always=always,
         texts=_has_texts(documents, schemas),
         rejected=rejected,
-        shards=shares,
+        shards=query_partitions,
         order=events.order,
         max_state=events.max_state,
     )
-    documents_columns = {**plan.found, **columns}
+    documents_columns = {**plan.chain_columns, **columns}
     files = {} if plan.folder is None else {FILE: pa.string()}
     return Query(
         name=NAME,
@@ -70,8 +70,8 @@ def bind_subscriptions(
         type_names=(NAME,),
         step_schema=plan.schema,
         schema=plan.schema,
-        state=StateOptions(shares, events.max_state, events.idle, events.max_ahead),
-        prepare=PrepareStage("joins", plan, plan.found, inputs),
+        state=StateOptions(query_partitions, events.max_state, events.idle, events.max_ahead),
+        prepare=PrepareStage("joins", plan, plan.chain_columns, inputs),
         broadcast=True,
         control_files=None if plan.folder is None else ControlFiles(plan.folder, SUFFIX, FILE),
         rejected=RejectedRows(tuple(columns), reason=WRONG) if rejected else None,
@@ -80,10 +80,10 @@ def bind_subscriptions(
 
 def _other_columns(inputs: Sequence[PrepareInput], schemas: Sequence[TableSchema]) -> dict[str, pa.DataType]:
     """Return the columns of all tables in addition to the documents; columns with the same name are merged."""
-    found: dict[str, pa.DataType] = {}
-    for one, schema in zip(inputs, schemas, strict=True):
-        found = {name: schema.columns[name].type for name in one.kept} | found
-    return found
+    columns: dict[str, pa.DataType] = {}
+    for prepared, schema in zip(inputs, schemas, strict=True):
+        columns = {name: schema.columns[name].type for name in prepared.kept} | columns
+    return columns
 
 
 def _has_texts(documents: Documents, schemas: Sequence[TableSchema]) -> bool:

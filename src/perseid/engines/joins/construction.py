@@ -11,7 +11,7 @@ from perseid.engines.joins.graph import TemplateRow
 from perseid.engines.joins.program import Constructions, forms_of
 from perseid.engines.joins.selection import built
 from perseid.engines.joins.subscription_groups import NormalForm, SubscriptionGroups
-from perseid.engines.trees.judge import SEPARATOR, RefusedError, safe_parser
+from perseid.engines.trees.judge import SEPARATOR, RejectedError, safe_parser
 from perseid.errors import DocumentError
 from perseid.lang.subscriptions import Construction, Subscription
 from perseid.lang.tree_patterns import Constant
@@ -41,41 +41,42 @@ class ConstructionIndex:
     """By owner: the subscription that constructs its results."""
 
     def __init__(self) -> None:
-        self._given: dict[str, tuple[Construction | None, NormalForm, tuple[Constant, ...]]] = {}
-        self._made: dict[tuple[Construction | None, int, tuple[Constant, ...]], Subscription] = {}
+        self._arguments: dict[str, tuple[Construction | None, NormalForm, tuple[Constant, ...]]] = {}
+        self._constructed: dict[tuple[Construction | None, int, tuple[Constant, ...]], Subscription] = {}
         """By SELECT, form and constants: equal subscriptions share one object, so their results are constructed once."""
-        self._found: dict[str, Subscription] = {}
+        self._by_owner: dict[str, Subscription] = {}
         """By owner: its subscription, once it is needed."""
 
     def replace(self, owners: Iterable[str], groups: SubscriptionGroups[str], selects: Constructions[str]) -> None:
         """Remove owners, and add those of subscriptions that construct a result."""
-        for owner in owners if self._given else ():
-            self._given.pop(owner, None)
-            self._found.pop(owner, None)
+        for owner in owners if self._arguments else ():
+            self._arguments.pop(owner, None)
+            self._by_owner.pop(owner, None)
         for owner, form, filling in forms_of(groups) if selects else ():
             if owner in selects:
-                self._given[owner] = selects[owner], form, filling
+                self._arguments[owner] = selects[owner], form, filling
 
     def subscription_of(self, owner: str) -> Subscription | None:
         """Return the subscription with the constants of an owner; None if it constructs no result."""
-        if owner in self._found:
-            return self._found[owner]
-        given = self._given.get(owner)
-        if given is None:
+        if owner in self._by_owner:
+            return self._by_owner[owner]
+        arguments = self._arguments.get(owner)
+        if arguments is None:
             return None
-        select, form, filling = given
+        select, form, filling = arguments
         key = select, id(form), filling
-        if key not in self._made:
-            self._made[key] = replace(fill_marks(form.subscription, filling), select=select)
-        self._found[owner] = self._made[key]
-        return self._made[key]
+        if key not in self._constructed:
+            self._constructed[key] = replace(fill_marks(form.subscription, filling), select=select)
+        self._by_owner[owner] = self._constructed[key]
+        return self._constructed[key]
 
 
 def nodes_by_side(row: TemplateRow, nodes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Split the nodes of a result row into those of the left and of the right document, in block order."""
-    own = len(row.template.shown[0])
+    older_count = len(row.template.shown[0])
     older, newer = (
-        tuple(some[place] for place in order) for some, order in zip((nodes[:own], nodes[own:]), row.order, strict=True)
+        tuple(side_nodes[index] for index in order)
+        for side_nodes, order in zip((nodes[:older_count], nodes[older_count:]), row.order, strict=True)
     )
     return (newer, older) if row.swapped else (older, newer)
 
@@ -91,23 +92,23 @@ def element_of(body: bytes | str) -> Element:
     try:
         parser.Parse(body.encode() if isinstance(body, str) else body, True)
     except expat.ExpatError as error:
-        said = expat.ErrorString(error.code)
-        raise DocumentError(said[:1].upper() + said[1:], line=error.lineno, column=error.offset + 1) from None
-    except (RefusedError, LookupError, ValueError) as error:  # the latter: an encoding unknown to Python
+        message = expat.ErrorString(error.code)
+        raise DocumentError(message[:1].upper() + message[1:], line=error.lineno, column=error.offset + 1) from None
+    except (RejectedError, LookupError, ValueError) as error:  # the latter: an encoding unknown to Python
         raise DocumentError(str(error), line=parser.CurrentLineNumber, column=parser.CurrentColumnNumber + 1) from None
-    return builder.over[0]
+    return builder.roots[0]
 
 
 class _ElementBuilder:
     """Builds elements from Expat events."""
 
     def __init__(self) -> None:
-        self.over: list[Element] = []
+        self.roots: list[Element] = []
         self._open: list[tuple[Name, dict[Name, str], list[Element | str]]] = []
 
     def start(self, name: str, attributes: list[str]) -> None:
-        given = zip(attributes[::2], attributes[1::2], strict=True)
-        self._open.append((_name(name), {_name(one): text for one, text in given}, []))
+        pairs = zip(attributes[::2], attributes[1::2], strict=True)
+        self._open.append((_name(name), {_name(one): text for one, text in pairs}, []))
 
     def characters(self, text: str) -> None:
         content = self._open[-1][2]
@@ -118,8 +119,8 @@ class _ElementBuilder:
 
     def end(self, _: str) -> None:
         name, attributes, content = self._open.pop()
-        made = Element(name, attributes, tuple(content))
-        (self._open[-1][2] if self._open else self.over).append(made)
+        element = Element(name, attributes, tuple(content))
+        (self._open[-1][2] if self._open else self.roots).append(element)
 
 
 def _name(text: str) -> Name:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from perseid.engines.joins.graph import MAX_SLOTS, NodeChain
 from perseid.engines.joins.joiner import ChainBindings
-from perseid.engines.joins.plan import CHAINS, FOUND, NODES, TEXTS
+from perseid.engines.joins.plan import CHAIN_COLUMNS, CHAINS, NODES, TEXTS
 from perseid.errors import LimitError
 from perseid.runtime.arrays import IntArray
 
@@ -46,37 +46,39 @@ def as_columns(bindings: ChainBindings, keys: IntArray, count: int) -> tuple[Int
     rows = np.bincount(bindings.documents, minlength=count)
     chains = keys[bindings.chains] if len(bindings.chains) else np.zeros(0, np.int64)
     # The nodes of a row are contiguous, but rows may be in another order than their nodes.
-    many = heights_of(chains)
-    nodes = bindings.nodes[_ranges(bindings.at, many)]
-    lengths = np.bincount(bindings.documents, weights=many, minlength=count).astype(np.int64)
-    there = np.flatnonzero(rows)
+    lengths_of_chains = heights_of(chains)
+    nodes = bindings.nodes[_ranges(bindings.at, lengths_of_chains)]
+    lengths = np.bincount(bindings.documents, weights=lengths_of_chains, minlength=count).astype(np.int64)
+    present = np.flatnonzero(rows)
     texts = pa.array(bindings.texts, pa.string())
-    return there, {
-        CHAINS: _lists(rows[there], pa.array(chains)),
-        TEXTS: _lists(rows[there], texts),
-        NODES: _lists(lengths[there], pa.array(nodes)),
+    return present, {
+        CHAINS: _lists(rows[present], pa.array(chains)),
+        TEXTS: _lists(rows[present], texts),
+        NODES: _lists(lengths[present], pa.array(nodes)),
     }
 
 
-def known_only(
+def retain_chains(
     columns: Mapping[str, pa.ListArray], keys: Mapping[int, int]
 ) -> tuple[IntArray, dict[str, pa.ListArray]]:
     """Retain only the rows of chains in ``keys``: the documents that have any, and their columns."""
     chains = np.asarray(columns[CHAINS].flatten())
     rows = np.diff(np.asarray(columns[CHAINS].offsets))
     document = np.repeat(np.arange(len(rows)), rows)
-    asked = np.isin(chains, np.fromiter(keys, np.int64, len(keys)))
-    if asked.all() and rows.all():
-        return np.arange(len(rows)), {name: columns[name] for name in FOUND}
-    many = heights_of(chains)
-    nodes = np.asarray(columns[NODES].flatten())[np.repeat(asked, many)]
-    left = np.bincount(document[asked], minlength=len(rows))
-    lengths = np.bincount(document[asked], weights=many[asked], minlength=len(rows)).astype(np.int64)
-    there = np.flatnonzero(left)
-    return there, {
-        CHAINS: _lists(left[there], pa.array(chains[asked])),
-        TEXTS: _lists(left[there], columns[TEXTS].flatten().filter(pa.array(asked))),
-        NODES: _lists(lengths[there], pa.array(nodes)),
+    is_requested = np.isin(chains, np.fromiter(keys, np.int64, len(keys)))
+    if is_requested.all() and rows.all():
+        return np.arange(len(rows)), {name: columns[name] for name in CHAIN_COLUMNS}
+    lengths_of_chains = heights_of(chains)
+    nodes = np.asarray(columns[NODES].flatten())[np.repeat(is_requested, lengths_of_chains)]
+    remaining = np.bincount(document[is_requested], minlength=len(rows))
+    lengths = np.bincount(document[is_requested], weights=lengths_of_chains[is_requested], minlength=len(rows)).astype(
+        np.int64
+    )
+    present = np.flatnonzero(remaining)
+    return present, {
+        CHAINS: _lists(remaining[present], pa.array(chains[is_requested])),
+        TEXTS: _lists(remaining[present], columns[TEXTS].flatten().filter(pa.array(is_requested))),
+        NODES: _lists(lengths[present], pa.array(nodes)),
     }
 
 
@@ -84,14 +86,14 @@ def as_bindings(columns: Mapping[str, pa.ListArray], keys: Mapping[int, int]) ->
     """Decode the columns of documents into bindings; ``keys`` has all their chains."""
     chains = np.asarray(columns[CHAINS].flatten())
     rows = np.diff(np.asarray(columns[CHAINS].offsets))
-    many = heights_of(chains)
-    known, where = np.unique(chains, return_inverse=True)
-    numbers = np.array([keys[key] for key in known.tolist()], np.int64)
+    lengths_of_chains = heights_of(chains)
+    distinct, inverse = np.unique(chains, return_inverse=True)
+    numbers = np.array([keys[key] for key in distinct.tolist()], np.int64)
     return ChainBindings(
         np.repeat(np.arange(len(rows)), rows),
-        numbers[where] if len(known) else known,
+        numbers[inverse] if len(distinct) else distinct,
         columns[TEXTS].flatten().to_pylist(),
-        np.cumsum(many) - many,
+        np.cumsum(lengths_of_chains) - lengths_of_chains,
         np.asarray(columns[NODES].flatten()),
     )
 
@@ -99,8 +101,8 @@ def as_bindings(columns: Mapping[str, pa.ListArray], keys: Mapping[int, int]) ->
 def _ranges(begins: IntArray, lengths: IntArray) -> IntArray:
     """Concatenate the index ranges with these begins and lengths."""
     ends = np.cumsum(lengths)
-    places: IntArray = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begins - (ends - lengths), lengths)
-    return places
+    indices: IntArray = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begins - (ends - lengths), lengths)
+    return indices
 
 
 def _lists(lengths: IntArray, values: pa.Array) -> pa.ListArray:

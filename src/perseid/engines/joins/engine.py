@@ -49,23 +49,25 @@ def prepare(plan: JoinsPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepar
         return
     reader, keys = _reader(program, plan.trusted, get_ident())
     streams = columns[STREAM].cast(pa.string()).to_pylist()
-    for lot in read_chunks(columns[BODY], plan.format):
-        count = len(lot.bodies)
-        bindings, refused = reader.read(lot.bodies, streams[lot.first : lot.first + count])
-        there, made = as_columns(bindings, keys, count)
+    for chunk in read_chunks(columns[BODY], plan.format):
+        count = len(chunk.bodies)
+        bindings, refused = reader.read(chunk.bodies, streams[chunk.first : chunk.first + count])
+        present, columns_found = as_columns(bindings, keys, count)
         if plan.results:
-            made[BODIES] = lot.bodies.take(pa.array(there)).cast(plan.found[BODIES])
-        yield Prepared(there + lot.first, made, [one.shifted(lot.first) for one in lot.explained(refused)])
+            columns_found[BODIES] = chunk.bodies.take(pa.array(present)).cast(plan.chain_columns[BODIES])
+        yield Prepared(
+            present + chunk.first, columns_found, [record.shifted(chunk.first) for record in chunk.explained(refused)]
+        )
 
 
 def step(plan: JoinsPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """Run one call of a query partition over new files and documents: return the notifications and the new state."""
-    from perseid.engines.joins.shard import put_back, shard_of
+    from perseid.engines.joins.shard import cache_shard, shard_of
 
     shard = shard_of(plan, rows.query_partition, state)
     names, documents = _received(plan, rows)
     done = shard.step(names, documents, watermark)
-    put_back(plan, rows.query_partition, shard)
+    cache_shard(plan, rows.query_partition, shard)
     return done
 
 
@@ -75,11 +77,11 @@ def _received(plan: JoinsPlan, rows: EventBatch) -> tuple[list[str], pa.Table]:
     if rows.control is not None and rows.control.any():
         names = rows.columns[FILE].take(pa.array(np.flatnonzero(rows.control))).to_pylist()
         rows = take_events(rows, np.flatnonzero(rows.control == 0))
-    made: list[IntArray | Int32Array | pa.Array] = [rows.time, rows.identity, np.zeros(len(rows.time), np.int32)]
-    made += [rows.columns[name].cast(kind) for name, kind in plan.found.items()]
-    made += [rows.columns[field.name].cast(field.type) for field in plan.columns]
+    values: list[IntArray | Int32Array | pa.Array] = [rows.time, rows.identity, np.zeros(len(rows.time), np.int32)]
+    values += [rows.columns[name].cast(kind) for name, kind in plan.chain_columns.items()]
+    values += [rows.columns[field.name].cast(field.type) for field in plan.columns]
     assert plan.retained.names[:3] == [TIME, IDENTITY, EPOCH]
-    return sorted(set(names)), pa.table(made, schema=plan.retained)
+    return sorted(set(names)), pa.table(values, schema=plan.retained)
 
 
 def report(state: bytes) -> StateReport:

@@ -20,9 +20,9 @@ EntryNumbers: TypeAlias = IntArray | Int32Array
 class _Owners(Protocol):
     """A column of owner names of one type, by entry."""
 
-    def takes(self, names: Sequence[object]) -> bool: ...
+    def accepts(self, names: Sequence[object]) -> bool: ...
     def extend(self, names: Sequence[object]) -> None: ...
-    def at(self, places: EntryNumbers) -> list[object]: ...
+    def at(self, entries: EntryNumbers) -> list[object]: ...
     def are(self, names: Collection[object]) -> BoolArray:
         """By entry: True if its name is one of ``names``."""
         ...
@@ -34,16 +34,16 @@ class _Numbers:
     def __init__(self) -> None:
         self.count, self.names = 0, np.zeros(0, np.int64)
 
-    def takes(self, names: Sequence[object]) -> bool:
+    def accepts(self, names: Sequence[object]) -> bool:
         return all(type(one) is int and -(1 << 63) <= one < 1 << 63 for one in names)
 
     def extend(self, names: Sequence[object]) -> None:
         self.names = extended(self.names, self.count, np.array(names, np.int64))
         self.count += len(names)
 
-    def at(self, places: EntryNumbers) -> list[object]:
-        found: list[object] = self.names[places].tolist()
-        return found
+    def at(self, entries: EntryNumbers) -> list[object]:
+        entry_names: list[object] = self.names[entries].tolist()
+        return entry_names
 
     def are(self, names: Collection[object]) -> BoolArray:
         return np.isin(self.names[: self.count], np.fromiter(names, np.int64, len(names)))
@@ -57,7 +57,7 @@ class _Texts:
         self.data: Any = np.zeros(0, np.uint8)  # also a buffer, which NumPy's stubs declare from Python 3.12 on
         self.ends: IntArray = np.zeros(1, np.int64)
 
-    def takes(self, names: Sequence[object]) -> bool:
+    def accepts(self, names: Sequence[object]) -> bool:
         return all(type(one) is str for one in names)
 
     def extend(self, names: Sequence[object]) -> None:
@@ -68,17 +68,17 @@ class _Texts:
         self.ends = extended(self.ends, self.count + 1, ends)
         self.count += len(names)
 
-    def at(self, places: EntryNumbers) -> list[object]:
+    def at(self, entries: EntryNumbers) -> list[object]:
         data, ends = memoryview(self.data), self.ends
         return [
             str(data[begin:end], "utf-8", "surrogatepass")
-            for begin, end in zip(ends[places].tolist(), ends[places + 1].tolist(), strict=True)
+            for begin, end in zip(ends[entries].tolist(), ends[entries + 1].tolist(), strict=True)
         ]
 
     def are(self, names: Collection[object]) -> BoolArray:
-        asked = pa.array(list(map(_encoded, cast("Collection[str]", names))), pa.large_binary())
-        found: BoolArray = pc.is_in(self.column(), value_set=asked).to_numpy(zero_copy_only=False)
-        return found
+        encoded_names = pa.array(list(map(_encoded, cast("Collection[str]", names))), pa.large_binary())
+        is_member: BoolArray = pc.is_in(self.column(), value_set=encoded_names).to_numpy(zero_copy_only=False)
+        return is_member
 
     def column(self) -> pa.LargeBinaryArray:
         """Return all names as an Arrow binary array, without a copy."""
@@ -96,14 +96,14 @@ class _Anything:
     def __init__(self, names: list[object]) -> None:
         self.names = names
 
-    def takes(self, names: Sequence[object]) -> bool:
+    def accepts(self, names: Sequence[object]) -> bool:
         return True
 
     def extend(self, names: Sequence[object]) -> None:
         self.names += names
 
-    def at(self, places: EntryNumbers) -> list[object]:
-        return [self.names[place] for place in places.tolist()]
+    def at(self, entries: EntryNumbers) -> list[object]:
+        return [self.names[place] for place in entries.tolist()]
 
     def are(self, names: Collection[object]) -> BoolArray:
         return np.fromiter((one in names for one in self.names), np.bool_, len(self.names))
@@ -116,7 +116,7 @@ class SubscriptionStore:
         self._rows: list[TemplateRow] = []
         self._numbers: dict[int, int] = {}
         """By ``id()`` of a row: its number."""
-        self._asked = np.zeros(0, np.int32)
+        self._row_numbers = np.zeros(0, np.int32)
         self._owners: _Owners | None = None
         self._count = 0
 
@@ -127,60 +127,62 @@ class SubscriptionStore:
         for begin in range(0, self._count, 1 << 12):
             yield from self.at(np.arange(begin, min(begin + (1 << 12), self._count)))
 
-    def __getitem__(self, place: int) -> tuple[object, TemplateRow]:
-        if not 0 <= place < self._count:
-            raise IndexError(place)
-        return self.at(np.array([place]))[0]
+    def __getitem__(self, entry: int) -> tuple[object, TemplateRow]:
+        if not 0 <= entry < self._count:
+            raise IndexError(entry)
+        return self.at(np.array([entry]))[0]
 
-    def at(self, places: EntryNumbers) -> list[tuple[object, TemplateRow]]:
+    def at(self, entries: EntryNumbers) -> list[tuple[object, TemplateRow]]:
         """Return the owner and the row of some entries, given by their numbers."""
         if self._owners is None:
             return []
         rows = self._rows
-        asked = [rows[number] for number in self._asked[places].tolist()]
-        return list(zip(self._owners.at(places), asked, strict=True))
+        template_rows = [rows[number] for number in self._row_numbers[entries].tolist()]
+        return list(zip(self._owners.at(entries), template_rows, strict=True))
 
-    def row(self, place: int) -> TemplateRow:
+    def row(self, entry: int) -> TemplateRow:
         """Return the template row of an entry."""
-        return self._rows[int(self._asked[place])]
+        return self._rows[int(self._row_numbers[entry])]
 
-    def rows(self, places: EntryNumbers) -> list[TemplateRow]:
+    def rows(self, entries: EntryNumbers) -> list[TemplateRow]:
         """Return the template rows of entries."""
-        return [self._rows[number] for number in self._asked[places].tolist()]
+        return [self._rows[number] for number in self._row_numbers[entries].tolist()]
 
-    def swapped(self, places: EntryNumbers) -> BoolArray:
+    def swapped(self, entries: EntryNumbers) -> BoolArray:
         """By entry: True if the older document matches the right block."""
-        return np.array([row.swapped for row in self._rows], np.bool_)[self._asked[places]]
+        return np.array([row.swapped for row in self._rows], np.bool_)[self._row_numbers[entries]]
 
-    def names(self, places: EntryNumbers) -> pa.StringArray:
+    def names(self, entries: EntryNumbers) -> pa.StringArray:
         """Return the owners of entries as a string column."""
         if isinstance(self._owners, _Texts):
-            return self._owners.column().take(pa.array(places)).cast(pa.string())
-        return pa.array([] if self._owners is None else list(map(str, self._owners.at(places))), pa.string())
+            return self._owners.column().take(pa.array(entries)).cast(pa.string())
+        return pa.array([] if self._owners is None else list(map(str, self._owners.at(entries))), pa.string())
 
-    def extend(self, whose: Sequence[object], rows: Sequence[TemplateRow]) -> None:
+    def extend(self, owners: Sequence[object], rows: Sequence[TemplateRow]) -> None:
         """Append entries."""
-        if not whose:
+        if not owners:
             return
         if self._owners is None:
             kinds: tuple[_Owners, ...] = (_Numbers(), _Texts(), _Anything([]))
-            self._owners = next(one for one in kinds if one.takes(whose))
-        elif not self._owners.takes(whose):
+            self._owners = next(one for one in kinds if one.accepts(owners))
+        elif not self._owners.accepts(owners):
             self._owners = _Anything(self._owners.at(np.arange(self._count)))
-        self._owners.extend(whose)
-        self._asked = extended(self._asked, self._count, np.fromiter(map(self._number, rows), np.int32, len(rows)))
-        self._count += len(whose)
+        self._owners.extend(owners)
+        self._row_numbers = extended(
+            self._row_numbers, self._count, np.fromiter(map(self._number, rows), np.int32, len(rows))
+        )
+        self._count += len(owners)
 
     def _number(self, row: TemplateRow) -> int:
-        found = self._numbers.setdefault(id(row), len(self._rows))
-        if found == len(self._rows):
+        number = self._numbers.setdefault(id(row), len(self._rows))
+        if number == len(self._rows):
             self._rows.append(row)  # the list holds a reference, so its id() stays unique
-        return found
+        return number
 
-    def are(self, whose: Collection[object]) -> BoolArray:
+    def are(self, owners: Collection[object]) -> BoolArray:
         """By entry: True if its owner is one of these."""
-        if self._owners is None or not whose:
+        if self._owners is None or not owners:
             return np.zeros(self._count, np.bool_)
-        if self._owners.takes(list(whose)):
-            return self._owners.are(whose)
-        return _Anything(self._owners.at(np.arange(self._count))).are(whose)
+        if self._owners.accepts(list(owners)):
+            return self._owners.are(owners)
+        return _Anything(self._owners.at(np.arange(self._count))).are(owners)

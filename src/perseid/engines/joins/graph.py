@@ -100,7 +100,7 @@ class TemplateRow:
     """A subscription as a row of its template's relation RT."""
 
     template: SubscriptionTemplate
-    asked: tuple[EdgeChains, ...]
+    edge_chains: tuple[EdgeChains, ...]
     window: int | None
     swapped: bool
     """True if the older document matches the right block."""
@@ -118,7 +118,7 @@ class _Open:
     op: str
     chains: tuple[Sequence[Hashable], Sequence[Hashable]]
     """The nodes of the older and of the newer chain, topmost first."""
-    asked: EdgeChains
+    edge_chains: EdgeChains
 
 
 def rows_of(related: Related) -> Iterator[TemplateRow]:
@@ -138,58 +138,65 @@ def same_order(rows: Sequence[TemplateRow]) -> list[list[int]]:
 
 def _row(related: Related, older: int, strict: bool) -> TemplateRow:
     sides = (older, 1 - older)
-    asked = [related.compared_nodes(side) for side in sides]
-    left = [reduced_nodes(nodes) for nodes in asked]
+    compared = [related.compared_nodes(side) for side in sides]
+    reduced = [reduced_nodes(nodes) for nodes in compared]
     blocks = [related.blocks[side] for side in sides]
     chains = [
-        {node: _chain(block, node, nodes) for node in wanted}
-        for block, nodes, wanted in zip(blocks, left, asked, strict=True)
+        {node: _chain(block, node, nodes) for node in compared_nodes}
+        for block, nodes, compared_nodes in zip(blocks, reduced, compared, strict=True)
     ]
     edges: list[_Open] = []
     for pair in related.pairs:
         a, b = (pair[side] for side in sides)
         edges.append(
-            _Open(Kind.EQUAL, "", (_above(a, left[0]), _above(b, left[1])), EdgeChains(chains[0][a], chains[1][b]))
+            _Open(
+                Kind.EQUAL, "", (_above(a, reduced[0]), _above(b, reduced[1])), EdgeChains(chains[0][a], chains[1][b])
+            )
         )
-    for one, op, other in related.ordered:
-        a, b = ((one, other)[side] for side in sides)
-        said = op if older == LEFT else MIRRORED[op]
-        nodes = _above(a, left[0]), _above(b, left[1])
-        edges.append(_Open(Kind.ORDERED, said, nodes, EdgeChains(chains[0][a], chains[1][b])))
+    for first_node, op, second_node in related.ordered:
+        a, b = ((first_node, second_node)[side] for side in sides)
+        side_op = op if older == LEFT else MIRRORED[op]
+        nodes = _above(a, reduced[0]), _above(b, reduced[1])
+        edges.append(_Open(Kind.ORDERED, side_op, nodes, EdgeChains(chains[0][a], chains[1][b])))
     for condition in related.conditions:
         newer = condition.side == sides[1]
-        way = _above(condition.node, left[newer])
+        way = _above(condition.node, reduced[newer])
         nodes = ([], way) if newer else (way, [])
         chain = chains[newer][condition.node]
-        made = EdgeChains(None, chain, condition.value) if newer else EdgeChains(chain, None, condition.value)
+        edge_chains = EdgeChains(None, chain, condition.value) if newer else EdgeChains(chain, None, condition.value)
         edges.append(
-            _Open(_kind_of(condition.op, condition.value, newer), _op_of(condition.op, condition.value), nodes, made)
+            _Open(
+                _kind_of(condition.op, condition.value, newer),
+                _op_of(condition.op, condition.value),
+                nodes,
+                edge_chains,
+            )
         )
     shown = [reduced_nodes(pair[side] for pair in related.pairs) for side in sides]
     template, order = _canonical(edges, shown, strict)
     _require_limits(template)
     numbers = _numbered([edges[i] for i in order])[1]
-    places = tuple(
+    orders = tuple(
         tuple(slots.index(known[node]) for node in nodes)
         for nodes, known, slots in zip(shown, numbers, template.shown, strict=True)
     )
     names = []
-    for told, block in zip(shown, blocks, strict=True):
+    for nodes_shown, block in zip(shown, blocks, strict=True):
         assert isinstance(block.tree.root, tp.TreeNode)
-        names.append(tuple(step_at(block.tree.root, node).returns for node in told))
+        names.append(tuple(step_at(block.tree.root, node).returns for node in nodes_shown))
     return TemplateRow(
         template,
-        tuple(edges[i].asked for i in order),
+        tuple(edges[i].edge_chains for i in order),
         related.window,
         older == RIGHT,
-        (places[0], places[1]),
+        (orders[0], orders[1]),
         (names[0], names[1]),
     )
 
 
 def _require_limits(template: SubscriptionTemplate) -> None:
-    many = max((slot for edge in template.edges for slot in (*edge.older, *edge.newer)), default=0)
-    if many >= MAX_SLOTS or len(template.edges) > MAX_EDGES:
+    highest = max((slot for edge in template.edges for slot in (*edge.older, *edge.newer)), default=0)
+    if highest >= MAX_SLOTS or len(template.edges) > MAX_EDGES:
         raise LimitError(
             f"A subscription has at most {MAX_SLOTS} nodes of a document and {MAX_EDGES} comparisons.",
             hint="Split it into several subscriptions.",
@@ -219,11 +226,11 @@ def _canonical(
     Edges are first sorted by predicate and chains, so equal subscriptions start from the same order, and the enumeration
     of orders is cached per shape of a graph.
     """
-    given = sorted(range(len(edges)), key=lambda i: (edges[i].kind, edges[i].op, _sorted_by(edges[i].asked)))
-    made, numbers = _numbered([edges[i] for i in given])
-    told = tuple(tuple(sorted(known[one] for one in nodes)) for nodes, known in zip(shown, numbers, strict=True))
-    template, order = _smallest(SubscriptionTemplate(made, strict, (told[0], told[1])))
-    return template, tuple(given[i] for i in order)
+    initial = sorted(range(len(edges)), key=lambda i: (edges[i].kind, edges[i].op, _sorted_by(edges[i].edge_chains)))
+    initial_edges, numbers = _numbered([edges[i] for i in initial])
+    shown_slots = tuple(tuple(sorted(known[one] for one in nodes)) for nodes, known in zip(shown, numbers, strict=True))
+    template, order = _smallest(SubscriptionTemplate(initial_edges, strict, (shown_slots[0], shown_slots[1])))
+    return template, tuple(initial[i] for i in order)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -232,11 +239,11 @@ def _smallest(template: SubscriptionTemplate) -> tuple[SubscriptionTemplate, tup
     for i, edge in enumerate(template.edges):
         by_kind.setdefault((edge.kind, edge.op), []).append(i)
     classes = [by_kind[kind] for kind in sorted(by_kind)]
-    orders: Iterable[tuple[tuple[int, ...], ...]] = [tuple(tuple(each) for each in classes)]
-    if prod(factorial(len(each)) for each in classes) <= MAX_ORDERS:
-        orders = product(*(permutations(each) for each in classes))
-    found = ((tuple(i for part in parts for i in part)) for parts in orders)
-    return min(((_reordered(template, order), order) for order in found), key=lambda one: one)
+    orders: Iterable[tuple[tuple[int, ...], ...]] = [tuple(tuple(members) for members in classes)]
+    if prod(factorial(len(members)) for members in classes) <= MAX_ORDERS:
+        orders = product(*(permutations(members) for members in classes))
+    candidates = ((tuple(i for part in parts for i in part)) for parts in orders)
+    return min(((_reordered(template, order), order) for order in candidates), key=lambda pair: pair)
 
 
 def _reordered(template: SubscriptionTemplate, order: Sequence[int]) -> SubscriptionTemplate:
@@ -250,13 +257,13 @@ def _reordered(template: SubscriptionTemplate, order: Sequence[int]) -> Subscrip
             for chain, known in zip((edge.older, edge.newer), numbers, strict=True)
         )
         edges.append(TemplateEdge(edge.kind, older, newer, edge.op))
-    told = [tuple(sorted(known[slot] for slot in nodes)) for nodes, known in zip(template.shown, numbers, strict=True)]
-    return SubscriptionTemplate(tuple(edges), template.strict, (told[0], told[1]))
+    shown = [tuple(sorted(known[slot] for slot in nodes)) for nodes, known in zip(template.shown, numbers, strict=True)]
+    return SubscriptionTemplate(tuple(edges), template.strict, (shown[0], shown[1]))
 
 
-def _sorted_by(asked: EdgeChains) -> tuple[str, ...]:
-    chains = ((one.stream, one.tree) if one else ("", "") for one in (asked.older, asked.newer))
-    return (*(text for pair in chains for text in pair), str(asked.value))
+def _sorted_by(edge_chains: EdgeChains) -> tuple[str, ...]:
+    chains = ((one.stream, one.tree) if one else ("", "") for one in (edge_chains.older, edge_chains.newer))
+    return (*(text for pair in chains for text in pair), str(edge_chains.value))
 
 
 def joins_of(template: SubscriptionTemplate) -> tuple[TemplateEdge, ...]:
@@ -279,46 +286,48 @@ def _numbered(
 ) -> tuple[tuple[TemplateEdge, ...], tuple[dict[Hashable, int], dict[Hashable, int]]]:
     """Number the nodes of edges by first occurrence; return the edges and the numbers per side."""
     numbers: tuple[dict[Hashable, int], dict[Hashable, int]] = ({}, {})
-    made = []
+    numbered_edges = []
     for edge in edges:
         slots = [
             tuple(known.setdefault(one, len(known)) for one in chain)
             for chain, known in zip(edge.chains, numbers, strict=True)
         ]
-        made.append(TemplateEdge(edge.kind, slots[0], slots[1], edge.op))
-    return tuple(made), numbers
+        numbered_edges.append(TemplateEdge(edge.kind, slots[0], slots[1], edge.op))
+    return tuple(numbered_edges), numbers
 
 
-def _above(node: Node, left: Sequence[Node]) -> list[Node]:
+def _above(node: Node, retained: Sequence[Node]) -> list[Node]:
     """Return the retained ancestors of a node and the node itself, topmost first."""
-    return [one for one in left if node[: len(one)] == one]
+    return [one for one in retained if node[: len(one)] == one]
 
 
-def _chain(block: Block, node: Node, left: Sequence[Node]) -> NodeChain:
-    names = {one: f"n{i}" for i, one in enumerate(_above(node, left))}
+def _chain(block: Block, node: Node, retained: Sequence[Node]) -> NodeChain:
+    names = {one: f"n{i}" for i, one in enumerate(_above(node, retained))}
     assert isinstance(block.tree.root, tp.TreeNode)
-    root = _narrowed(block.tree.root, (), node, left, names)
+    root = _narrowed(block.tree.root, (), node, retained, names)
     return NodeChain(block.stream, tp.print_tree(tp.TreePattern(root)), len(names))
 
 
-def _narrowed(step: tp.TreeNode, here: Node, node: Node, left: Sequence[Node], names: dict[Node, str]) -> tp.TreeNode:
+def _narrowed(
+    step: tp.TreeNode, path: Node, node: Node, retained: Sequence[Node], names: dict[Node, str]
+) -> tp.TreeNode:
     """Return a step on the path to a node, without branches to other retained nodes, which have their own chains."""
-    on_way = node[len(here)] if len(here) < len(node) else None
+    on_way = node[len(path)] if len(path) < len(node) else None
     predicates = tuple(
         _nameless(one)
         for number, one in enumerate(step.predicates)
-        if number != on_way and not any(other[: len(here) + 1] == (*here, number) for other in left)
+        if number != on_way and not any(other[: len(path) + 1] == (*path, number) for other in retained)
     )
     after: tp.TreeNode | None = None
     if on_way is not None:
         inner = step.next if on_way < 0 else step.predicates[on_way].expr  # type: ignore[union-attr]
         assert isinstance(inner, tp.TreeNode)
-        after = _narrowed(inner, (*here, on_way), node, left, names)
-    if step.next is not None and on_way != -1 and not any(other[: len(here) + 1] == (*here, -1) for other in left):
+        after = _narrowed(inner, (*path, on_way), node, retained, names)
+    if step.next is not None and on_way != -1 and not any(other[: len(path) + 1] == (*path, -1) for other in retained):
         # The rest of the path is an existence predicate.
         predicates = (*predicates, tp.Exists(_nameless_node(step.next)))
     siblings = None if step.siblings is None else _nameless_expr(step.siblings)
-    return replace(step, returns=names.get(here), predicates=predicates, siblings=siblings, next=after, span=None)
+    return replace(step, returns=names.get(path), predicates=predicates, siblings=siblings, next=after, span=None)
 
 
 def _nameless(predicate: tp.TreePredicate) -> tp.TreePredicate:

@@ -23,7 +23,7 @@ from perseid.engines.joins.graph import (
     TemplateEdge,
     TemplateRow,
 )
-from perseid.engines.joins.kernel import put_again, put_all, put_paths
+from perseid.engines.joins.kernel import insert_all, insert_paths, rehash
 from perseid.engines.joins.layout import Index
 from perseid.engines.joins.values import Values
 from perseid.lang.tree_patterns import Constant
@@ -42,71 +42,75 @@ class Subscriptions:
     """By entry: its owner and its template row."""
     alternatives: Alternatives = field(default_factory=Alternatives)
     prefixes: int = 0
-    _ends: list[Int32Array] = field(default_factory=list)
+    _end_prefixes: list[Int32Array] = field(default_factory=list)
     _windows: list[IntArray] = field(default_factory=list)
     """Windows of entries added since the last sort; ``_ordered`` has those of earlier entries."""
 
     def __post_init__(self) -> None:
         self.keys = np.zeros((1024, 3), np.int32)
         self.children = np.full(1024, -1, np.int32)
-        self.asks = np.zeros(y.most_of(1024), np.int32)
+        self.next_edges = np.zeros(y.max_keys(1024), np.int32)
         """By prefix: the next edge to evaluate."""
         self.order = np.zeros(0, np.int32)
         """Entries by group, the widest window first, without removed ones."""
         self._ordered, self._settled = np.zeros(0, np.int64), 0
         """Windows in that order, and the number of entries at the last sort, removed ones included."""
 
-    def add(self, given: Iterable[tuple[object, TemplateRow]]) -> None:
+    def add(self, owned_rows: Iterable[tuple[object, TemplateRow]]) -> None:
         """Add rows with their owners; rows with the same owner and document order are alternatives."""
-        rows = list(given)
-        width = max((len(row.asked) for _, row in rows), default=1)
+        rows = list(owned_rows)
+        width = max((len(row.edge_chains) for _, row in rows), default=1)
         paths = np.zeros((len(rows), 2 * width), np.int64)
         roots = np.zeros(len(rows), np.int64)
         lengths = np.zeros(len(rows), np.int64)
         windows = np.zeros(len(rows), np.int64)
         for i, (_, row) in enumerate(rows):
             roots[i] = self.root(row.template)
-            lengths[i] = len(row.asked)
+            lengths[i] = len(row.edge_chains)
             windows[i] = ENDLESS if row.window is None else row.window
-            for e, (edge, asked) in enumerate(zip(row.template.edges, row.asked, strict=True)):
-                paths[i, 2 * e : 2 * e + 2] = self.choice(edge, asked)
+            for e, (edge, edge_chains) in enumerate(zip(row.template.edges, row.edge_chains, strict=True)):
+                paths[i, 2 * e : 2 * e + 2] = self.choice(edge, edge_chains)
         first = len(self.numbers)
-        self.numbers.extend([whose for whose, _ in rows], [row for _, row in rows])
+        self.numbers.extend([owner for owner, _ in rows], [row for _, row in rows])
         ends = self.add_paths(roots, paths, lengths, windows)
         families: dict[tuple[object, bool], list[int]] = {}
-        for i, (whose, row) in enumerate(rows):
-            families.setdefault((whose, row.swapped), []).append(i)
-        for places in families.values():
-            if len(places) > 1:
-                self.alternatives.add(np.array([places]) + first, ends[places].reshape(1, -1))
+        for i, (owner, row) in enumerate(rows):
+            families.setdefault((owner, row.swapped), []).append(i)
+        for family in families.values():
+            if len(family) > 1:
+                self.alternatives.add(np.array([family]) + first, ends[family].reshape(1, -1))
 
     def add_paths(self, roots: IntArray, paths: IntArray, lengths: IntArray, windows: IntArray) -> IntArray:
         """Add subscriptions as choices, and return the end prefix of each; their owners are already in ``numbers``."""
         ends = np.zeros(len(roots), np.int64)
         at = np.array([len(roots), 0, self.prefixes], np.int64)
         while at[1] < at[0]:
-            put_paths(self.keys, self.children, len(self.children) - 1, self.asks, roots, paths, lengths, ends, at)
+            insert_paths(
+                self.keys, self.children, len(self.children) - 1, self.next_edges, roots, paths, lengths, ends, at
+            )
             if at[1] < at[0]:
                 self._grow()
         self.prefixes = int(at[2])
-        self._ends.append(ends.astype(np.int32))
+        self._end_prefixes.append(ends.astype(np.int32))
         self._windows.append(windows)
         return ends
 
-    def remove(self, whose: Collection[object]) -> int:
+    def remove(self, owners: Collection[object]) -> int:
         """Remove the entries of these owners, and return their number."""
-        gone = self.numbers.are(whose)
-        ends = np.concatenate([np.zeros(0, np.int32), *self._ends])
-        gone &= ends >= 0
-        ends[gone] = -1
-        self._ends = [ends]
-        return int(gone.sum())
+        is_removed = self.numbers.are(owners)
+        ends = np.concatenate([np.zeros(0, np.int32), *self._end_prefixes])
+        is_removed &= ends >= 0
+        ends[is_removed] = -1
+        self._end_prefixes = [ends]
+        return int(is_removed.sum())
 
     def _grow(self) -> None:
         keys, children = np.zeros((2 * len(self.children), 3), np.int32), np.full(2 * len(self.children), -1, np.int32)
-        put_again(keys, children, len(children) - 1, self.keys, self.children, len(self.children) - 1)
+        rehash(keys, children, len(children) - 1, self.keys, self.children, len(self.children) - 1)
         self.keys, self.children = keys, children
-        self.asks = np.concatenate([self.asks, np.zeros(y.most_of(len(children)) - len(self.asks), np.int32)])
+        self.next_edges = np.concatenate(
+            [self.next_edges, np.zeros(y.max_keys(len(children)) - len(self.next_edges), np.int32)]
+        )
 
     def chain(self, chain: NodeChain) -> int:
         return self.chains.setdefault(chain, len(self.chains))
@@ -115,26 +119,26 @@ class Subscriptions:
         """Return the root prefix of a template, registering the template if it is new."""
         number = self.templates.setdefault(template, len(self.templates))
         if number == len(self.roots):
-            if self.prefixes + 1 > len(self.asks):
+            if self.prefixes + 1 > len(self.next_edges):
                 self._grow()
             self.roots.append(self.prefixes)
-            self.asks[self.prefixes] = sum(len(one.edges) for one in self.templates) - len(template.edges)
+            self.next_edges[self.prefixes] = sum(len(one.edges) for one in self.templates) - len(template.edges)
             self.prefixes += 1
         return self.roots[number]
 
-    def choice(self, edge: TemplateEdge, asked: EdgeChains) -> tuple[int, int]:
+    def choice(self, edge: TemplateEdge, edge_chains: EdgeChains) -> tuple[int, int]:
         """Return the choice (a, b) of a subscription at an edge."""
-        older, newer = (None if one is None else self.chain(one) for one in (asked.older, asked.newer))
+        older, newer = (None if one is None else self.chain(one) for one in (edge_chains.older, edge_chains.newer))
         if older is not None and newer is not None:
             if edge.kind is Kind.ORDERED:
                 self.values.compare_as_numbers()
             return older, newer
-        assert asked.value is not None
-        return self.choices(edge, asked, [asked.value])[0]
+        assert edge_chains.value is not None
+        return self.choices(edge, edge_chains, [edge_chains.value])[0]
 
-    def choices(self, edge: TemplateEdge, asked: EdgeChains, values: Iterable[Constant]) -> list[tuple[int, int]]:
+    def choices(self, edge: TemplateEdge, edge_chains: EdgeChains, values: Iterable[Constant]) -> list[tuple[int, int]]:
         """Return the choices at an edge of subscriptions that differ only in their constants."""
-        compared = asked.older or asked.newer
+        compared = edge_chains.older or edge_chains.newer
         assert compared is not None
         chain = self.chain(compared)
         match edge.kind:
@@ -150,11 +154,11 @@ class Subscriptions:
         """Compile the arrays for the kernels, which are valid until a subscription is added or removed."""
         templates, edges, slots = _tables(list(self.templates), self.roots)
         ends, windows = self._order()
-        where = np.zeros((self.prefixes, 2), np.int32)
-        many = np.bincount(ends, minlength=self.prefixes)
-        np.cumsum(many, out=where[:, 1])
-        np.subtract(where[:, 1], many, out=where[:, 0], casting="unsafe")
-        del ends, many
+        offsets = np.zeros((self.prefixes, 2), np.int32)
+        counts = np.bincount(ends, minlength=self.prefixes)
+        np.cumsum(counts, out=offsets[:, 1])
+        np.subtract(offsets[:, 1], counts, out=offsets[:, 0], casting="unsafe")
+        del ends, counts
         kinds = self._kinds(edges)
         newer = np.zeros(len(self.chains), np.int64)
         equal = np.flatnonzero(kinds == y.EQUAL)
@@ -162,19 +166,19 @@ class Subscriptions:
         ranges, pairs = self._ranges(np.flatnonzero(kinds >= y.NEWER_RANGE)), self._pairs(equal)
         masks = [len(children) - 1 for children in (self.children, ranges[1], pairs[1])]
         sizes = np.array([*masks, len(templates), windows.max(initial=-1)], np.int64)
-        return Index(templates, edges, slots, self.keys, self.children, where, windows, *ranges, *pairs, newer, sizes)
+        return Index(templates, edges, slots, self.keys, self.children, offsets, windows, *ranges, *pairs, newer, sizes)
 
     def widest(self) -> int:
         """Return the widest window; -1 without subscriptions."""
-        return max((int(some.max(initial=-1)) for some in (self._ordered, *self._windows)), default=-1)
+        return max((int(windows.max(initial=-1)) for windows in (self._ordered, *self._windows)), default=-1)
 
     def _order(self) -> tuple[Int32Array, IntArray]:
         """Sort all entries by end prefix and window; return the end prefix and the window of each."""
-        ends = np.concatenate([np.zeros(0, np.int32), *self._ends])
+        ends = np.concatenate([np.zeros(0, np.int32), *self._end_prefixes])
         windows = np.zeros(len(ends), np.int64)
         windows[self.order] = self._ordered
         windows[self._settled :] = np.concatenate([np.zeros(0, np.int64), *self._windows])
-        self._ends, self._windows, self._settled = [ends], [], len(ends)
+        self._end_prefixes, self._windows, self._settled = [ends], [], len(ends)
         np.negative(windows, out=windows)
         order = np.lexsort((windows, ends)).astype(np.int32)
         self.order = order[np.searchsorted(ends, 0, sorter=order) :]  # removed entries sort first
@@ -185,19 +189,19 @@ class Subscriptions:
     def _kinds(self, edges: IntArray) -> Int8Array:
         """By slot of the hash table: the kind of the edge of its choice, or -1 if empty."""
         by_edge = np.append(edges[:, y.E_KIND], -1).astype(np.int8)
-        by_prefix = by_edge[np.minimum(self.asks[: max(self.prefixes, 1)], len(edges))]
-        found = by_prefix[self.keys[:, 0]]
-        found[self.children < 0] = -1
-        return found
+        by_prefix = by_edge[np.minimum(self.next_edges[: max(self.prefixes, 1)], len(edges))]
+        edge_kinds = by_prefix[self.keys[:, 0]]
+        edge_kinds[self.children < 0] = -1
+        return edge_kinds
 
     def _pairs(self, at: IntArray) -> tuple[Int32Array, Int32Array, IntArray, IntArray]:
         """Index edges by pairs of chains, because most pairs of rows with equal values concern few templates."""
         chains = self.keys[at, 1].astype(np.int64) << 32 | self.keys[at, 2]
-        asked, which = np.unique(chains, return_inverse=True)
-        by = np.unique(which.astype(np.int64) << 32 | self.asks[self.keys[at, 0]])
+        pairs, which = np.unique(chains, return_inverse=True)
+        by = np.unique(which.astype(np.int64) << 32 | self.next_edges[self.keys[at, 0]])
         return (
-            *_table(asked >> 32, asked & 0xFFFFFFFF),
-            np.searchsorted(by >> 32, np.arange(len(asked) + 1)),
+            *_table(pairs >> 32, pairs & 0xFFFFFFFF),
+            np.searchsorted(by >> 32, np.arange(len(pairs) + 1)),
             by & 0xFFFFFFFF,
         )
 
@@ -214,7 +218,7 @@ class Subscriptions:
         first, second = (part[begins].astype(np.int64) for part in (prefix, chain))
         return *_table(first, second), ranges, thresholds[order], self.children[at][order]
 
-    def whose(self, end: int, count: int, index: Index) -> list[tuple[object, TemplateRow]]:
+    def subscriptions_of(self, end: int, count: int, index: Index) -> list[tuple[object, TemplateRow]]:
         """Return the owners and rows of the first ``count`` subscriptions of a group."""
         first = int(index.ends[end, 0])
         return self.numbers.at(self.order[first : first + count])
@@ -230,7 +234,7 @@ def _table(a: IntArray, b: IntArray) -> tuple[Int32Array, Int32Array]:
     """Return a hash table that maps (a, b, 0) to its index."""
     size = y.size_for(len(a))
     keys, children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
-    put_all(keys, children, size - 1, a, b, np.zeros_like(a), len(a))
+    insert_all(keys, children, size - 1, a, b, np.zeros_like(a), len(a))
     return keys, children
 
 

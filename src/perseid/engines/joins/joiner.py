@@ -21,15 +21,15 @@ from perseid.engines.joins.layout import (
     N_POSTINGS,
     N_SLICES,
     N_WIDTH,
+    Buffers,
     Index,
-    Room,
     Store,
 )
-from perseid.engines.joins.values import extended, roomy
+from perseid.engines.joins.values import extended, reserved
 from perseid.errors import LimitError
 from perseid.runtime.arrays import IntArray
 
-FEW = 1_024
+MIN_EVICTED_DOCUMENTS = 1_024
 """Minimum number of expired documents for an eviction, which rebuilds the lists."""
 VIEW_BYTES = 1 << 27
 BLOCK = 256
@@ -70,7 +70,7 @@ class Joiner:
         """Views take at most ``view_bytes``; beyond that, all are dropped and rebuilt on demand."""
         self.subscriptions = subscriptions
         self.views = views
-        self._most_slices = view_bytes // _SLICE_BYTES
+        self._max_slices = view_bytes // _SLICE_BYTES
         self.times = np.zeros(16, np.int64)
         self.documents = np.zeros((16, 2), np.int64)
         self.rows = np.zeros((16, 3), np.int64)
@@ -79,10 +79,10 @@ class Joiner:
         self.postings = np.zeros((1024, 3), np.int64)
         self.slices = np.zeros((0, 3), np.int32)
         self.count = self.rows_used = self.nodes_used = 0
-        self.forgotten = 0
+        self.evicted = 0
         """Number of evicted documents."""
-        self._told = np.zeros(N_WIDTH, np.int64)
-        self._room: dict[str, int] = {"pairs": 256, "links": 1024, "states": 256, "found": 4096, "nodes": 1 << 14}
+        self._counters = np.zeros(N_WIDTH, np.int64)
+        self._capacities: dict[str, int] = {"pairs": 256, "links": 1024, "states": 256, "found": 4096, "nodes": 1 << 14}
         self._latest = np.zeros(0, np.int32)
         self.index: Index | None = None
         self._heights = np.zeros(0, np.int64)
@@ -90,18 +90,18 @@ class Joiner:
 
     def add(self, times: IntArray, bindings: ChainBindings) -> Joined:
         """Join documents, the oldest first, with each other and all earlier ones; number them in order of arrival."""
-        self._forget()
+        self._evict()
         first, last = self.count, self.count + len(times)
         self.append(times, bindings)
         if self.index is None:
             self.index = self.subscriptions.compiled()
         store, done = self.store(), first
-        self._told[N_FOUND] = self._told[N_NODES] = 0
-        room = self.room()
+        self._counters[N_FOUND] = self._counters[N_NODES] = 0
+        buffers = self.allocate_buffers()
         while done < last:
-            done = join_documents(self.index, store, room, done, last, self.views)
+            done = join_documents(self.index, store, buffers, done, last, self.views)
             if done < last:
-                if self._room["found"] - int(self._told[N_FOUND]) > MAX_ROWS_PER_DOCUMENT:
+                if self._capacities["found"] - int(self._counters[N_FOUND]) > MAX_ROWS_PER_DOCUMENT:
                     raise LimitError(
                         f"A document has more than {MAX_ROWS_PER_DOCUMENT:,} combinations with earlier documents "
                         "(MAX_ROWS_PER_DOCUMENT).",
@@ -109,15 +109,15 @@ class Joiner:
                     )
                 self._grow()
                 store = self.store()
-                room = self.room(room)
-        found, nodes = (int(self._told[k]) for k in (N_FOUND, N_NODES))
-        rows = room.found[:found].copy()
-        rows[:, y.O_OLDER : y.O_NEWER + 1] += self.forgotten
-        return Joined(rows, room.nodes[:nodes].copy(), self.index)
+                buffers = self.allocate_buffers(buffers)
+        row_count, node_count = (int(self._counters[k]) for k in (N_FOUND, N_NODES))
+        rows = buffers.found[:row_count].copy()
+        rows[:, y.O_OLDER : y.O_NEWER + 1] += self.evicted
+        return Joined(rows, buffers.nodes[:node_count].copy(), self.index)
 
     def text_of(self, document: int, node: int) -> str | None:
         """Return the text of a node at the end of a chain; None for other nodes."""
-        begin, end = self.documents[document - self.forgotten].tolist()
+        begin, end = self.documents[document - self.evicted].tolist()
         heights = self.heights()
         for chain, value, at in self.rows[begin:end].tolist():
             if self.nodes[at + heights[chain] - 1] == node:
@@ -128,23 +128,23 @@ class Joiner:
         """Invalidate the compiled index, after subscriptions were added or removed."""
         self.index = None
 
-    def append(self, times: IntArray, given: ChainBindings) -> None:
+    def append(self, times: IntArray, bindings: ChainBindings) -> None:
         """Append documents to the arrays without joining them."""
-        many = np.bincount(given.documents, minlength=len(times)) if len(times) else np.zeros(0, np.int64)
-        ends = self.rows_used + np.cumsum(many)
+        row_counts = np.bincount(bindings.documents, minlength=len(times)) if len(times) else np.zeros(0, np.int64)
+        ends = self.rows_used + np.cumsum(row_counts)
         self.times = extended(self.times, self.count, times)
-        self.documents = extended(self.documents, self.count, np.stack([ends - many, ends], axis=1))
-        at = self.nodes_used + given.at
-        values = self.subscriptions.values.numbers(given.texts)
-        self.rows = extended(self.rows, self.rows_used, np.stack([given.chains, values, at], axis=1))
-        self.nodes = extended(self.nodes, self.nodes_used, given.nodes)
+        self.documents = extended(self.documents, self.count, np.stack([ends - row_counts, ends], axis=1))
+        at = self.nodes_used + bindings.at
+        values = self.subscriptions.values.numbers(bindings.texts)
+        self.rows = extended(self.rows, self.rows_used, np.stack([bindings.chains, values, at], axis=1))
+        self.nodes = extended(self.nodes, self.nodes_used, bindings.nodes)
         self.count += len(times)
-        self.rows_used += len(given.chains)
-        self.nodes_used += len(given.nodes)
+        self.rows_used += len(bindings.chains)
+        self.nodes_used += len(bindings.nodes)
         # A row is in at most one posting list and one slice, so neither has more entries than there are rows.
-        self.postings = roomy(self.postings, self.rows_used)
+        self.postings = reserved(self.postings, self.rows_used)
         if self.views == y.CACHED:
-            self.slices = roomy(self.slices, min(self.rows_used, self._most_slices))[: self._most_slices]
+            self.slices = reserved(self.slices, min(self.rows_used, self._max_slices))[: self._max_slices]
         size = len(self.subscriptions.values)
         if size > len(self.heads):
             self.heads = np.concatenate([self.heads, _no_lists(max(size, 2 * len(self.heads)) - len(self.heads))])
@@ -152,29 +152,32 @@ class Joiner:
     def restore(self, times: IntArray, bindings: ChainBindings) -> None:
         """Append documents that an earlier joiner has joined, and rebuild the posting lists."""
         self.append(times, bindings)
-        list_documents(self.store(), self.room(), 0, self.count)
+        list_documents(self.store(), self.allocate_buffers(), 0, self.count)
 
-    def _forget(self) -> None:
-        """Evict expired documents, once they are at least half of all documents and at least ``FEW``."""
+    def _evict(self) -> None:
+        """Evict expired documents, once they are at least half of all documents and at least ``MIN_EVICTED_DOCUMENTS``."""
         if self.index is None or not self.count:
             return
         oldest = int(self.times[self.count - 1]) - int(self.index.sizes[y.X_WIDEST])
-        gone = int(np.searchsorted(self.times[: self.count], oldest, "left"))
-        if gone < max(FEW, self.count // 2):
+        expired = int(np.searchsorted(self.times[: self.count], oldest, "left"))
+        if expired < max(MIN_EVICTED_DOCUMENTS, self.count // 2):
             return
-        kept, begin = self.count - gone, int(self.documents[gone, 0])
+        retained, begin = self.count - expired, int(self.documents[expired, 0])
         rows = self.rows[begin : self.rows_used].copy()
         first = int(rows[:, 2].min(initial=self.nodes_used))
         rows[:, 2] -= first
         used, rows[:, 1] = np.unique(rows[:, 1], return_inverse=True)
-        self.subscriptions.values.keep(used)
-        self.times, self.documents = self.times[gone : self.count].copy(), self.documents[gone : self.count] - begin
+        self.subscriptions.values.retain(used)
+        self.times, self.documents = (
+            self.times[expired : self.count].copy(),
+            self.documents[expired : self.count] - begin,
+        )
         self.rows, self.nodes = rows, self.nodes[first : self.nodes_used].copy()
-        self.count, self.rows_used, self.nodes_used = kept, len(rows), len(self.nodes)
-        self.forgotten += gone
+        self.count, self.rows_used, self.nodes_used = retained, len(rows), len(self.nodes)
+        self.evicted += expired
         self.heads = _no_lists(len(used))
-        self._told[N_POSTINGS] = self._told[N_SLICES] = self._told[N_FULL] = 0
-        list_documents(self.store(), self.room(), 0, kept)
+        self._counters[N_POSTINGS] = self._counters[N_SLICES] = self._counters[N_FULL] = 0
+        list_documents(self.store(), self.allocate_buffers(), 0, retained)
 
     @property
     def view_bytes(self) -> int:
@@ -184,7 +187,7 @@ class Joiner:
     @property
     def views_dropped(self) -> int:
         """Number of times that all views were dropped because of their limit."""
-        return int(self._told[N_DROPPED])
+        return int(self._counters[N_DROPPED])
 
     def heights(self) -> IntArray:
         """Return the height of each chain; chains are only ever added."""
@@ -194,25 +197,25 @@ class Joiner:
 
     def store(self) -> Store:
         """Return the join state as arrays for the kernels."""
-        known = self.subscriptions.values.known()
+        features = self.subscriptions.values.features()
         return Store(
-            self.times, self.documents, self.rows, self.heights(), self.nodes, *known, self.heads, self.postings, self.slices
+            self.times, self.documents, self.rows, self.heights(), self.nodes, *features, self.heads, self.postings, self.slices
         )  # fmt: skip
 
-    def room(self, before: Room | None = None) -> Room:
+    def allocate_buffers(self, before: Buffers | None = None) -> Buffers:
         """Allocate the buffers of the kernels, with the results copied from ``before``."""
-        size = self._room
-        most = int((self.documents[: self.count, 1] - self.documents[: self.count, 0]).max(initial=1))
-        found, nodes = np.zeros((size["found"], y.O_WIDTH), np.int64), np.zeros(size["nodes"], np.int64)
-        places = np.zeros(size["found"], np.int32)
+        size = self._capacities
+        max_rows = int((self.documents[: self.count, 1] - self.documents[: self.count, 0]).max(initial=1))
+        result_rows, nodes = np.zeros((size["found"], y.O_WIDTH), np.int64), np.zeros(size["nodes"], np.int64)
+        previous = np.zeros(size["found"], np.int32)
         if self.index is not None and len(self._latest) < len(self.index.ends):
             self._latest = np.zeros(len(self.index.ends), np.int32)
         if before is not None:
-            places[: len(before.before)] = before.before
-            found[: len(before.found)] = before.found
+            previous[: len(before.previous)] = before.previous
+            result_rows[: len(before.found)] = before.found
             nodes[: len(before.nodes)] = before.nodes
         lists = np.full((len(self.index.edges) if self.index else 0, 2), -1, np.int64)
-        return Room(
+        return Buffers(
             np.zeros((size["pairs"], 2), np.int64),
             lists,
             np.zeros((size["links"], 2), np.int64),
@@ -221,12 +224,12 @@ class Joiner:
             np.zeros(y.MAX_EDGES + 1, np.int64),
             np.zeros((size["states"], 2), np.int64),
             np.zeros((size["states"], y.MAX_SLOTS), np.int64),
-            np.zeros((most, 2), np.int64),
-            found,
-            places,
+            np.zeros((max_rows, 2), np.int64),
+            result_rows,
+            previous,
             self._latest,
             nodes,
-            self._told,
+            self._counters,
             np.array(
                 [
                     *(size[name] for name in ("pairs", "links", "states", "found", "nodes")),
@@ -238,8 +241,8 @@ class Joiner:
 
     def _grow(self) -> None:
         """Double all capacities: the kernel does not report which one was exhausted."""
-        for name in self._room:
-            self._room[name] *= 2
+        for name in self._capacities:
+            self._capacities[name] *= 2
 
 
 def _no_lists(count: int) -> IntArray:
@@ -254,10 +257,10 @@ def require_expandable(joined: Joined) -> None:
     if not len(joined.rows):
         return
     newer = joined.rows[:, y.O_NEWER]
-    most = int(np.bincount(newer - newer.min(), joined.rows[:, y.O_COUNT]).max())
-    if most > MAX_EXPANDED_PER_DOCUMENT:
+    max_notifications = int(np.bincount(newer - newer.min(), joined.rows[:, y.O_COUNT]).max())
+    if max_notifications > MAX_EXPANDED_PER_DOCUMENT:
         raise LimitError(
-            f"With expand=True, a document has {most:,} notifications; the limit is {MAX_EXPANDED_PER_DOCUMENT:,} "
+            f"With expand=True, a document has {max_notifications:,} notifications; the limit is {MAX_EXPANDED_PER_DOCUMENT:,} "
             "(MAX_EXPANDED_PER_DOCUMENT).",
             hint="Remove expand=True, or compare values that occur once in a document.",
         )
@@ -293,15 +296,15 @@ def notified(joined: Joined, subscriptions: Subscriptions) -> Iterator[Notified]
         for part in _blocks(block.joined):
             owners, at = subscriptions.numbers.at(subscriptions.due(part.rows, part.index)), 0
             for _, count, older, newer, nodes in pairs(part):
-                for place in range(at, at + count):
+                for index in range(at, at + count):
                     if merged is None:
-                        yield Notified(*owners[place], older, newer, nodes)
-                    elif merged.kept[begin + place]:
+                        yield Notified(*owners[index], older, newer, nodes)
+                    elif merged.retained[begin + index]:
                         also = tuple(
                             (subscriptions.numbers.row(block.entry[i]), nodes_of(block.joined, block.pair[i]))
-                            for i in merged.also.get(begin + place, ())
+                            for i in merged.also.get(begin + index, ())
                         )
-                        yield Notified(*owners[place], older, newer, nodes, also)
+                        yield Notified(*owners[index], older, newer, nodes, also)
                 at += count
             begin += at
 

@@ -14,7 +14,7 @@ Ints: TypeAlias = IntArray
 """A flat array of int64."""
 Rows: TypeAlias = IntArray
 """Rows of int64."""
-Places: TypeAlias = Int32Array
+Int32s: TypeAlias = Int32Array
 """A flat array of int32."""
 Keys: TypeAlias = Int32Array
 """Rows of int32."""
@@ -72,7 +72,7 @@ Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES, Z_SLICES, Z_VALUES, Z_WIDTH = rang
 X_MASK, X_RANGE_MASK, X_PAIR_MASK, X_TEMPLATES, X_WIDEST, X_WIDTH = range(6)
 
 
-def most_of(size: int) -> int:
+def max_keys(size: int) -> int:
     """Return the maximum number of keys in a hash table of this size."""
     return 2 * size // 3
 
@@ -91,23 +91,23 @@ class Index(NamedTuple):
     keys: Keys
     """Hash table of choices (prefix, a, b). For comparisons of two nodes a and b are the chains of the older and of the
     newer document, for constants the chain and the constant."""
-    children: Places
+    children: Int32s
     ends: Keys
     """By prefix: begin and end of the windows of the subscriptions that end there."""
     windows: Ints
     range_keys: Keys
     """Hash table from (prefix, chain, 0) to a list of thresholds."""
-    range_children: Places
+    range_children: Int32s
     ranges: Keys
     """By list: begin and end of its thresholds."""
     thresholds: Floats
-    onward: Places
+    onward: Int32s
     """By threshold: the prefix that it leads to."""
     pair_keys: Keys
     """Hash table of the pairs of chains (older, newer, 0) in equality edges."""
-    pair_children: Places
-    asked_at: Ints
-    asked: Ints
+    pair_children: Int32s
+    edges_of_pairs_at: Ints
+    edges_of_pairs: Ints
     """By such a pair: the edges with it."""
     newer: Ints
     """By chain: 1 if it is the newer chain of an equality."""
@@ -141,7 +141,7 @@ class Store(NamedTuple):
     """Row, the previous entry of the slice (RL), and the document of the row."""
 
 
-class Room(NamedTuple):
+class Buffers(NamedTuple):
     """Work space and output buffers of the kernels."""
 
     pairs: Rows
@@ -157,12 +157,12 @@ class Room(NamedTuple):
     state_slots: Rows
     at: Rows
     found: Rows
-    before: Places
+    previous: Int32s
     """By result row: the previous one of the same group and pair of documents, or -1."""
-    latest: Places
+    latest: Int32s
     """By prefix: the last result row of its group, if that is a row of the current pair."""
     nodes: Ints
-    told: Ints
+    counters: Ints
     """Counters: N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES; N_FULL if slices exceeded their capacity, N_DROPPED for
     the number of times that all were dropped."""
     sizes: Ints
@@ -174,7 +174,7 @@ def kinds(numba: ModuleType) -> dict[str, object]:
     return {
         "Ints": numba.int64[::1],
         "Rows": numba.int64[:, ::1],
-        "Places": numba.int32[::1],
+        "Int32s": numba.int32[::1],
         "Keys": numba.int32[:, ::1],
         "Floats": numba.float64[::1],
         "Bytes": numba.uint8[::1],
@@ -182,6 +182,6 @@ def kinds(numba: ModuleType) -> dict[str, object]:
     }
 
 
-_ENTRY_TYPES, _TYPES = words(kinds, Index=Index, Store=Store, Room=Room)
+_ENTRY_TYPES, _TYPES = words(kinds, Index=Index, Store=Store, Buffers=Buffers)
 compiled = typed(_TYPES, entry=False)
 entry = typed(_ENTRY_TYPES, entry=True)

@@ -30,35 +30,41 @@ NUMBERS = pa.schema([(DOCUMENT, pa.int64())])
 """The only column of documents that crosses the engine: equal documents of a table differ in their numbers."""
 
 
-def match_here(documents: Documents, publication: Publication, expand: bool, results: bool | None = None) -> pa.Table:
+def match_locally(
+    documents: Documents, publication: Publication, expand: bool, results: bool | None = None
+) -> pa.Table:
     """Return an Arrow table with a row per pair of documents and choice of nodes, or per notified subscription.
 
     Subscriptions of a level also read the documents that earlier levels publish. Without levels the table is empty.
     """
-    given = _LocalDocuments.read(documents)
+    local_documents = _LocalDocuments.read(documents)
     if len(publication.levels) > 1:
-        if PUBLISHED in given.kept.column_names:
+        if PUBLISHED in local_documents.table.column_names:
             raise EventDataError(f"Column {PUBLISHED!r} has a reserved name.", hint="Rename the column.")
-        given.kept = given.kept.append_column(PUBLISHED, pa.nulls(given.kept.num_rows, pa.string()))
-    asked = publication.constructs if results is None else results
+        local_documents.table = local_documents.table.append_column(
+            PUBLISHED, pa.nulls(local_documents.table.num_rows, pa.string())
+        )
+    with_results = publication.constructs if results is None else results
     tables: list[pa.Table] = []
     for level in publication.levels:
-        tables.append(given.match(level, expand, asked, results is True))
+        tables.append(local_documents.match(level, expand, with_results, results is True))
         if level.streams:
             # Without results, rows of several results are one row, so the published ones are constructed on their own.
-            given.publish(level, tables[-1] if asked else given.match(level.publishers, False, True, False))
-    none = [] if tables else [JoinsPlan(NUMBERS, expand=expand, results=asked).schema.empty_table()]
-    return given.with_documents(pa.concat_tables([*tables, *none]).combine_chunks())
+            local_documents.publish(
+                level, tables[-1] if with_results else local_documents.match(level.publishers, False, True, False)
+            )
+    empty = [] if tables else [JoinsPlan(NUMBERS, expand=expand, results=with_results).schema.empty_table()]
+    return local_documents.with_documents(pa.concat_tables([*tables, *empty]).combine_chunks())
 
 
 @dataclass
 class _LocalDocuments:
-    """All input and published documents; the number of a document is that of its row in ``kept``."""
+    """All input and published documents; the number of a document is that of its row in ``table``."""
 
     documents: Documents
-    kept: pa.Table
+    table: pa.Table
     times: IntArray
-    given: Sequence[PrepareTable]
+    inputs: Sequence[PrepareTable]
     published: list[PrepareTable]
     is_text: bool
     """True if all bodies are strings, not bytes."""
@@ -66,7 +72,7 @@ class _LocalDocuments:
     @classmethod
     def read(cls, documents: Documents) -> _LocalDocuments:
         tables: list[pa.Table] = []
-        given: list[PrepareTable] = []
+        inputs: list[PrepareTable] = []
         count, is_text = 0, documents.format == XML
         documents.require_streams()
         for event_type, data in documents.inputs():
@@ -78,23 +84,23 @@ class _LocalDocuments:
             is_text &= pa.types.is_string(bodies.type) or pa.types.is_large_string(bodies.type)
             names = None if event_type is not None or documents.type is None else table.columns[documents.type]
             streams = pa.array([event_type or ""] * table.rows, pa.string()) if names is None else _texts_of(names)
-            given.append(_numbered(bodies, streams, time_column(table, documents.events.time), count))
+            inputs.append(_numbered(bodies, streams, time_column(table, documents.events.time), count))
             count += table.rows
-        kept = pa.concat_tables(tables, promote_options="permissive")
-        return cls(documents, kept, np.concatenate([one.time for one in given]), given, [], is_text)
+        combined = pa.concat_tables(tables, promote_options="permissive")
+        return cls(documents, combined, np.concatenate([one.time for one in inputs]), inputs, [], is_text)
 
     def match(self, level: PublicationLevel, expand: bool, results: bool, always: bool) -> pa.Table:
         """Return the engine's rows for the subscriptions of a level over all documents."""
         plan = _plan_of(level, self.documents, self.is_text, expand=expand, results=results, always=always)
-        rows = prepare_local(JOINS, plan, plan.found, self.given, reject_document)
+        rows = prepare_local(JOINS, plan, plan.chain_columns, self.inputs, reject_document)
         if self.published:
-            count = sum(len(one.time) for one in self.given)
+            count = sum(len(one.time) for one in self.inputs)
             built = prepare_local(
                 JOINS,
                 replace(plan, format=XML),
-                plan.found,
+                plan.chain_columns,
                 self.published,
-                lambda bad: reject_document(bad.shifted(count)),
+                lambda record: reject_document(record.shifted(count)),
             )
             rows = concat_batches(rows, built)
         return run_local(JOINS, plan, rows).rows
@@ -108,27 +114,27 @@ class _LocalDocuments:
         rows, streams = rows.filter(streams.is_valid()), streams.drop_null()
         if not rows.num_rows:
             return
-        left, right = (_numbers_of(rows, side) for side in ("left", "right"))
-        later = np.where(self.times[right] > self.times[left], right, left)
+        left_numbers, right_numbers = (_numbers_of(rows, side) for side in ("left", "right"))
+        later = np.where(self.times[right_numbers] > self.times[left_numbers], right_numbers, left_numbers)
         texts = rows["result"].combine_chunks()
         columns = {
             name: column.take(pa.array(later)) if name == self.documents.events.time else pa.nulls(rows.num_rows)
-            for name, column in zip(self.kept.column_names, self.kept.columns, strict=True)
+            for name, column in zip(self.table.column_names, self.table.columns, strict=True)
         }
         if self.documents.type in columns:
-            columns[self.documents.type] = streams.cast(self.kept[self.documents.type].type)
+            columns[self.documents.type] = streams.cast(self.table[self.documents.type].type)
         columns[PUBLISHED] = texts
-        self.published.append(_numbered(texts, streams, self.times[later], self.kept.num_rows))
-        self.kept = pa.concat_tables([self.kept, pa.table(columns)], promote_options="permissive")
+        self.published.append(_numbered(texts, streams, self.times[later], self.table.num_rows))
+        self.table = pa.concat_tables([self.table, pa.table(columns)], promote_options="permissive")
         self.times = np.concatenate([self.times, self.times[later]])
 
     def with_documents(self, rows: pa.Table) -> pa.Table:
         """Return the engine's rows with the columns of documents instead of their numbers."""
-        columns = [whole_array(column) for column in self.kept.columns]
+        columns = [whole_array(column) for column in self.table.columns]
         for side in ("left", "right"):
             numbers = pa.array(_numbers_of(rows, side))
-            made = pa.StructArray.from_arrays([one.take(numbers) for one in columns], names=self.kept.column_names)
-            rows = rows.set_column(rows.schema.get_field_index(side), side, made)
+            structs = pa.StructArray.from_arrays([one.take(numbers) for one in columns], names=self.table.column_names)
+            rows = rows.set_column(rows.schema.get_field_index(side), side, structs)
         return rows
 
 

@@ -9,20 +9,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perseid.engines.joins.kernel import find, put, put_again
-from perseid.engines.joins.layout import Bytes, Ints, Keys, Places, entry, size_for
+from perseid.engines.joins.kernel import find, insert, rehash
+from perseid.engines.joins.layout import Bytes, Int32s, Ints, Keys, entry, size_for
 from perseid.runtime.arrays import ByteArray, IntArray
 
 
 @entry
 def _grow_tree(
     keys: Keys,
-    children: Places,
+    children: Int32s,
     mask: int,
-    above: Places,
-    letters: Places,
-    depths: Places,
-    ends: Places,
+    above: Int32s,
+    letters: Int32s,
+    depths: Int32s,
+    ends: Int32s,
     data: Bytes,
     at: Ints,
     count: int,
@@ -36,7 +36,7 @@ def _grow_tree(
             if child < 0:
                 child = used
                 used += 1
-                put(keys, children, mask, node, data[i], 0, child)
+                insert(keys, children, mask, node, data[i], 0, child)
                 above[child], letters[child], depths[child] = node, data[i], depths[node] + 1
             node = child
         ends[node] = needle
@@ -46,14 +46,14 @@ def _grow_tree(
 @entry
 def _link(
     keys: Keys,
-    children: Places,
+    children: Int32s,
     mask: int,
-    above: Places,
-    letters: Places,
-    ends: Places,
+    above: Int32s,
+    letters: Int32s,
+    ends: Int32s,
     order: Ints,
-    falls: Places,
-    nexts: Places,
+    falls: Int32s,
+    nexts: Int32s,
     count: int,
 ) -> None:
     """Compute the links of nodes in breadth-first order.
@@ -65,37 +65,37 @@ def _link(
         if node == 0:
             continue
         fall = falls[above[node]] if above[node] != 0 else -1
-        there = 0
+        suffix = 0
         while fall >= 0:
-            there = find(keys, children, mask, fall, letters[node], 0)
-            if there >= 0:
+            suffix = find(keys, children, mask, fall, letters[node], 0)
+            if suffix >= 0:
                 break
-            there = 0
+            suffix = 0
             fall = falls[fall] if fall != 0 else -1
-        falls[node] = there
-        nexts[node] = there if ends[there] >= 0 else nexts[there]
+        falls[node] = suffix
+        nexts[node] = suffix if ends[suffix] >= 0 else nexts[suffix]
 
 
 @entry
 def _contained(
     keys: Keys,
-    children: Places,
+    children: Int32s,
     mask: int,
-    ends: Places,
-    falls: Places,
-    nexts: Places,
+    ends: Int32s,
+    falls: Int32s,
+    nexts: Int32s,
     data: Bytes,
     at: Ints,
-    seen: Ints,
+    last_text: Ints,
     counts: Ints,
     out: Ints,
     count: int,
-    room: int,
+    capacity: int,
 ) -> int:
     """Write the distinct needles in each text; return their total number, or -1 if the capacity is exhausted."""
-    found = 0
+    total = 0
     for text in range(count):
-        begin, node = found, 0
+        begin, node = total, 0
         for i in range(at[text], at[text + 1]):
             child = find(keys, children, mask, node, data[i], 0)
             while child < 0 and node != 0:
@@ -105,15 +105,15 @@ def _contained(
             at_end = node if ends[node] >= 0 else nexts[node]
             while at_end > 0:
                 needle = ends[at_end]
-                if seen[needle] != text:
-                    if found >= room:
+                if last_text[needle] != text:
+                    if total >= capacity:
                         return -1
-                    seen[needle] = text
-                    out[found] = needle
-                    found += 1
+                    last_text[needle] = text
+                    out[total] = needle
+                    total += 1
                 at_end = nexts[at_end]
-        counts[text] = found - begin
-    return found
+        counts[text] = total - begin
+    return total
 
 
 class Needles:
@@ -121,16 +121,16 @@ class Needles:
 
     def __init__(self, needles: Sequence[str]) -> None:
         data, at = _bytes(needles)
-        most = int(at[-1]) + 1
-        size = size_for(most)
+        max_nodes = int(at[-1]) + 1
+        size = size_for(max_nodes)
         keys, children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
-        above, letters, depths = (np.zeros(most, np.int32) for _ in range(3))
-        ends = np.full(most, -1, np.int32)
+        above, letters, depths = (np.zeros(max_nodes, np.int32) for _ in range(3))
+        ends = np.full(max_nodes, -1, np.int32)
         used = _grow_tree(keys, children, size - 1, above, letters, depths, ends, data, at, len(needles))
         # Needles share the nodes of common prefixes, so there are often far fewer nodes than bytes.
         small = size_for(used)
         self._keys, self._children = np.zeros((small, 3), np.int32), np.full(small, -1, np.int32)
-        put_again(self._keys, self._children, small - 1, keys, children, size - 1)
+        rehash(self._keys, self._children, small - 1, keys, children, size - 1)
         self._ends = ends[:used].copy()
         self._falls, self._nexts = np.zeros(used, np.int32), np.zeros(used, np.int32)
         order = np.argsort(depths[:used], kind="stable")
@@ -145,17 +145,17 @@ class Needles:
         if not self._count or not texts:
             return counts, np.zeros(0, np.int64)
         data, at = _bytes(texts)
-        room = 4 * len(texts) + 1024
+        capacity = 4 * len(texts) + 1024
         while True:
-            out = np.zeros(room, np.int64)
-            seen = np.full(self._count, -1, np.int64)
-            found = _contained(
-                self._keys, self._children, len(self._children) - 1, self._ends, self._falls, self._nexts, data, at, seen,
-                counts, out, len(texts), room,
+            out = np.zeros(capacity, np.int64)
+            last_text = np.full(self._count, -1, np.int64)
+            total = _contained(
+                self._keys, self._children, len(self._children) - 1, self._ends, self._falls, self._nexts, data, at, last_text,
+                counts, out, len(texts), capacity,
             )  # fmt: skip
-            if found >= 0:
-                return counts, out[:found]
-            room *= 4
+            if total >= 0:
+                return counts, out[:total]
+            capacity *= 4
 
 
 def _bytes(texts: Sequence[str]) -> tuple[ByteArray, IntArray]:

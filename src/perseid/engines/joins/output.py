@@ -15,7 +15,7 @@ from perseid.engines.joins.entries import EntryNumbers
 from perseid.engines.joins.graph import Kind, TemplateRow
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner, require_expandable
-from perseid.engines.joins.plan import BODIES, EPOCH, GIVEN, VALUES, JoinsPlan
+from perseid.engines.joins.plan import BODIES, COLUMN_PREFIX, EPOCH, VALUES, JoinsPlan
 from perseid.runtime.arrays import IntArray
 
 
@@ -36,13 +36,13 @@ class NotificationWriter:
         entry = self.index.due(joined.rows, joined.index)
         pair = np.repeat(np.arange(len(joined.rows)), joined.rows[:, y.O_COUNT])
         older, newer = (joined.rows[:, column] - base for column in (y.O_OLDER, y.O_NEWER))
-        alive = older[pair] >= 0
+        is_retained = older[pair] >= 0
         if self.plan.folder is not None:
             # A subscription matches only documents that arrived after its file was loaded.
             epochs = np.asarray(documents[EPOCH].combine_chunks())
-            first = np.minimum(epochs[np.maximum(older, 0)], epochs[newer])
-            alive &= first[pair] >= self.since[entry]
-        pair, entry = pair[alive], entry[alive]
+            first_epochs = np.minimum(epochs[np.maximum(older, 0)], epochs[newer])
+            is_retained &= first_epochs[pair] >= self.since[entry]
+        pair, entry = pair[is_retained], entry[is_retained]
         if not len(pair):
             return
         if self.plan.expand:
@@ -54,7 +54,7 @@ class NotificationWriter:
         if self.plan.expand:
             values = list(self._values(joined, joiner, pair, entry, merged))
         if merged is not None:
-            pair, entry = pair[merged.kept], entry[merged.kept]
+            pair, entry = pair[merged.retained], entry[merged.retained]
         swapped = self.index.numbers.swapped(entry)
         left, right = np.where(swapped, newer[pair], older[pair]), np.where(swapped, older[pair], newer[pair])
         results = self._results(joined, documents, pair, entry, left, right) if self.plan.results else None
@@ -82,36 +82,36 @@ class NotificationWriter:
     ) -> pa.Table:
         """Return a row per pair, result and document order: subscriptions with swapped blocks get separate rows."""
         if results is not None:
-            made = results.dictionary_encode(null_encoding="encode")
-            by = by * len(made.dictionary) + np.asarray(made.indices, np.int64)
+            encoded = results.dictionary_encode(null_encoding="encode")
+            by = by * len(encoded.dictionary) + np.asarray(encoded.indices, np.int64)
         order = np.argsort(by, kind="stable")
         by, entry = by[order], entry[order]
         begins = np.flatnonzero(np.concatenate([[True], by[1:] != by[:-1]]))
         offsets = pa.array(np.append(begins, len(by)).astype(np.int32))
-        whose = pa.ListArray.from_arrays(offsets, self.index.numbers.names(entry))
-        first = order[begins]
-        some = None if results is None else results.take(pa.array(first))
-        return self._table(documents, whose, left[first], right[first], None, some)
+        owners = pa.ListArray.from_arrays(offsets, self.index.numbers.names(entry))
+        first_rows = order[begins]
+        chosen_results = None if results is None else results.take(pa.array(first_rows))
+        return self._table(documents, owners, left[first_rows], right[first_rows], None, chosen_results)
 
     def _values(
         self, joined: Joined, joiner: Joiner, pair: IntArray, entry: EntryNumbers, merged: Merged | None
     ) -> Iterator[list[tuple[str, str]]]:
         """By retained entry: the variables that it compares, and those of its other matching alternatives."""
         rows, pairs, last = self.index.numbers.rows(entry), pair.tolist(), -1
-        known: dict[tuple[int, int], list[tuple[str, str]]] = {}
+        texts_by_row: dict[tuple[int, int], list[tuple[str, str]]] = {}
         """By pair and template row, which many entries of a pair have in common."""
-        for place, i in enumerate(pairs):
-            if merged is not None and not merged.kept[place]:
+        for index, i in enumerate(pairs):
+            if merged is not None and not merged.retained[index]:
                 continue
             if i != last:
-                known.clear()
+                texts_by_row.clear()
                 last = i
             texts = []
-            for at in (place, *(() if merged is None else merged.also.get(place, ()))):
+            for at in (index, *(() if merged is None else merged.also.get(index, ()))):
                 key = pairs[at], id(rows[at])
-                if key not in known:
-                    known[key] = _first_by_name(_texts(rows[at], joined, pairs[at], joiner))
-                texts.append(known[key])
+                if key not in texts_by_row:
+                    texts_by_row[key] = _first_by_name(_texts(rows[at], joined, pairs[at], joiner))
+                texts.append(texts_by_row[key])
             yield texts[0] if len(texts) == 1 else _first_by_name(chain.from_iterable(texts))
 
     def _results(
@@ -119,41 +119,45 @@ class NotificationWriter:
     ) -> pa.StringArray:
         """By entry: its constructed result, or null; equal constructions of the same nodes are computed once."""
         bodies = documents[BODIES]
-        made: list[str | None] = []
-        known: dict[tuple[object, ...], str] = {}
-        owners = self.index.numbers.names(entry).to_pylist()
-        for i, number, whose, a, b in zip(
-            pair.tolist(), entry.tolist(), owners, left.tolist(), right.tolist(), strict=True
+        results: list[str | None] = []
+        constructed_texts: dict[tuple[object, ...], str] = {}
+        owner_names = self.index.numbers.names(entry).to_pylist()
+        for i, number, owner, a, b in zip(
+            pair.tolist(), entry.tolist(), owner_names, left.tolist(), right.tolist(), strict=True
         ):
-            asked = self.constructions.subscription_of(whose)
-            if asked is None:
-                made.append(None)
+            subscription = self.constructions.subscription_of(owner)
+            if subscription is None:
+                results.append(None)
                 continue
             sides = nodes_by_side(self.index.numbers.row(number), nodes_of(joined, i))
-            key = (id(asked), a, b, *sides)
-            if key not in known:
-                known[key] = constructed(asked, bodies[a].as_py(), bodies[b].as_py(), *sides, self.plan.namespaces)
-            made.append(known[key])
-        return pa.array(made, pa.string())
+            key = (id(subscription), a, b, *sides)
+            if key not in constructed_texts:
+                constructed_texts[key] = constructed(
+                    subscription, bodies[a].as_py(), bodies[b].as_py(), *sides, self.plan.namespaces
+                )
+            results.append(constructed_texts[key])
+        return pa.array(results, pa.string())
 
     def _table(
         self,
         documents: pa.Table,
-        whose: pa.Array,
+        owners: pa.Array,
         left: IntArray,
         right: IntArray,
         values: pa.MapArray | None,
         results: pa.StringArray | None,
     ) -> pa.Table:
-        columns = [whose]
+        columns = [owners]
         for numbers in (left, right):
-            places = pa.array(numbers)
-            given = [documents[GIVEN + name].take(places).combine_chunks() for name in self.plan.columns.names]
-            columns.append(pa.StructArray.from_arrays(given, fields=list(self.plan.columns)))
-        columns += [one for one in (values, results) if one is not None]
+            indices = pa.array(numbers)
+            columns_of_side = [
+                documents[COLUMN_PREFIX + name].take(indices).combine_chunks() for name in self.plan.columns.names
+            ]
+            columns.append(pa.StructArray.from_arrays(columns_of_side, fields=list(self.plan.columns)))
+        columns += [column for column in (values, results) if column is not None]
         if self.plan.rejected:
-            none = pa.nulls(len(left), pa.string())
-            columns = [pa.array(["match"] * len(left), pa.string()), *columns, none, none]
+            nulls = pa.nulls(len(left), pa.string())
+            columns = [pa.array(["match"] * len(left), pa.string()), *columns, nulls, nulls]
         return pa.table(columns, schema=self.plan.schema)
 
     def table(self) -> pa.Table:
@@ -161,10 +165,10 @@ class NotificationWriter:
 
 
 def _first_by_name(texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for name, text in texts:
-        found.setdefault(name, text)
-    return list(found.items())
+        by_name.setdefault(name, text)
+    return list(by_name.items())
 
 
 def _texts(row: TemplateRow, joined: Joined, pair: int, joiner: Joiner) -> Iterator[tuple[str, str]]:
@@ -175,12 +179,14 @@ def _texts(row: TemplateRow, joined: Joined, pair: int, joiner: Joiner) -> Itera
     nodes = nodes_of(joined, pair)
     older, newer = (int(joined.rows[pair, column]) for column in (y.O_OLDER, y.O_NEWER))
     shown = row.template.shown
-    own = len(shown[0])
+    older_count = len(shown[0])
     edges = [(edge.older[-1], edge.newer[-1]) for edge in row.template.edges if edge.kind is Kind.EQUAL]
     equal = [set(ends) for ends in zip(*edges, strict=True)]
-    sides = list(zip((older, newer), (nodes[:own], nodes[own:]), row.order, row.names, shown, equal, strict=True))
-    for document, some, order, names, slots, ends in reversed(sides) if row.swapped else sides:
-        for place, name in zip(order, names, strict=True):
-            text = joiner.text_of(document, some[place]) if name is not None and slots[place] in ends else None
+    sides = list(
+        zip((older, newer), (nodes[:older_count], nodes[older_count:]), row.order, row.names, shown, equal, strict=True)
+    )
+    for document, side_nodes, order, names, slots, ends in reversed(sides) if row.swapped else sides:
+        for index, name in zip(order, names, strict=True):
+            text = joiner.text_of(document, side_nodes[index]) if name is not None and slots[index] in ends else None
             if name is not None and text is not None:
                 yield name, text

@@ -23,13 +23,13 @@ from perseid.engines.trees.formats import XML
 from perseid.lang.xscl_parts import Cutter
 from perseid.runtime.watermark import WATERMARK
 
-DEFAULT_SHARES = 4
+DEFAULT_QUERY_PARTITIONS = 4
 TIME, IDENTITY, EPOCH = "_time", "_identity", "_epoch"
 """The columns of a retained document that every stream has."""
-GIVEN = "column "
+COLUMN_PREFIX = "column "
 """The prefix of the user's columns of retained documents."""
 CHAINS, TEXTS, NODES, BODIES = "_chains", "_texts", "_nodes", "_body"
-FOUND = {CHAINS: pa.list_(pa.int64()), TEXTS: pa.list_(pa.string()), NODES: pa.list_(pa.int64())}
+CHAIN_COLUMNS = {CHAINS: pa.list_(pa.int64()), TEXTS: pa.list_(pa.string()), NODES: pa.list_(pa.int64())}
 """The columns added to a document: keys of its chains, the text of each chain's last node, the nodes of all chains."""
 ONE = pa.schema([("subscription", pa.string())])
 MANY = pa.schema([("subscriptions", pa.list_(pa.string()))])
@@ -81,15 +81,15 @@ class JoinsPlan:
         return pa.schema(fields)
 
     @cached_property
-    def found(self) -> dict[str, pa.DataType]:
+    def chain_columns(self) -> dict[str, pa.DataType]:
         """The columns added to documents before the shuffle."""
-        return {**FOUND, **({BODIES: pa.string() if self.texts else pa.binary()} if self.results else {})}
+        return {**CHAIN_COLUMNS, **({BODIES: pa.string() if self.texts else pa.binary()} if self.results else {})}
 
     @cached_property
     def retained(self) -> pa.Schema:
         """The columns of retained documents."""
-        own = [(TIME, pa.int64()), (IDENTITY, pa.int64()), (EPOCH, pa.int32()), *self.found.items()]
-        return pa.schema([*own, *(field.with_name(GIVEN + field.name) for field in self.columns)])
+        columns = [(TIME, pa.int64()), (IDENTITY, pa.int64()), (EPOCH, pa.int32()), *self.chain_columns.items()]
+        return pa.schema([*columns, *(field.with_name(COLUMN_PREFIX + field.name) for field in self.columns)])
 
     def chain_program(self) -> ChainProgram:
         """Return the compiled chains of all subscriptions that are registered at this time."""
@@ -135,10 +135,10 @@ def make_plan(
 
 
 def _digest(settings: tuple[object, ...], texts: Mapping[str, str]) -> str:
-    said = blake2b(repr(settings).encode(), digest_size=16)
+    digest = blake2b(repr(settings).encode(), digest_size=16)
     for column in (list(texts), list(texts.values())) if texts else ():
         _, offsets, body = pa.array(column, pa.string()).buffers()
-        ends = np.frombuffer(offsets, np.int32, len(column) + 1)
-        said.update(ends.tobytes())
-        said.update(memoryview(body)[: ends[-1]])
-    return said.hexdigest()
+        offsets_array = np.frombuffer(offsets, np.int32, len(column) + 1)
+        digest.update(offsets_array.tobytes())
+        digest.update(memoryview(body)[: offsets_array[-1]])
+    return digest.hexdigest()

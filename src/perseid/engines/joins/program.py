@@ -52,8 +52,8 @@ class QueryPartition:
 
     def owns(self, parts: IntArray) -> BoolArray:
         """By part: True if this partition owns it."""
-        owned: BoolArray = parts % self.of == self.number
-        return owned
+        is_owned: BoolArray = parts % self.of == self.number
+        return is_owned
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ def compile_chains(chains: Sequence[NodeChain], namespaces: Sequence[tuple[str, 
 
     streams = {}
     for stream in dict.fromkeys(chain.stream for chain in chains):
-        own = [number for number, chain in enumerate(chains) if chain.stream == stream]
-        patterns = [parse_tree(chains[number].tree).pattern for number in own]
-        streams[stream] = np.array(own, np.int64), tree_plan(patterns, dict(namespaces), inner_texts=False)
+        numbers = [number for number, chain in enumerate(chains) if chain.stream == stream]
+        patterns = [parse_tree(chains[number].tree).pattern for number in numbers]
+        streams[stream] = np.array(numbers, np.int64), tree_plan(patterns, dict(namespaces), inner_texts=False)
     return ChainProgram(tuple(chains), tuple(namespaces), streams)
 
 
@@ -87,7 +87,7 @@ class GroupColumns:
     """A template group as columns."""
 
     form: NormalForm
-    places: Int32Array
+    owner_indices: Int32Array
     """By subscription: the index of its owner in the program."""
     constants: tuple[pa.DictionaryArray | tuple[Constant, ...], ...]
     windows: IntArray
@@ -98,7 +98,7 @@ class GroupColumns:
         """Return a template group of some subscriptions, given by their indices in the group."""
         return TemplateGroup(
             self.form,
-            owners.take(pa.array(self.places[chosen])).to_pylist(),
+            owners.take(pa.array(self.owner_indices[chosen])).to_pylist(),
             [_constants(column, chosen) for column in self.constants],
             self.windows[chosen].tolist(),
             [part[chosen] for part in self.parts],
@@ -117,7 +117,7 @@ class SingleForm:
     """A subscription without a shape, which is parsed on its own."""
 
     form: NormalForm
-    place: int
+    owner_index: int
     parts: IntArray
 
 
@@ -130,7 +130,7 @@ class SubscriptionProgram:
     single: tuple[SingleForm, ...]
     constructions: tuple[Construction | None, ...]
     """The distinct SELECT clauses of subscriptions that construct results."""
-    makes: Int32Array
+    construction_numbers: Int32Array
     """By owner: the index of its construction, or -1."""
     chains: tuple[NodeChain, ...]
     """The chains that the subscriptions need in documents."""
@@ -147,60 +147,72 @@ class SubscriptionProgram:
         With ``always``, subscriptions without SELECT and PUBLISH construct the default result.
         """
         single = [one for one in self.single if partition.is_whole or partition.owns(one.parts).any()]
-        chosen = [(group, _places(group, partition)) for group in self.groups]
-        found = [(group, some) for group, some in chosen if len(some)]
-        found.sort(key=lambda one: int(one[0].places[one[1][0]]))  # in the order in which shapes first occur
+        chosen = [(group, _indices_in(group, partition)) for group in self.groups]
+        nonempty = [(group, indices) for group, indices in chosen if len(indices)]
+        nonempty.sort(key=lambda one: int(one[0].owner_indices[one[1][0]]))  # in the order in which shapes first occur
         groups = SubscriptionGroups(
-            tuple(group.select(self.owners, some) for group, some in found),
-            tuple((self.owners[one.place].as_py(), one.form) for one in single),
+            tuple(group.select(self.owners, indices) for group, indices in nonempty),
+            tuple((self.owners[one.owner_index].as_py(), one.form) for one in single),
         )
         return groups, self._constructions(
-            [*(group.places[some] for group, some in found), np.array([one.place for one in single], np.int64)], always
+            [
+                *(group.owner_indices[indices] for group, indices in nonempty),
+                np.array([one.owner_index for one in single], np.int64),
+            ],
+            always,
         )
 
-    def _constructions(self, places: Sequence[IntArray | Int32Array], always: bool) -> dict[str, Construction | None]:
+    def _constructions(
+        self, owner_indices: Sequence[IntArray | Int32Array], always: bool
+    ) -> dict[str, Construction | None]:
         if not self.constructions and not always:
             return {}
-        at = np.concatenate(places)
-        at = at if always else at[self.makes[at] >= 0]
+        at = np.concatenate(owner_indices)
+        at = at if always else at[self.construction_numbers[at] >= 0]
         owners = self.owners.take(pa.array(at)).to_pylist()
-        made = (*self.constructions, None)  # the index -1 is the default result
-        return {owner: made[number] for owner, number in zip(owners, self.makes[at].tolist(), strict=True)}
+        constructions = (*self.constructions, None)  # the index -1 is the default result
+        return {
+            owner: constructions[number]
+            for owner, number in zip(owners, self.construction_numbers[at].tolist(), strict=True)
+        }
 
 
-def _places(group: GroupColumns, partition: QueryPartition) -> IntArray:
+def _indices_in(group: GroupColumns, partition: QueryPartition) -> IntArray:
     """Return the indices of the subscriptions of a group with a row in a partition."""
     if partition.is_whole:
-        return np.arange(len(group.places))
+        return np.arange(len(group.owner_indices))
     assert group.parts, "Subscriptions without parts run in one partition."
     return np.flatnonzero(np.logical_or.reduce([partition.owns(part) for part in group.parts]))
 
 
 def compile_subscriptions(texts: CutTexts[str], has_parts: bool) -> SubscriptionProgram:
     """Parse subscriptions, and encode them as columns. Only with parts, several partitions can evaluate them."""
-    found = group_by_shape(texts.sources, {})
-    places = {owner: place for place, owner in enumerate(texts.sources)}
+    groups = group_by_shape(texts.sources, {})
+    owner_numbers = {owner: place for place, owner in enumerate(texts.sources)}
     constructions = {one: number for number, one in enumerate(dict.fromkeys(texts.selects.values()))}
-    makes = np.full(len(places), -1, np.int32)
+    construction_numbers = np.full(len(owner_numbers), -1, np.int32)
     for owner, select in texts.selects.items():
-        makes[places[owner]] = constructions[select]
+        construction_numbers[owner_numbers[owner]] = constructions[select]
     return SubscriptionProgram(
-        pa.array(list(places), pa.string()),
-        tuple(_columns(group.with_parts() if has_parts else group, places) for group in found.alike),
-        tuple(SingleForm(form, places[o], np.array(list(single_parts(form)), np.int64)) for o, form in found.single),
+        pa.array(list(owner_numbers), pa.string()),
+        tuple(_columns(group.with_parts() if has_parts else group, owner_numbers) for group in groups.by_shape),
+        tuple(
+            SingleForm(form, owner_numbers[o], np.array(list(single_parts(form)), np.int64))
+            for o, form in groups.single
+        ),
         tuple(constructions),
-        makes,
-        chains_of_groups(found),
+        construction_numbers,
+        chains_of_groups(groups),
     )
 
 
-def _columns(group: TemplateGroup[str], places: Mapping[str, int]) -> GroupColumns:
+def _columns(group: TemplateGroup[str], owner_numbers: Mapping[str, int]) -> GroupColumns:
     return GroupColumns(
         group.form,
-        np.fromiter((places[owner] for owner in group.owners), np.int32, len(group.owners)),
+        np.fromiter((owner_numbers[owner] for owner in group.owners), np.int32, len(group.owners)),
         tuple(_packed(column) for column in group.constants),
         np.array(group.windows, np.int64),
-        tuple(group.known_parts),
+        tuple(group.computed_parts),
     )
 
 
@@ -234,23 +246,23 @@ def cut_texts(texts: Mapping[T, str], cutter: Cutter, always: bool = False) -> C
     sources: dict[T, str] = {}
     selects: dict[T, Construction | None] = {}
     published: dict[T, str] = {}
-    known: dict[str | None, Construction | None] = {None: None}
+    by_select: dict[str | None, Construction | None] = {None: None}
     for owner, text in texts.items():
         parts = cutter.parts(text)
         sources[owner] = parts.source
         if parts.publish is not None:
             published[owner] = parts.publish
         if parts.constructs or always:
-            if parts.select not in known:
+            if parts.select not in by_select:
                 assert parts.select is not None
-                known[parts.select] = Construction(parts.select)
-            selects[owner] = known[parts.select]
+                by_select[parts.select] = Construction(parts.select)
+            selects[owner] = by_select[parts.select]
     return CutTexts(sources, selects, published)
 
 
 def forms_of(groups: SubscriptionGroups[T]) -> Iterator[tuple[T, NormalForm, tuple[Constant, ...]]]:
     """Yield the owner, the form and the constants for its marks of every subscription."""
-    for group in groups.alike:
+    for group in groups.by_shape:
         for owner, filling in zip(group.owners, group.fillings(), strict=True):
             yield owner, group.form, tuple(filling)
     for owner, form in groups.single:

@@ -48,8 +48,8 @@ class Publication:
             """A level reads only streams that earlier levels publish."""
             return
         reads = _streams_of(cut.sources)
-        read = {one for each in reads.values() for one in each}
-        streams = {owner: name for owner, name in cut.published.items() if name in read}
+        streams_read = {one for pair in reads.values() for one in pair}
+        streams = {owner: name for owner, name in cut.published.items() if name in streams_read}
         self.levels = [
             PublicationLevel(
                 {owner: texts[owner] for owner in owners},
@@ -75,21 +75,21 @@ def _in_order(reads: Mapping[str, tuple[str, str]], published: Mapping[str, str]
     level = dict.fromkeys(graph, 0)
     for name in order:
         level[name] = 1 + max((level[one] for one in graph[name]), default=0)
-    found: list[list[str]] = [[] for _ in range(1 + max(level.values()))]
-    for owner, each in reads.items():
-        found[max(level.get(one, 0) for one in each)].append(owner)
-    return [owners for owners in found if owners]
+    levels: list[list[str]] = [[] for _ in range(1 + max(level.values()))]
+    for owner, streams in reads.items():
+        levels[max(level.get(one, 0) for one in streams)].append(owner)
+    return [owners for owners in levels if owners]
 
 
 def _streams_of(sources: Texts) -> dict[str, tuple[str, str]]:
     """By owner: the streams of the left and the right block."""
     shapes: dict[str, tuple[str, str]] = {}
-    found = {}
+    by_owner = {}
     for owner, source in sources.items():
         shape = shaped(source)
         text = source if shape is None else shape.shape
         if text not in shapes:
-            read = parse_subscription(source).source
-            shapes[text] = read.left.stream, read.right.stream
-        found[owner] = shapes[text]
-    return found
+            subscription = parse_subscription(source).source
+            shapes[text] = subscription.left.stream, subscription.right.stream
+        by_owner[owner] = shapes[text]
+    return by_owner

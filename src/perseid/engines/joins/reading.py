@@ -29,12 +29,12 @@ class ChainReader:
         """Return the chains found in a column of documents, each of a stream, and the documents that cannot be read."""
         parts, refused = [], []
         for stream, (numbers, reader) in self._readers.items():
-            own = np.flatnonzero([one == stream for one in streams])
-            if not len(own):
+            indices = np.flatnonzero([one == stream for one in streams])
+            if not len(indices):
                 continue
-            findings = reader.read(bodies if len(own) == len(streams) else bodies.take(pa.array(own)))
-            parts.append(self._chains(findings, numbers, own))
-            refused += [replace(one, row=int(own[one.row])) for one in findings.refused]
+            findings = reader.read(bodies if len(indices) == len(streams) else bodies.take(pa.array(indices)))
+            parts.append(self._chains(findings, numbers, indices))
+            refused += [replace(one, row=int(indices[one.row])) for one in findings.refused]
         return _together(parts), tuple(refused)
 
     def _chains(self, findings: Findings, numbers: IntArray, documents: IntArray) -> ChainBindings:
@@ -45,13 +45,13 @@ class ChainReader:
         levels = rows[:, O_LEVEL]
         ends = np.flatnonzero(levels == heights - 1)
         ends = ends[np.argsort(findings.document[ends], kind="stable")]
-        many = heights[ends]
-        begins = np.cumsum(many) - many
-        nodes = np.zeros(int(many.sum()), np.int64)
-        place = np.arange(len(rows))
+        lengths = heights[ends]
+        begins = np.cumsum(lengths) - lengths
+        nodes = np.zeros(int(lengths.sum()), np.int64)
+        positions = np.arange(len(rows))
         for level in range(int(heights.max(initial=0))):
-            last = np.maximum.accumulate(np.where(levels == level, place, 0)) if len(rows) else place
-            deep = many > level
+            last = np.maximum.accumulate(np.where(levels == level, positions, 0)) if len(rows) else positions
+            deep = lengths > level
             nodes[begins[deep] + level] = rows[last[ends[deep]], O_ORDINAL]
         texts = findings.texts.take(ends).to_pylist()
         return ChainBindings(documents[findings.document[ends]], chains[ends], texts, begins, nodes)
@@ -61,12 +61,12 @@ def _together(parts: Sequence[ChainBindings]) -> ChainBindings:
     """Concatenate the bindings of several streams, ordered by document."""
     if len(parts) == 1:
         return parts[0]
-    nothing = np.zeros(0, np.int64)
+    empty = np.zeros(0, np.int64)
     documents, chains, nodes = (
-        np.concatenate([nothing, *(getattr(part, name) for part in parts)]) for name in ("documents", "chains", "nodes")
+        np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in ("documents", "chains", "nodes")
     )
     texts = [text for part in parts for text in part.texts]
     before = np.cumsum([0, *(len(part.nodes) for part in parts)])
-    at = np.concatenate([nothing, *(part.at + more for part, more in zip(parts, before, strict=False))])
+    at = np.concatenate([empty, *(part.at + offset for part, offset in zip(parts, before, strict=False))])
     order = np.argsort(documents, kind="stable")
     return ChainBindings(documents[order], chains[order], [texts[i] for i in order.tolist()], at[order], nodes)

@@ -21,7 +21,7 @@ from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, below, n
 from perseid.semantics.trees import DocumentEvaluation, TreeLocation, known_prefixes
 from perseid.semantics.writing import result_of
 
-Given: TypeAlias = Mapping[Node, AbstractSet[Found]]
+Restrictions: TypeAlias = Mapping[Node, AbstractSet[Found]]
 """By step: the nodes to which it is restricted."""
 
 
@@ -46,23 +46,23 @@ def bound(
     """By variable: all nodes that it can bind to, in document order."""
     roots = (left, right)
     numbered = [node_numbers(root) for root in roots]
-    named = [{number: node for node, number in some.items()} for some in numbered]
+    named = [{number: node for node, number in nodes_of_variable.items()} for nodes_of_variable in numbered]
     found: tuple[dict[str, set[Found]], dict[str, set[Found]]] = ({}, {})
     for related in _normal_forms(subscription):
         shown = [reduced_nodes(pair[side] for pair in related.pairs) for side in (LEFT, RIGHT)]
         if any(len(shown[side]) != len(nodes[side]) for side in (LEFT, RIGHT)):
             continue
-        there = [[named[side].get(one) for one in nodes[side]] for side in (LEFT, RIGHT)]
-        given = [
-            {step: {one} for step, one in zip(shown[side], there[side], strict=True) if one is not None}
+        shown_nodes = [[named[side].get(one) for one in nodes[side]] for side in (LEFT, RIGHT)]
+        restrictions = [
+            {step: {one} for step, one in zip(shown[side], shown_nodes[side], strict=True) if one is not None}
             for side in (LEFT, RIGHT)
         ]
-        if all(len(given[side]) == len(shown[side]) for side in (LEFT, RIGHT)):
-            _gather(found, related, roots, given, namespaces or {})
+        if all(len(restrictions[side]) == len(shown[side]) for side in (LEFT, RIGHT)):
+            _gather(found, related, roots, restrictions, namespaces or {})
     return {
-        name: sorted(some, key=numbered[side].__getitem__)
+        name: sorted(nodes_of_variable, key=numbered[side].__getitem__)
         for side in (LEFT, RIGHT)
-        for name, some in found[side].items()
+        for name, nodes_of_variable in found[side].items()
     }
 
 
@@ -75,21 +75,24 @@ def _gather(
     found: Sequence[dict[str, set[Found]]],
     related: Related,
     roots: Sequence[Element],
-    given: Sequence[Given],
+    restrictions: Sequence[Restrictions],
     namespaces: Mapping[str, str],
 ) -> None:
     """Add the variable bindings of one normal form of a subscription."""
-    if any(_only(given[LEFT][a]).text != _only(given[RIGHT][b]).text for a, b in related.pairs):
+    if any(_only(restrictions[LEFT][a]).text != _only(restrictions[RIGHT][b]).text for a, b in related.pairs):
         return
-    lying = [_Lying(related, side, roots[side], namespaces) for side in (LEFT, RIGHT)]
-    choices = _in_order(related, lying, given) if related.ordered else [[{}], [{}]]
-    made = [[lying[side].variables({**given[side], **choice}) for choice in choices[side]] for side in (LEFT, RIGHT)]
-    if not all(any(each) for each in made):
+    embeddings = [_Embeddings(related, side, roots[side], namespaces) for side in (LEFT, RIGHT)]
+    choices = _in_order(related, embeddings, restrictions) if related.ordered else [[{}], [{}]]
+    bindings = [
+        [embeddings[side].variables({**restrictions[side], **choice}) for choice in choices[side]]
+        for side in (LEFT, RIGHT)
+    ]
+    if not all(any(binding) for binding in bindings):
         return  # every embedded block binds a variable at the end of its path
     for side in (LEFT, RIGHT):
-        for each in made[side]:
-            for name, some in each.items():
-                found[side].setdefault(name, set()).update(some)
+        for binding in bindings[side]:
+            for name, bound_nodes in binding.items():
+                found[side].setdefault(name, set()).update(bound_nodes)
 
 
 def _only(nodes: AbstractSet[Found]) -> Found:
@@ -97,28 +100,32 @@ def _only(nodes: AbstractSet[Found]) -> Found:
     return node
 
 
-def _in_order(related: Related, lying: Sequence[_Lying], given: Sequence[Given]) -> Sequence[Sequence[Given]]:
+def _in_order(
+    related: Related, embeddings: Sequence[_Embeddings], restrictions: Sequence[Restrictions]
+) -> Sequence[Sequence[Restrictions]]:
     """By block: the restrictions of its compared nodes that satisfy all order comparisons with nodes of the other block."""
-    asked = [sorted({pair[side] for pair in _ends(related)}) for side in (LEFT, RIGHT)]
-    ways: list[list[dict[Node, Found]]] = []
+    compared = [sorted({pair[side] for pair in _ends(related)}) for side in (LEFT, RIGHT)]
+    combinations: list[list[dict[Node, Found]]] = []
     for side in (LEFT, RIGHT):
-        can_be = lying[side].steps(given[side])
-        each = product(*(can_be.get(node, ()) for node in asked[side]))
-        some = [dict(zip(asked[side], way, strict=True)) for way in each]
-        if len(asked[side]) > 1:
-            some = [way for way in some if lying[side].steps({**given[side], **_one_each(way)})]
-        ways.append(some)
-    good: list[dict[int, None]] = [{}, {}]
-    for (i, one), (j, other) in product(enumerate(ways[LEFT]), enumerate(ways[RIGHT])):
+        can_be = embeddings[side].steps(restrictions[side])
+        choices = product(*(can_be.get(node, ()) for node in compared[side]))
+        candidates = [dict(zip(compared[side], way, strict=True)) for way in choices]
+        if len(compared[side]) > 1:
+            candidates = [
+                way for way in candidates if embeddings[side].steps({**restrictions[side], **_singletons(way)})
+            ]
+        combinations.append(candidates)
+    satisfying: list[dict[int, None]] = [{}, {}]
+    for (i, one), (j, other) in product(enumerate(combinations[LEFT]), enumerate(combinations[RIGHT])):
         if all(compare_numbers(one[a].text, op, other[b].text) for a, op, b in related.ordered):
-            good[LEFT][i] = good[RIGHT][j] = None
-    found: list[list[Given]] = []
+            satisfying[LEFT][i] = satisfying[RIGHT][j] = None
+    found: list[list[Restrictions]] = []
     for side in (LEFT, RIGHT):
-        chosen = [ways[side][i] for i in good[side]]
-        if len(asked[side]) == 1 and chosen:  # a single step can be any of them
-            found.append([{asked[side][0]: {way[asked[side][0]] for way in chosen}}])
+        chosen = [combinations[side][i] for i in satisfying[side]]
+        if len(compared[side]) == 1 and chosen:  # a single step can be any of them
+            found.append([{compared[side][0]: {way[compared[side][0]] for way in chosen}}])
         else:
-            found.append([_one_each(way) for way in chosen])
+            found.append([_singletons(way) for way in chosen])
     return found
 
 
@@ -126,11 +133,11 @@ def _ends(related: Related) -> list[tuple[Node, Node]]:
     return [(a, b) for a, _, b in related.ordered]
 
 
-def _one_each(way: Mapping[Node, Found]) -> dict[Node, AbstractSet[Found]]:
+def _singletons(way: Mapping[Node, Found]) -> dict[Node, AbstractSet[Found]]:
     return {node: {one} for node, one in way.items()}
 
 
-class _Lying:
+class _Embeddings:
     """The embeddings of a block in a document."""
 
     def __init__(self, related: Related, side: int, root: Element, namespaces: Mapping[str, str]) -> None:
@@ -138,61 +145,61 @@ class _Lying:
         self.root = root_of(self.block)
         self.reading = DocumentEvaluation(root, known_prefixes(self.block.tree, namespaces), self.block.tree)
         self.conditions: dict[Node, list[tuple[Comparator, tp.Constant]]] = {}
-        for one in related.conditions:
-            if one.side == side:
-                self.conditions.setdefault(one.node, []).append((one.op, one.value))
-        self._given: Given = {}
-        self._known: dict[tuple[Node, Found], bool] = {}
+        for candidate in related.conditions:
+            if candidate.side == side:
+                self.conditions.setdefault(candidate.node, []).append((candidate.op, candidate.value))
+        self._restrictions: Restrictions = {}
+        self._memo: dict[tuple[Node, Found], bool] = {}
 
-    def steps(self, given: Given) -> dict[Node, dict[Found, tp.TreeNode]]:
+    def steps(self, restrictions: Restrictions) -> dict[Node, dict[Found, tp.TreeNode]]:
         """By step: the nodes it can match under the restrictions; empty if the block has no such embedding."""
-        self._given, self._known = given, {}
+        self._restrictions, self._memo = restrictions, {}
         found: dict[Node, dict[Found, tp.TreeNode]] = {}
-        waiting: list[tuple[Node, tp.TreeNode, TreeLocation]] = [((), self.root, TreeLocation((self.reading.root,)))]
-        while waiting:
-            node, step, place = waiting.pop()
-            here = found.setdefault(node, {})
-            for one in self.reading.candidates(step, place):
-                if one in here or not self._can_be(node, step, one):
+        pending: list[tuple[Node, tp.TreeNode, TreeLocation]] = [((), self.root, TreeLocation((self.reading.root,)))]
+        while pending:
+            node, step, location = pending.pop()
+            matched = found.setdefault(node, {})
+            for candidate in self.reading.candidates(step, location):
+                if candidate in matched or not self._can_be(node, step, candidate):
                     continue
-                here[one] = step
-                if isinstance(one, Element):
-                    waiting += [(there, inner, TreeLocation.below(one)) for there, inner in below(node, step)]
+                matched[candidate] = step
+                if isinstance(candidate, Element):
+                    pending += [(child, inner, TreeLocation.below(candidate)) for child, inner in below(node, step)]
         return found if found[()] else {}
 
-    def variables(self, given: Given) -> dict[str, set[Found]]:
+    def variables(self, restrictions: Restrictions) -> dict[str, set[Found]]:
         """By variable: the nodes that it can bind to."""
         found: dict[str, set[Found]] = {}
-        for node, nodes in self.steps(given).items():
+        for node, nodes in self.steps(restrictions).items():
             for name in names_at(self.block, self.side, node):
                 found.setdefault(name, set()).update(nodes)
-            for one, step in nodes.items():
-                for name, inner in variables_in_runs(self.reading, step, one):
+            for candidate, step in nodes.items():
+                for name, inner in variables_in_runs(self.reading, step, candidate):
                     found.setdefault(name, set()).add(inner)
         return found
 
-    def _can_be(self, node: Node, step: tp.TreeNode, one: Found) -> bool:
+    def _can_be(self, node: Node, step: tp.TreeNode, candidate: Found) -> bool:
         """Return True if a step can match a node that passes its node test, with all conditions below it; memoized."""
-        known = self._known.get((node, one))
-        if known is None:
-            known = self._known[node, one] = self._fits(node, step, one)
-        return known
+        result = self._memo.get((node, candidate))
+        if result is None:
+            result = self._memo[node, candidate] = self._matches(node, step, candidate)
+        return result
 
-    def _fits(self, node: Node, step: tp.TreeNode, one: Found) -> bool:
-        if node in self._given and one not in self._given[node]:
+    def _matches(self, node: Node, step: tp.TreeNode, candidate: Found) -> bool:
+        if node in self._restrictions and candidate not in self._restrictions[node]:
             return False
-        if not all(holds(op, value, one.text) for op, value in self.conditions.get(node, ())):
+        if not all(holds(op, value, candidate.text) for op, value in self.conditions.get(node, ())):
             return False
-        if not isinstance(one, Element):
+        if not isinstance(candidate, Element):
             return True
         branches = dict(below(node, step))
         for number, predicate in enumerate(step.predicates):
-            if (*node, number) not in branches and self.reading.predicate(predicate, step, one) is None:
+            if (*node, number) not in branches and self.reading.predicate(predicate, step, candidate) is None:
                 return False
-        place = TreeLocation.below(one)
-        if step.siblings is not None and self.reading.runs(step.siblings, place) is None:
+        location = TreeLocation.below(candidate)
+        if step.siblings is not None and self.reading.runs(step.siblings, location) is None:
             return False
         return all(
-            any(self._can_be(there, inner, each) for each in self.reading.candidates(inner, place))
-            for there, inner in branches.items()
+            any(self._can_be(child, inner, descendant) for descendant in self.reading.candidates(inner, location))
+            for child, inner in branches.items()
         )

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from perseid.engines.joins.documents import heights_of
 from perseid.engines.joins.plan import (
     BODIES,
+    CHAIN_COLUMNS,
     CHAINS,
+    COLUMN_PREFIX,
     EPOCH,
-    FOUND,
-    GIVEN,
     IDENTITY,
     NODES,
     TEXTS,
@@ -53,7 +53,7 @@ DOCUMENTS = StateTable(
         StateColumn(TIME, pa.int64(), low=v.EARLIEST, high=v.LATEST),
         StateColumn(IDENTITY, pa.int64()),
         StateColumn(EPOCH, pa.int32(), low=0),
-        *(StateColumn(name, kind, items=StateColumn("item", kind.value_type)) for name, kind in FOUND.items()),
+        *(StateColumn(name, kind, items=StateColumn("item", kind.value_type)) for name, kind in CHAIN_COLUMNS.items()),
         StateColumn(BODIES, optional=True),
         StateColumn("column *"),
     ),
@@ -74,25 +74,27 @@ def _check(content: StateContent) -> str | None:
     if (heights <= 0).any() or (sums[ends[1:]] - sums[ends[:-1]] != nodes).any():
         return f"column {NODES!r} does not match the chains"
     times = np.asarray(table.column(TIME))
-    waiting, last = times[joined:], times[joined - 1] if joined else v.EARLIEST
+    buffered, last = times[joined:], times[joined - 1] if joined else v.EARLIEST
     if joined and facts["order"] != ARRIVAL and (horizon is None or last > horizon):
         return "joined documents after the horizon"
-    if (np.diff(times[:joined]) < 0).any() or (waiting < last).any():
+    if (np.diff(times[:joined]) < 0).any() or (buffered < last).any():
         return f"documents are not sorted by {TIME!r}"
-    return "buffered documents before or at the horizon" if horizon is not None and (waiting <= horizon).any() else None
+    return (
+        "buffered documents before or at the horizon" if horizon is not None and (buffered <= horizon).any() else None
+    )
 
 
 SPLIT_ALTERNATIVES_VERSION = 1
 """State version with the alternatives of an OR in different query partitions; otherwise identical to version 2."""
-_OTHER = "Incompatible checkpoint: expected {} {{now}}, got {{found}}."
+_MISMATCH = "Incompatible checkpoint: expected {} {{now}}, got {{found}}."
 _TABLES = "Use ps.xscl.subscription_table(…) for subscriptions that change."
 LAYOUT = StateLayout(
     "joins",
     2,
     (
         SHARDS,
-        StateFact("order", TextValue(), mismatch=_OTHER.format("order"), hint="Restore the order of the stream."),
-        StateFact("subscriptions", TextValue(), mismatch=_OTHER.format("subscriptions"), hint=_TABLES),
+        StateFact("order", TextValue(), mismatch=_MISMATCH.format("order"), hint="Restore the order of the stream."),
+        StateFact("subscriptions", TextValue(), mismatch=_MISMATCH.format("subscriptions"), hint=_TABLES),
         StateFact("horizon", TIME_OR_NONE),
         StateFact("files", ListValue(items=TextValue())),
         StateFact("joined", IntegerValue(low=0)),
@@ -112,7 +114,7 @@ class RetainedDocuments:
     files: tuple[str, ...]
     joined: pa.Table
     """Joined documents that are still in a window, in order."""
-    waiting: pa.Table
+    buffered: pa.Table
     """Documents buffered until the watermark passes them."""
     newest: int | None = None
     """In arrival order: the time of the newest document so far, before which no further one is accepted."""
@@ -120,25 +122,25 @@ class RetainedDocuments:
 
 def no_documents(plan: JoinsPlan) -> RetainedDocuments:
     """Return the state of a new query partition."""
-    none = plan.retained.empty_table()
-    return RetainedDocuments(None, (), none, none)
+    empty = plan.retained.empty_table()
+    return RetainedDocuments(None, (), empty, empty)
 
 
-def write_state(plan: JoinsPlan, kept: RetainedDocuments) -> bytes | None:
+def write_state(plan: JoinsPlan, retained: RetainedDocuments) -> bytes | None:
     """Encode the state of a query partition; None if nothing is left."""
-    passed = kept.newest is None or (kept.horizon is not None and kept.horizon >= kept.newest)
-    if not kept.joined.num_rows and not kept.waiting.num_rows and not kept.files and passed:
+    passed = retained.newest is None or (retained.horizon is not None and retained.horizon >= retained.newest)
+    if not retained.joined.num_rows and not retained.buffered.num_rows and not retained.files and passed:
         return None
     facts = {
         "shards": plan.shards,
         "order": plan.order,
         "subscriptions": plan.digest,
-        "horizon": kept.horizon,
-        "files": list(kept.files),
-        "joined": kept.joined.num_rows,
-        **({} if kept.newest is None else {"newest": kept.newest}),
+        "horizon": retained.horizon,
+        "files": list(retained.files),
+        "joined": retained.joined.num_rows,
+        **({} if retained.newest is None else {"newest": retained.newest}),
     }
-    return encode(LAYOUT, facts, {"documents": single_batch(pa.concat_tables([kept.joined, kept.waiting]))})
+    return encode(LAYOUT, facts, {"documents": single_batch(pa.concat_tables([retained.joined, retained.buffered]))})
 
 
 def open_state(state: bytes, expected: Facts | None = None) -> StateContent:
@@ -156,7 +158,7 @@ def read_state(plan: JoinsPlan, state: bytes | None) -> RetainedDocuments:
     if plan.results and (BODIES not in table.schema.names or table.column(BODIES).null_count):
         raise malformed(LAYOUT.engine, f"column {BODIES!r} is missing or has nulls")
     columns = [
-        fit_column(table, field.name, field.type, f"column {field.name.removeprefix(GIVEN)!r}")
+        fit_column(table, field.name, field.type, f"column {field.name.removeprefix(COLUMN_PREFIX)!r}")
         for field in plan.retained
     ]
     whole, joined = pa.table(columns, schema=plan.retained), facts["joined"]
@@ -179,8 +181,8 @@ def _check_alternatives(plan: JoinsPlan, content: StateContent) -> None:
     for name in content.facts["files"]:
         table = read_file(plan.folder or "", name)
         texts |= dict(zip(table["subscription"].to_pylist(), table["text"].to_pylist(), strict=True))
-    given = plan.program is not None and plan.program.has_alternatives()
-    if given or have_alternatives(text for text in texts.values() if text is not None):
+    has_alternatives = plan.program is not None and plan.program.has_alternatives()
+    if has_alternatives or have_alternatives(text for text in texts.values() if text is not None):
         raise StateError(
             f"State version {SPLIT_ALTERNATIVES_VERSION} has the alternatives of an OR in different query partitions. This "
             "version evaluates them in one partition, and would miss pairs with documents of this state.",

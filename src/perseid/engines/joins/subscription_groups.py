@@ -47,7 +47,7 @@ class TemplateGroup(Generic[T]):
     constants: list[list[Constant]] = field(default_factory=list)
     """By mark: the column of the subscriptions' constants."""
     windows: list[int] = field(default_factory=list)
-    known_parts: Sequence[IntArray] = ()
+    computed_parts: Sequence[IntArray] = ()
     """By row: the part of each subscription; empty if not computed."""
 
     def add(self, owner: T, constants: Iterable[Constant], window: int | None) -> None:
@@ -63,22 +63,24 @@ class TemplateGroup(Generic[T]):
         """By subscription: its constants."""
         return zip(*self.constants, strict=True) if self.constants else [()] * len(self.owners)
 
-    def parts(self, place: int) -> IntArray:
-        """By subscription: the part of its row with index ``place``."""
-        if self.known_parts:
-            return self.known_parts[place]
-        return np.fromiter(row_parts(self.form.rows[place], self.fillings()), np.int64, len(self.owners))
+    def parts(self, row: int) -> IntArray:
+        """By subscription: the part of its row with index ``row``."""
+        if self.computed_parts:
+            return self.computed_parts[row]
+        return np.fromiter(row_parts(self.form.rows[row], self.fillings()), np.int64, len(self.owners))
 
     def with_parts(self) -> TemplateGroup[T]:
         """Return the group with its parts computed; alternatives of one subscription have the part of the first."""
-        first = {place: self.parts(places[0]) for places in same_order(self.form.rows) for place in places}
-        parts = [first[place] for place in range(len(self.form.rows))]
+        first = {
+            row: self.parts(alternatives[0]) for alternatives in same_order(self.form.rows) for row in alternatives
+        }
+        parts = [first[row] for row in range(len(self.form.rows))]
         return TemplateGroup(self.form, self.owners, self.constants, self.windows, parts)
 
     def select(self, chosen: Sequence[bool]) -> TemplateGroup[T]:
         """Return the group of some of the subscriptions, given as a mask."""
         columns = [list(compress(column, chosen)) for column in self.constants]
-        parts = [part[np.asarray(chosen, np.bool_)] for part in self.known_parts]
+        parts = [part[np.asarray(chosen, np.bool_)] for part in self.computed_parts]
         return TemplateGroup(
             self.form, list(compress(self.owners, chosen)), columns, list(compress(self.windows, chosen)), parts
         )
@@ -88,37 +90,37 @@ class TemplateGroup(Generic[T]):
 class SubscriptionGroups(Generic[T]):
     """Subscriptions by shape, and those without one."""
 
-    alike: Sequence[TemplateGroup[T]]
+    by_shape: Sequence[TemplateGroup[T]]
     single: Sequence[tuple[T, NormalForm]]
 
 
 def group_by_shape(texts: Mapping[T, str], shapes: dict[str, NormalForm]) -> SubscriptionGroups[T]:
     """Parse subscriptions; ``shapes`` is extended by new shapes once all texts are known to be correct."""
-    alike: dict[str, TemplateGroup[T]] = {}
-    known: dict[str, str] = {}
+    by_shape: dict[str, TemplateGroup[T]] = {}
+    interned: dict[str, str] = {}
     """Interned constants."""
     single: list[tuple[T, NormalForm]] = []
     new: dict[str, NormalForm] = {}
     for owner, text in texts.items():
-        found = shaped(text)
-        if found is None:
+        shape = shaped(text)
+        if shape is None:
             single.append((owner, parse_normal_form(text)))
             continue
-        if found.shape not in shapes and found.shape not in new:
+        if shape.shape not in shapes and shape.shape not in new:
             parse_normal_form(text)  # so that an error refers to the text, not to its shape
-            new[found.shape] = parse_normal_form(found.shape)
-        constants = (known.setdefault(one, one) if isinstance(one, str) else one for one in found.constants)
-        if found.shape not in alike:
-            alike[found.shape] = TemplateGroup(new.get(found.shape) or shapes[found.shape])
-        alike[found.shape].add(owner, constants, found.window)
+            new[shape.shape] = parse_normal_form(shape.shape)
+        constants = (interned.setdefault(one, one) if isinstance(one, str) else one for one in shape.constants)
+        if shape.shape not in by_shape:
+            by_shape[shape.shape] = TemplateGroup(new.get(shape.shape) or shapes[shape.shape])
+        by_shape[shape.shape].add(owner, constants, shape.window)
     shapes |= new
-    return SubscriptionGroups(tuple(alike.values()), tuple(single))
+    return SubscriptionGroups(tuple(by_shape.values()), tuple(single))
 
 
 def parse_normal_form(text: str) -> NormalForm:
     """Parse one subscription, or one shape."""
-    read = parse_subscription(text)
-    return NormalForm(read, tuple(row for related in normal_forms(read) for row in rows_of(related)))
+    subscription = parse_subscription(text)
+    return NormalForm(subscription, tuple(row for related in normal_forms(subscription) for row in rows_of(related)))
 
 
 def parts_of(texts: Mapping[T, str]) -> tuple[dict[T, list[int]], tuple[NodeChain, ...]]:
@@ -128,27 +130,27 @@ def parts_of(texts: Mapping[T, str]) -> tuple[dict[T, list[int]], tuple[NodeChai
     partition emits their notifications together. Alternatives of one subscription have the part of the first, so that
     their common notifications are merged.
     """
-    found = group_by_shape(texts, {})
+    groups = group_by_shape(texts, {})
     parts: dict[T, list[int]] = {owner: [] for owner in texts}
-    for owner, form in found.single:
+    for owner, form in groups.single:
         parts[owner] += single_parts(form)
-    for group in found.alike:
-        columns = (column.tolist() for column in group.with_parts().known_parts)
-        for owner, some in zip(group.owners, zip(*columns, strict=True), strict=True):
-            parts[owner] += some
-    return parts, chains_of_groups(found)
+    for group in groups.by_shape:
+        columns = (column.tolist() for column in group.with_parts().computed_parts)
+        for owner, subscription_parts in zip(group.owners, zip(*columns, strict=True), strict=True):
+            parts[owner] += subscription_parts
+    return parts, chains_of_groups(groups)
 
 
 def chains_of_groups(groups: SubscriptionGroups[T]) -> tuple[NodeChain, ...]:
     """The chains that subscriptions need in documents."""
-    forms = (*(form for _, form in groups.single), *(group.form for group in groups.alike))
+    forms = (*(form for _, form in groups.single), *(group.form for group in groups.by_shape))
     return tuple(
         dict.fromkeys(
             chain
             for form in forms
             for row in form.rows
-            for asked in row.asked
-            for chain in (asked.older, asked.newer)
+            for edge_chains in row.edge_chains
+            for chain in (edge_chains.older, edge_chains.newer)
             if chain is not None
         )
     )
@@ -158,8 +160,10 @@ def have_alternatives(texts: Iterable[str]) -> bool:
     """Return True if a subscription has OR, that is, several rows with the same document order."""
     cutter = Cutter()
     sources = (cutter.parts(text).source for text in texts)
-    found = group_by_shape({n: source for n, source in enumerate(sources) if _OR.search(source)}, {})
-    return any(map(has_alternatives, (*(group.form for group in found.alike), *(form for _, form in found.single))))
+    groups = group_by_shape({n: source for n, source in enumerate(sources) if _OR.search(source)}, {})
+    return any(
+        map(has_alternatives, (*(group.form for group in groups.by_shape), *(form for _, form in groups.single)))
+    )
 
 
 def has_alternatives(form: NormalForm) -> bool:
@@ -169,27 +173,29 @@ def has_alternatives(form: NormalForm) -> bool:
 
 def single_parts(form: NormalForm) -> Iterator[int]:
     """By row of a subscription without a shape: its part."""
-    first = {place: places[0] for places in same_order(form.rows) for place in places}
-    return (next(row_parts(form.rows[first[place]], [()])) for place in range(len(form.rows)))
+    first = {row: alternatives[0] for alternatives in same_order(form.rows) for row in alternatives}
+    return (next(row_parts(form.rows[first[row]], [()])) for row in range(len(form.rows)))
 
 
 def marks_of(row: TemplateRow) -> dict[int, int]:
     """By edge that has a mark for its constant: the number of the mark."""
-    return {e: place for e, asked in enumerate(row.asked) if (place := place_of(asked.value)) is not None}
+    return {
+        e: mark for e, edge_chains in enumerate(row.edge_chains) if (mark := place_of(edge_chains.value)) is not None
+    }
 
 
 def row_parts(row: TemplateRow, fillings: Iterable[Sequence[Constant]]) -> Iterator[int]:
     """Yield the part of a row for each tuple of constants in place of its marks."""
     marks = marks_of(row)
-    said = [_template_text(row.template)]
-    for e, asked in enumerate(row.asked):
-        said.append(f"{_chain_text(asked.older)} {_chain_text(asked.newer)}")
-        said.append("" if e in marks else _written(asked.value))
-    base = blake2b("\n".join(said).encode(), digest_size=8)
-    for some in fillings:
-        own = base.copy()
-        own.update("\n".join(_written(some[place]) for place in marks.values()).encode())
-        yield int.from_bytes(own.digest()) >> 1
+    lines = [_template_text(row.template)]
+    for e, edge_chains in enumerate(row.edge_chains):
+        lines.append(f"{_chain_text(edge_chains.older)} {_chain_text(edge_chains.newer)}")
+        lines.append("" if e in marks else _written(edge_chains.value))
+    base = blake2b("\n".join(lines).encode(), digest_size=8)
+    for filling in fillings:
+        digest = base.copy()
+        digest.update("\n".join(_written(filling[place]) for place in marks.values()).encode())
+        yield int.from_bytes(digest.digest()) >> 1
 
 
 def _template_text(template: SubscriptionTemplate) -> str:

@@ -23,7 +23,7 @@ from perseid.errors import EventDataError, UnsupportedError
 from perseid.lang.xscl_parts import Cutter
 
 SCHEMA = pa.schema([("subscription", pa.string()), ("text", pa.string()), ("parts", pa.list_(pa.int64()))])
-_SAID = b"perseid.subscriptions"
+_METADATA_KEY = b"perseid.subscriptions"
 _VERSION = 1
 SUFFIX = ".subscriptions.parquet"
 
@@ -31,24 +31,24 @@ SUFFIX = ".subscriptions.parquet"
 def listed(texts: Mapping[str, str | None]) -> pa.Table:
     """Encode subscription changes as a table; a null text removes a subscription."""
     cutter = Cutter()
-    there = {whose: cutter.parts(text).source for whose, text in texts.items() if text is not None}
-    parts, chains = parts_of(there)
-    told = {"version": _VERSION, "chains": [[chain.stream, chain.tree, chain.height] for chain in chains]}
+    sources = {owner: cutter.parts(text).source for owner, text in texts.items() if text is not None}
+    parts, chains = parts_of(sources)
+    metadata = {"version": _VERSION, "chains": [[chain.stream, chain.tree, chain.height] for chain in chains]}
     columns = [
         pa.array(list(texts), pa.string()),
         pa.array(list(texts.values()), pa.string()),
-        pa.array([parts.get(whose, []) for whose in texts], pa.list_(pa.int64())),
+        pa.array([parts.get(owner, []) for owner in texts], pa.list_(pa.int64())),
     ]
-    return pa.table(columns, schema=SCHEMA.with_metadata({_SAID: json.dumps(told).encode()}))
+    return pa.table(columns, schema=SCHEMA.with_metadata({_METADATA_KEY: json.dumps(metadata).encode()}))
 
 
 def chains_in(schema: pa.Schema, where: str) -> tuple[NodeChain, ...]:
     """Return the chains of a table's subscriptions, from its schema metadata."""
     try:
-        told = json.loads((schema.metadata or {})[_SAID])
-        if told["version"] != _VERSION or not schema.remove_metadata().equals(SCHEMA):
-            raise ValueError(told["version"])
-        return tuple(NodeChain(str(stream), str(tree), int(height)) for stream, tree, height in told["chains"])
+        metadata = json.loads((schema.metadata or {})[_METADATA_KEY])
+        if metadata["version"] != _VERSION or not schema.remove_metadata().equals(SCHEMA):
+            raise ValueError(metadata["version"])
+        return tuple(NodeChain(str(stream), str(tree), int(height)) for stream, tree, height in metadata["chains"])
     except (KeyError, TypeError, ValueError):
         raise EventDataError(
             f"{where} is not a subscription table of this version.",
@@ -58,15 +58,15 @@ def chains_in(schema: pa.Schema, where: str) -> tuple[NodeChain, ...]:
 
 def checked_folder(folder: str | os.PathLike[str]) -> str:
     """Return the folder as an absolute path; reject remote file systems, where files cannot be numbered atomically."""
-    said = os.fspath(folder)
-    if said.startswith("file:"):
-        said = said.removeprefix("file://").removeprefix("file:")
-    if "://" in said:
+    path = os.fspath(folder)
+    if path.startswith("file:"):
+        path = path.removeprefix("file://").removeprefix("file:")
+    if "://" in path:
         raise UnsupportedError(
-            f"{said}: subscriptions need a folder in a file system that the driver and the executors share.",
+            f"{path}: subscriptions need a folder in a file system that the driver and the executors share.",
             hint="Mount the file system, and use the local path.",
         )
-    return os.path.abspath(said)
+    return os.path.abspath(path)
 
 
 def append(folder: str, table: pa.Table) -> str:
@@ -108,9 +108,9 @@ def chains_of(folder: str) -> tuple[NodeChain, ...]:
 
 def read_file(folder: str, name: str) -> pa.Table:
     """Read the subscription changes of a file."""
-    opened = _opened(folder, name)
-    chains_in(opened.schema_arrow, name)
-    return opened.read()
+    file = _opened(folder, name)
+    chains_in(file.schema_arrow, name)
+    return file.read()
 
 
 def _opened(folder: str, name: str) -> pq.ParquetFile:
@@ -125,13 +125,13 @@ def _opened(folder: str, name: str) -> pq.ParquetFile:
 
 def standing(tables: Iterable[pa.Table]) -> dict[str, str]:
     """Return the subscription texts by owner that are active after all of these tables."""
-    found: dict[str, str] = {}
+    active: dict[str, str] = {}
     for table in tables:
-        for whose, text in _rows(table):
-            found.pop(whose, None)
+        for owner, text in _rows(table):
+            active.pop(owner, None)
             if text is not None:
-                found[whose] = text
-    return found
+                active[owner] = text
+    return active
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[str, str | None]]:

@@ -41,16 +41,16 @@ def result(M: Space, ordinal: int, step: int, name: int, begin: int, end: int, i
     C[at + V_FROM] = begin
     C[at + V_TO] = end
     C[at + V_INNER] = inner
-    C[at + V_TOLD] = 0
+    C[at + V_EMITTED] = 0
     A[X_CELLS] = at + RESULT_WIDTH
     return int(at)
 
 
 @compiled
-def queue_output(M: Space, what: int) -> None:
+def queue_output(M: Space, rope_or_pattern: int) -> None:
     """Queue for output a rope of results or, as -1 - pattern, the match of a pattern that returns nothing."""
     A = M.head
-    M.scratch[A[X_QUEUED] + A[X_QUEUE]] = what
+    M.scratch[A[X_QUEUED] + A[X_QUEUE]] = rope_or_pattern
     A[X_QUEUE] += 1
 
 
@@ -73,9 +73,9 @@ def sink(C: Ints, G: Ints, begin: int, at: int, count: int, word: int) -> None:
             child += 1
         if not comes_before(C, G[begin + at], G[begin + child], word):
             return
-        held = G[begin + at]
+        swapped = G[begin + at]
         G[begin + at] = G[begin + child]
-        G[begin + child] = held
+        G[begin + child] = swapped
         at = child
 
 
@@ -92,14 +92,14 @@ def sort(C: Ints, G: Ints, begin: int, count: int, word: int) -> None:
     for at in range(count // 2 - 1, -1, -1):
         sink(C, G, begin, at, count, word)
     for last in range(count - 1, 0, -1):
-        held = G[begin]
+        swapped = G[begin]
         G[begin] = G[begin + last]
-        G[begin + last] = held
+        G[begin + last] = swapped
         sink(C, G, begin, 0, last, word)
 
 
 @compiled
-def gather(M: Space, what: int, begin: int) -> int:
+def gather(M: Space, root: int, begin: int) -> int:
     """Write a rope's results to the scratch from ``begin``, distinct and in document order; return their number."""
     A, C, G = M.head, M.cells, M.scratch
     A[X_STAMP] += 1
@@ -108,7 +108,7 @@ def gather(M: Space, what: int, begin: int) -> int:
     # Ropes still to be traversed form a stack at the end of the scratch; it grows downwards.
     bottom = A[X_SCRATCH_END]
     top = bottom
-    at = what
+    at = root
     while True:
         if at != 0 and C[at + CELL_STAMP] != stamp:
             C[at + CELL_STAMP] = stamp
@@ -131,7 +131,7 @@ def gather(M: Space, what: int, begin: int) -> int:
 def note_full(M: Space) -> None:
     """Record how much was written when the output arrays were full: the caller enlarges the array that is too small."""
     A = M.head
-    A[X_FULL_ROWS], A[X_FULL_TOLD] = A[X_ROWS], A[X_TOLD]
+    A[X_FULL_ROWS], A[X_FULL_BYTES] = A[X_ROWS], A[X_OUT_BYTES]
 
 
 @compiled
@@ -140,23 +140,23 @@ def write_row(M: Space, cell: int, level: int) -> bool:
     A, C, P, rows = M.head, M.cells, M.plan, M.rows
     step = P[P_STEPS] + C[cell + V_STEP] * STEP_WIDTH
     begin, end = C[cell + V_FROM], C[cell + V_TO]
-    at, told = A[X_ROWS] * ROW_WIDTH, A[X_TOLD]
-    if at + ROW_WIDTH > A[X_ROWS_END] or told + end - begin > A[X_TOLD_END]:
+    at, written_bytes = A[X_ROWS] * ROW_WIDTH, A[X_OUT_BYTES]
+    if at + ROW_WIDTH > A[X_ROWS_END] or written_bytes + end - begin > A[X_OUT_END]:
         note_full(M)
         return False
     source = M.values if P[step + SP_KIND] == ATTRIBUTE_STEP else M.text
-    target = M.told
+    target = M.text_out
     for k in range(end - begin):
-        target[told + k] = source[begin + k]
+        target[written_bytes + k] = source[begin + k]
     rows[at + O_PATTERN] = P[step + SP_PATTERN]
     rows[at + O_LEVEL] = level
     rows[at + O_STEP] = C[cell + V_STEP]
     rows[at + O_NAME] = C[cell + V_NAME]
-    rows[at + O_FROM] = told
-    rows[at + O_TO] = told + end - begin
+    rows[at + O_FROM] = written_bytes
+    rows[at + O_TO] = written_bytes + end - begin
     rows[at + O_ORDINAL] = C[cell + V_ORDINAL] - A[A[X_ORDINALS]]  # the root is element 1
     A[X_ROWS] += 1
-    A[X_TOLD] = told + end - begin
+    A[X_OUT_BYTES] = written_bytes + end - begin
     return True
 
 
@@ -164,33 +164,33 @@ def write_row(M: Space, cell: int, level: int) -> bool:
 def emit_result(M: Space, cell: int, free: int) -> bool:
     """Write a result and all results inside it as rows, or none and return False; scratch is unused from ``free``."""
     A, C, G = M.head, M.cells, M.scratch
-    rows, told = A[X_ROWS], A[X_TOLD]
+    rows_before, bytes_before = A[X_ROWS], A[X_OUT_BYTES]
     # The results of each level follow those of the level above, after three words with its cursor, end and base.
     base, cursor, end, level = free, free + 3, free + 3, 0
-    there_is_room = write_row(M, cell, 0)
+    has_capacity = write_row(M, cell, 0)
     inner = C[cell + V_INNER]
-    if there_is_room and inner != 0:
+    if has_capacity and inner != 0:
         end = cursor + gather(M, inner, cursor)
-    while there_is_room:
+    while has_capacity:
         if cursor == end:
             if base == free:
                 break
             cursor, end, base = G[base], G[base + 1], G[base + 2]
             level -= 1
             continue
-        one = G[cursor]
+        inner_cell = G[cursor]
         cursor += 1
-        there_is_room = write_row(M, one, level + 1)
-        inner = C[one + V_INNER]
+        has_capacity = write_row(M, inner_cell, level + 1)
+        inner = C[inner_cell + V_INNER]
         if inner != 0:
             G[end], G[end + 1], G[end + 2] = cursor, end, base
             base = end
             cursor = end + 3
             end = cursor + gather(M, inner, cursor)
             level += 1
-    if not there_is_room:
-        A[X_ROWS], A[X_TOLD] = rows, told
-    return bool(there_is_room)
+    if not has_capacity:
+        A[X_ROWS], A[X_OUT_BYTES] = rows_before, bytes_before
+    return bool(has_capacity)
 
 
 @compiled
@@ -198,29 +198,29 @@ def emit_queued(M: Space) -> bool:
     """Write all queued results, each once; return False if the next one does not fit."""
     A, C, G, rows = M.head, M.cells, M.scratch, M.rows
     while A[X_QUEUE_DONE] < A[X_QUEUE]:
-        what = G[A[X_QUEUED] + A[X_QUEUE_DONE]]
-        if what < 0:
+        queued = G[A[X_QUEUED] + A[X_QUEUE_DONE]]
+        if queued < 0:
             at = A[X_ROWS] * ROW_WIDTH
             if at + ROW_WIDTH > A[X_ROWS_END]:
                 note_full(M)
                 return False
-            rows[at + O_PATTERN] = -what - 1
+            rows[at + O_PATTERN] = -queued - 1
             rows[at + O_LEVEL] = 0
             rows[at + O_STEP] = -1
             rows[at + O_NAME] = -1
-            rows[at + O_FROM] = A[X_TOLD]
-            rows[at + O_TO] = A[X_TOLD]
+            rows[at + O_FROM] = A[X_OUT_BYTES]
+            rows[at + O_TO] = A[X_OUT_BYTES]
             rows[at + O_ORDINAL] = 0
             A[X_ROWS] += 1
         else:
             begin = A[X_GATHERED]
-            count = gather(M, what, begin)
+            count = gather(M, queued, begin)
             for k in range(begin, begin + count):
                 cell = G[k]
-                if C[cell + V_TOLD] == 0:
+                if C[cell + V_EMITTED] == 0:
                     if not emit_result(M, cell, begin + count):
                         return False
-                    C[cell + V_TOLD] = 1
+                    C[cell + V_EMITTED] = 1
         A[X_QUEUE_DONE] += 1
     A[X_QUEUE] = 0
     A[X_QUEUE_DONE] = 0

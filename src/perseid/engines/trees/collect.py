@@ -7,7 +7,7 @@ of ``/a->x:/b`` over a long list of a's, the last one. So live data is compacted
 from __future__ import annotations
 
 from perseid.engines.trees.cells import sort
-from perseid.engines.trees.layout import Ints, Room
+from perseid.engines.trees.layout import Ints, WritableBytes
 from perseid.engines.trees.match_layout import *
 from perseid.engines.trees.match_layout import Space, compiled, entry
 
@@ -96,7 +96,7 @@ def mark_cells(M: Space) -> int:
 
 
 @compiled
-def moved(C: Ints, at: int) -> None:
+def relocate(C: Ints, at: int) -> None:
     """Update a reference in a cell to where its target moved."""
     if C[at] != 0:
         C[at] = -C[C[at] + CELL_STAMP]
@@ -121,14 +121,14 @@ def move_cells(M: Space, stamp: int) -> None:
         size, target = size_of(C, at), -C[at + CELL_STAMP]
         if target > 0:
             if C[at + CELL_KIND] == ROPE_CELL:
-                moved(C, at + L_LEFT)
-                moved(C, at + L_RIGHT)
+                relocate(C, at + L_LEFT)
+                relocate(C, at + L_RIGHT)
             elif C[at + CELL_KIND] == RESULT_CELL:
-                moved(C, at + V_INNER)
+                relocate(C, at + V_INNER)
             else:
-                moved(C, at + K_NEXT)
+                relocate(C, at + K_NEXT)
                 for k in range(C[at + K_COUNT]):
-                    moved(C, at + K_ROPES + k)
+                    relocate(C, at + K_ROPES + k)
         at += size
     at = 1
     while at < A[X_CELLS]:
@@ -156,7 +156,7 @@ def results_by_text(M: Space, kind: int) -> int:
 
 
 @compiled
-def move_text(M: Space, R: Room, kind: int, open_from: int, end: int) -> int:
+def move_text(M: Space, R: WritableBytes, kind: int, open_from: int, end: int) -> int:
     """Compact the texts of results, then the open text; return its new end. Texts inside each other stay so."""
     A, C, G = M.head, M.cells, M.scratch
     count, begin = results_by_text(M, kind), A[X_GATHERED]
@@ -193,10 +193,10 @@ def collect(M: Space) -> None:
             oldest = min(oldest, S[candidate + C_TEXT])
         candidate = S[candidate + C_BELOW]
     end = move_text(M, M.text, ELEMENT_STEP, oldest, A[X_TEXT])
-    moved_by = A[X_TEXT] - end
+    shift = A[X_TEXT] - end
     A[X_TEXT] = end
     candidate = A[X_LAST]
     while candidate != 0:
         # All open text is contiguous, at the end.
-        S[candidate + C_TEXT] = max(0, S[candidate + C_TEXT] - moved_by)
+        S[candidate + C_TEXT] = max(0, S[candidate + C_TEXT] - shift)
         candidate = S[candidate + C_BELOW]

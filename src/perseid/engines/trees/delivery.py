@@ -16,29 +16,29 @@ from perseid.engines.trees.match_layout import Space, compiled
 def nearest(M: Space, step: int, limit: int) -> int:
     """Return the innermost candidate of a step that is not deeper than a limit, or 0."""
     S = M.stack
-    found = M.head[M.head[X_TOPS] + step]
-    while found != 0 and S[found + C_DEPTH] > limit:
-        found = S[found + C_PREVIOUS]
-    return int(found)
+    candidate = M.head[M.head[X_TOPS] + step]
+    while candidate != 0 and S[candidate + C_DEPTH] > limit:
+        candidate = S[candidate + C_PREVIOUS]
+    return int(candidate)
 
 
 @compiled
-def hold(M: Space, candidate: int) -> None:
+def retain(M: Space, candidate: int) -> None:
     """Flag a candidate that refers to cells or text, so that these are retained."""
-    if M.stack[candidate + C_FLAGS] & HOLDS == 0:
-        M.stack[candidate + C_FLAGS] |= HOLDS
+    if M.stack[candidate + C_FLAGS] & HOLDS_REFERENCES == 0:
+        M.stack[candidate + C_FLAGS] |= HOLDS_REFERENCES
         M.head[X_HOLDERS] += 1
 
 
 @compiled
-def let_go(M: Space, candidate: int) -> None:
-    if M.stack[candidate + C_FLAGS] & HOLDS:
-        M.stack[candidate + C_FLAGS] &= ~HOLDS
+def release_references(M: Space, candidate: int) -> None:
+    if M.stack[candidate + C_FLAGS] & HOLDS_REFERENCES:
+        M.stack[candidate + C_FLAGS] &= ~HOLDS_REFERENCES
         M.head[X_HOLDERS] -= 1
 
 
 @compiled
-def give(M: Space, candidate: int, what: int, by: int) -> None:
+def propagate(M: Space, candidate: int, rope_of_results: int, by: int) -> None:
     """Add results of a step to a candidate of the step above it, or of the same step."""
     S, P = M.stack, M.plan
     while True:
@@ -46,25 +46,25 @@ def give(M: Space, candidate: int, what: int, by: int) -> None:
         step, giver = P[P_STEPS] + number * STEP_WIDTH, P[P_STEPS] + by * STEP_WIDTH
         if P[step + SP_KIND] == RUN_STEP:
             ropes = candidate + RUN_CANDIDATE_WIDTH
-            own = ropes + P[giver + SP_ROPE]
-            S[own] = rope(M, S[own], what)
+            child_rope = ropes + P[giver + SP_ROPE]
+            S[child_rope] = rope(M, S[child_rope], rope_of_results)
             if P[giver + SP_AXIS] == DESCENDANT and S[candidate + C_PREVIOUS] != 0:
-                shared = own + P[step + SP_ROPES]
-                S[shared] = rope(M, S[shared], what)
-            hold(M, candidate)
+                shared_rope = child_rope + P[step + SP_ROPES]
+                S[shared_rope] = rope(M, S[shared_rope], rope_of_results)
+            retain(M, candidate)
             return
-        shares = by == number or P[giver + SP_AXIS] == DESCENDANT
+        is_shared = by == number or P[giver + SP_AXIS] == DESCENDANT
         if P[step + SP_FREE] == 0 or S[candidate + C_MARKS] != P[step + SP_ALL]:
-            word = candidate + (C_INHERITED if shares else C_OWN)
-            S[word] = rope(M, S[word], what)
-            hold(M, candidate)
+            word = candidate + (C_INHERITED if is_shared else C_OWN)
+            S[word] = rope(M, S[word], rope_of_results)
+            retain(M, candidate)
             return
         if number == 0:
-            queue_output(M, what)
+            queue_output(M, rope_of_results)
             return
-        if shares and S[candidate + C_PREVIOUS] != 0:
-            S[candidate + C_INHERITED] = rope(M, S[candidate + C_INHERITED], what)
-            hold(M, candidate)
+        if is_shared and S[candidate + C_PREVIOUS] != 0:
+            S[candidate + C_INHERITED] = rope(M, S[candidate + C_INHERITED], rope_of_results)
+            retain(M, candidate)
         by = number
         candidate = nearest(M, P[step + SP_PARENT], S[candidate + C_DEPTH] - 1)
 
@@ -90,7 +90,7 @@ def mark(M: Space, number: int, limit: int) -> None:
         pattern = P[step + SP_PATTERN]
         if A[A[X_DECIDED] + pattern] == 0:
             A[A[X_DECIDED] + pattern] = 1
-            if P[P[P_PATTERNS] + pattern] & GIVES == 0:
+            if P[P[P_PATTERNS] + pattern] & RETURNS_NODES == 0:
                 queue_output(M, -1 - pattern)
         return
     if P[step + SP_BIT] < 0:
@@ -125,12 +125,12 @@ def settle(M: Space) -> None:
         limit = S[candidate + C_DEPTH] - 1
         S[candidate + C_FLAGS] |= DELIVERED
         mark(M, number, limit)
-        found = rope(M, S[candidate + C_OWN], S[candidate + C_INHERITED])
-        if P[step + SP_FREE] and found != 0:
+        results = rope(M, S[candidate + C_OWN], S[candidate + C_INHERITED])
+        if P[step + SP_FREE] and results != 0:
             S[candidate + C_OWN] = 0
             if S[candidate + C_PREVIOUS] == 0:
                 S[candidate + C_INHERITED] = 0
                 if P[step + SP_TEXT] == 0:
-                    let_go(M, candidate)
-            give(M, nearest(M, P[step + SP_PARENT], limit), found, number)
+                    release_references(M, candidate)
+            propagate(M, nearest(M, P[step + SP_PARENT], limit), results, number)
     A[X_WORK] = 0

@@ -50,11 +50,11 @@ def compile_trees(
     """Compile tree patterns with the same namespaces for documents of a format."""
     from perseid.engines.trees.plan import tree_plan
 
-    given, spaces = tuple(patterns), tuple(namespaces)
-    said = repr((tuple(map(print_tree, given)), spaces))
+    all_patterns, spaces = tuple(patterns), tuple(namespaces)
+    described = repr((tuple(map(print_tree, all_patterns)), spaces))
     return Trees(
-        tree_plan(given, dict(spaces)),
-        blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
+        tree_plan(all_patterns, dict(spaces)),
+        blake2b(described.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
         trusted,
         format,
     )
@@ -94,8 +94,8 @@ def _readings(trees: Trees, bodies: pa.Array, is_path: bool) -> Iterator[tuple[i
             for findings in reader.read_file(number, path):
                 yield 0, reader, findings
         return
-    for lot in read_chunks(bodies, trees.format):
-        yield lot.first, reader, lot.findings(reader.read(lot.bodies))
+    for chunk in read_chunks(bodies, trees.format):
+        yield chunk.first, reader, chunk.findings(reader.read(chunk.bodies))
 
 
 def prepare(plan: TreesPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepared]:
@@ -103,18 +103,18 @@ def prepare(plan: TreesPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepar
     if plan.names is not None:
         yield from _prepare_results(plan, plan.names, columns[BODY])
         return
-    given = columns.get(STREAM)
-    streams = None if given is None else given.cast(pa.string()).to_pylist()
+    stream_column = columns.get(STREAM)
+    streams = None if stream_column is None else stream_column.cast(pa.string()).to_pylist()
     for first, reader, findings in _readings(plan.trees, columns[BODY], plan.is_path):
-        own = None if streams is None else streams[first:]
-        at, made = _events(plan, reader, findings, own)
-        yield Prepared(at + first, made, findings.refused_from(first))
+        own_streams = None if streams is None else streams[first:]
+        at, columns_made = _events(plan, reader, findings, own_streams)
+        yield Prepared(at + first, columns_made, findings.refused_from(first))
         if plan.whole is not None and len(findings.done):
-            bad = {one.row for one in findings.refused}
-            good = [number for number in findings.done if number not in bad]
-            names = [plan.whole if own is None else own[number] for number in good]
-            made = {TYPE: pa.array(names, pa.string()), PLACE: pa.array(np.zeros(len(good), np.int64))}
-            yield Prepared(np.array(good, np.int64) + first, made)
+            bad_rows = {record.row for record in findings.refused}
+            good_rows = [number for number in findings.done if number not in bad_rows]
+            names = [plan.whole if own_streams is None else own_streams[number] for number in good_rows]
+            columns_made = {TYPE: pa.array(names, pa.string()), PLACE: pa.array(np.zeros(len(good_rows), np.int64))}
+            yield Prepared(np.array(good_rows, np.int64) + first, columns_made)
 
 
 def _prepare_results(plan: TreesPlan, names: Sequence[str], bodies: pa.Array) -> Iterator[Prepared]:
@@ -124,8 +124,8 @@ def _prepare_results(plan: TreesPlan, names: Sequence[str], bodies: pa.Array) ->
     for first, reader, findings in _readings(plan.trees, bodies, plan.is_path):
         yield Prepared(findings.document[findings.firsts] + first, result_columns(names, reader, findings))
         if findings.refused:
-            bad = findings.refused_from(first)
-            yield Prepared([one.row for one in bad], {ERROR: error_column(bad)})
+            bad_records = findings.refused_from(first)
+            yield Prepared([one.row for one in bad_records], {ERROR: error_column(bad_records)})
 
 
 def _events(
@@ -136,18 +136,20 @@ def _events(
 
     firsts = findings.firsts
     patterns, documents = findings.rows[firsts, O_PATTERN], findings.document[firsts]
-    kept = np.arange(len(firsts))
+    retained = np.arange(len(firsts))
     if streams is not None:
-        asked = zip(patterns.tolist(), documents.tolist(), strict=True)
-        kept = np.array([i for i, (p, d) in enumerate(asked) if streams[d] == plan.streams[p]], np.int64)
+        patterns_of_results = zip(patterns.tolist(), documents.tolist(), strict=True)
+        retained = np.array(
+            [i for i, (p, d) in enumerate(patterns_of_results) if streams[d] == plan.streams[p]], np.int64
+        )
     columns = {
-        TYPE: pa.array(plan.types, pa.string()).take(pa.array(patterns[kept])),
-        PLACE: pa.array(findings.rows[firsts[kept], O_ORDINAL], pa.int64()),
+        TYPE: pa.array(plan.types, pa.string()).take(pa.array(patterns[retained])),
+        PLACE: pa.array(findings.rows[firsts[retained], O_ORDINAL], pa.int64()),
     }
     for name in plan.variables:
         numbers = [number for number, step in enumerate(reader.plan.steps) if step.returns == name]
-        columns[name] = findings.first_texts(numbers).take(pa.array(kept))
-    return documents[kept], columns
+        columns[name] = findings.first_texts(numbers).take(pa.array(retained))
+    return documents[retained], columns
 
 
 TREES = Engine(

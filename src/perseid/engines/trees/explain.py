@@ -22,7 +22,7 @@ from perseid.lang.tree_patterns import (
 def explain_tree(title: str, pattern: TreePattern, *, rules: bool = False) -> str:
     """Describe the nodes that a pattern matches and returns, its output policy and state, and on request its rules."""
     names = return_names(pattern)
-    told = (
+    emitted = (
         f"{', '.join(names)} of each result, as soon as it is final"
         if names
         else "one row per matching document without nodes, as soon as the first match is final"
@@ -31,7 +31,7 @@ def explain_tree(title: str, pattern: TreePattern, *, rules: bool = False) -> st
         f"tree {title}",
         f"  matches: {_tree_line(pattern.root)}",
         "  engine: trees, one pass over the document",
-        f"  emits: {told}",
+        f"  emits: {emitted}",
         "  state: candidates of open elements, and their results so far",
     ]
     if rules:
@@ -51,8 +51,8 @@ def _tree_line(expr: SiblingExpr) -> str:
 def _below(node: TreeNode) -> str:
     """Describe a step relative to the one before it, and the rest of its path."""
     if node.is_attribute:
-        where = "" if node.axis is Axis.CHILD else " (of the element or a descendant)"
-        return _with_demands(f"an attribute{_named(node)}{where}", node)
+        scope = "" if node.axis is Axis.CHILD else " (of the element or a descendant)"
+        return _with_demands(f"an attribute{_named(node)}{scope}", node)
     return _with_demands(f"a {'child' if node.axis is Axis.CHILD else 'descendant'}{_named(node)}", node)
 
 
@@ -60,14 +60,14 @@ def _named(node: TreeNode) -> str:
     return "" if node.test.is_wildcard and node.test.prefix is None else f" {print_name(node.test)}"
 
 
-def _with_demands(said: str, node: TreeNode) -> str:
-    said += "" if node.returns is None else f" (->{node.returns})"
+def _with_demands(text: str, node: TreeNode) -> str:
+    text += "" if node.returns is None else f" (->{node.returns})"
     demands = [_demand(one) for one in node.predicates]
     if node.siblings is not None:
         demands.append(f"has children as {_printed(node.siblings)}")
     if demands:
-        said += " that " + " and ".join(demands)
-    return said if node.next is None else f"{said}; in it, {_below(node.next)}"
+        text += " that " + " and ".join(demands)
+    return text if node.next is None else f"{text}; in it, {_below(node.next)}"
 
 
 def _demand(predicate: TreePredicate) -> str:
@@ -75,9 +75,9 @@ def _demand(predicate: TreePredicate) -> str:
         case Exists():
             return f"has {_has(predicate.expr)}"
         case Comparison():
-            what = "text" if predicate.path is None else _has(predicate.path)
+            subject = "text" if predicate.path is None else _has(predicate.path)
             value = f"'{predicate.value}'" if isinstance(predicate.value, str) else predicate.value
-            return f"has {what} {predicate.op} {value}"
+            return f"has {subject} {predicate.op} {value}"
         case Position():
             return f"is number {predicate.index} of the siblings with its name"
         case LastPosition():

@@ -33,19 +33,19 @@ class DocumentChunk:
     first: int
     """The number of its first document."""
     bodies: pa.Array
-    made: bool = False
+    converted: bool = False
     """True if converted from another format: positions in the XML are not positions in the source."""
     refused: Mapping[int, BadRecord] = field(default_factory=dict)
     """By number in the chunk: malformed documents; their bodies are null."""
 
     def explained(self, unread: Sequence[BadRecord]) -> tuple[BadRecord, ...]:
         """Return errors with the reasons and positions of the source documents."""
-        if not self.made:
+        if not self.converted:
             return tuple(unread)
-        return tuple(self.refused.get(one.row) or replace(one, line=None, column=None) for one in unread)
+        return tuple(self.refused.get(record.row) or replace(record, line=None, column=None) for record in unread)
 
-    def findings(self, found: Findings) -> Findings:
-        return replace(found, refused=self.explained(found.refused))
+    def findings(self, findings: Findings) -> Findings:
+        return replace(findings, refused=self.explained(findings.refused))
 
 
 def read_chunks(bodies: pa.Array, format: str) -> Iterator[DocumentChunk]:
@@ -55,7 +55,7 @@ def read_chunks(bodies: pa.Array, format: str) -> Iterator[DocumentChunk]:
     elif format == ROW:
         for first in range(0, len(bodies), _ROWS):
             written = rows_to_xml(bodies.slice(first, _ROWS))
-            yield from (replace(lot, first=lot.first + first, made=True) for lot in _xml_chunks(written))
+            yield from (replace(chunk, first=chunk.first + first, converted=True) for chunk in _xml_chunks(written))
     else:
         yield from _xml_chunks(bodies)
 
@@ -64,15 +64,17 @@ def together(columns: Iterable[pa.Array], format: str) -> DocumentChunk:
     """Return all documents of some columns in one chunk."""
     columns = list(columns)
     # Texts remain texts: the encoding that a document declares does not apply to them.
-    texts = format == XML and all(pa.types.is_string(one.type) or pa.types.is_large_string(one.type) for one in columns)
+    texts = format == XML and all(
+        pa.types.is_string(record.type) or pa.types.is_large_string(record.type) for record in columns
+    )
     kind = pa.large_string() if texts else pa.large_binary()
     bodies, refused, count = [pa.nulls(0, kind)], {}, 0
     for column in columns:
-        for lot in [DocumentChunk(0, column)] if format == XML else read_chunks(column, format):
-            bodies.append(lot.bodies.cast(kind))
-            for one in lot.refused.values():
-                refused[count + one.row] = replace(one, row=count + one.row)
-            count += len(lot.bodies)
+        for chunk in [DocumentChunk(0, column)] if format == XML else read_chunks(column, format):
+            bodies.append(chunk.bodies.cast(kind))
+            for record in chunk.refused.values():
+                refused[count + record.row] = replace(record, row=count + record.row)
+            count += len(chunk.bodies)
     return DocumentChunk(0, pa.concat_arrays(bodies), format != XML, refused)
 
 
@@ -90,16 +92,16 @@ def _xml_chunks(bodies: pa.Array) -> Iterator[DocumentChunk]:
 
 def _json_chunks(bodies: pa.Array) -> Iterator[DocumentChunk]:
     """Yield JSON as XML in chunks. The size as XML is known only after conversion, so a chunk may exceed PIECE."""
-    made: list[bytes | None] = []
+    documents: list[bytes | None] = []
     refused: dict[int, BadRecord] = {}
     first = size = 0
     for number, body in enumerate(bodies, 1):
         try:
-            made.append(json_to_xml(body.as_py()) if body.is_valid else None)
-            size += len(made[-1] or b"")
+            documents.append(json_to_xml(body.as_py()) if body.is_valid else None)
+            size += len(documents[-1] or b"")
         except DocumentError as error:
-            refused[len(made)] = BadRecord(len(made), error.message, error.line, error.column)
-            made.append(None)
+            refused[len(documents)] = BadRecord(len(documents), error.message, error.line, error.column)
+            documents.append(None)
         if size >= PIECE or number == len(bodies):
-            yield DocumentChunk(first, pa.array(made, pa.large_binary()), True, refused)
-            made, refused, first, size = [], {}, number, 0
+            yield DocumentChunk(first, pa.array(documents, pa.large_binary()), True, refused)
+            documents, refused, first, size = [], {}, number, 0

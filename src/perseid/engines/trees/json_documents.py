@@ -12,7 +12,7 @@ import json
 import re
 from typing import NoReturn
 
-from perseid.engines.trees.limits import DEEPEST, MOST_BYTES, MOST_LARGER, MOST_TIMES
+from perseid.engines.trees.limits import DEEPEST, GROWTH_ALLOWANCE_BYTES, MAX_GROWTH, MAX_JSON_GROWTH
 from perseid.engines.trees.plain_xml import xml_name, xml_text
 from perseid.errors import DocumentError
 
@@ -37,7 +37,7 @@ _FIRST_MEMBER, _MEMBER, _FIRST_ITEM, _ITEM = (
 )
 _BLANK = re.compile(_S)
 _WHOLE = re.compile(_STRING)
-_WORD = re.compile(r"-?(?:NaN|Infinity)\b")
+_NUMBER_WORD = re.compile(r"-?(?:NaN|Infinity)\b")
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -46,10 +46,10 @@ def json_to_xml(body: str | bytes) -> bytes:
     text = (body if isinstance(body, str) else _decoded(body)).removeprefix("\ufeff")
     if half := _HALF.search(text):
         _refuse(text, half.start(), "Unpaired surrogate in the document")
-    return _written(text, min(MOST_TIMES * len(text), MOST_LARGER * len(text) + MOST_BYTES)).encode()
+    return _written(text, min(MAX_GROWTH * len(text), MAX_JSON_GROWTH * len(text) + GROWTH_ALLOWANCE_BYTES)).encode()
 
 
-def _written(text: str, most: int) -> str:
+def _written(text: str, max_size: int) -> str:
     out: list[str] = []
     ends: list[str] = []  # by open bracket: the text to write at its end
     items: list[str | None] = []  # by open bracket: the name of items; members of an object have their own
@@ -58,25 +58,25 @@ def _written(text: str, most: int) -> str:
     name: str | None = ROOT
     expected = _TOP
     while True:
-        found = expected.match(text, at)
-        if found is None:
+        token = expected.match(text, at)
+        if token is None:
             _refuse_next(text, at, expected)
-        kind = found.lastindex
+        kind = token.lastindex
         if kind == _END:
             items.pop()
             written = ends.pop()
             depth -= written != ""
         else:
             is_member = name is None
-            tag = xml_name(found[1] if is_plain else _unescaped(text, found, 1)) if name is None else name
+            tag = xml_name(token[1] if is_plain else _unescaped(text, token, 1)) if name is None else name
             is_list = kind == _ARRAY and is_member  # each of its items is an element, but the array is not
             if depth >= DEEPEST and kind != _NULL and not is_list:
                 _refuse(text, at, f"Elements are nested deeper than {DEEPEST:,} levels")
             if kind == _TEXT:
-                content = found[_TEXT] if is_plain else xml_text(_unescaped(text, found, _TEXT))
+                content = token[_TEXT] if is_plain else xml_text(_unescaped(text, token, _TEXT))
                 written = f"<{tag}>{content}</{tag}>"
             elif kind == _LITERALLY:
-                written = f"<{tag}>{found[_LITERALLY]}</{tag}>"
+                written = f"<{tag}>{token[_LITERALLY]}</{tag}>"
             elif kind == _NULL:
                 written = "" if items else f"<{tag}/>"
             else:
@@ -84,11 +84,13 @@ def _written(text: str, most: int) -> str:
                 ends.append("" if is_list else f"</{tag}>")
                 items.append(None if kind == _OBJECT else tag if is_list else ITEM)
                 depth += not is_list
-        at = found.end()
+        at = token.end()
         out.append(written)
         size += len(written)
-        if size > most:
-            _refuse(text, at, f"As XML, the document has more than {most:,} characters: array items repeat a long name")
+        if size > max_size:
+            _refuse(
+                text, at, f"As XML, the document has more than {max_size:,} characters: array items repeat a long name"
+            )
         if not items:
             break
         name = items[-1]
@@ -101,18 +103,18 @@ def _written(text: str, most: int) -> str:
     return "".join(out)
 
 
-def _unescaped(text: str, found: re.Match[str], group: int) -> str:
+def _unescaped(text: str, token: re.Match[str], group: int) -> str:
     """Return the string in a group of a match, with escapes decoded."""
-    given = found[group]
-    if "\\" not in given:
-        return given
+    quoted = token[group]
+    if "\\" not in quoted:
+        return quoted
     try:
-        read: str = json.loads(f'"{given}"')
+        decoded: str = json.loads(f'"{quoted}"')
     except json.JSONDecodeError as error:
-        _refuse(text, found.start(group) + error.pos - 1, "Invalid escape sequence in a string")
-    if _HALF.search(read) is not None:
-        _refuse(text, found.start(group) - 1, "Unpaired surrogate in a string")
-    return read
+        _refuse(text, token.start(group) + error.pos - 1, "Invalid escape sequence in a string")
+    if _HALF.search(decoded) is not None:
+        _refuse(text, token.start(group) - 1, "Unpaired surrogate in a string")
+    return decoded
 
 
 def _decoded(body: bytes) -> str:
@@ -148,15 +150,15 @@ def _refuse_next(text: str, at: int, expected: re.Pattern[str]) -> NoReturn:
     _refuse(text, at, "Expected a value")
 
 
-def _refuse(text: str, at: int, what: str) -> NoReturn:
+def _refuse(text: str, at: int, message: str) -> NoReturn:
     """Raise an error at a position, with a more specific message for a known mistake."""
     at = _after(text, at)
     if at >= len(text):
-        what = "Unexpected end of document" if text.strip() else "The document is empty"
+        message = "Unexpected end of document" if text.strip() else "The document is empty"
     elif text.startswith("<", at) and not text[:at].strip():
-        what = "The document looks like XML, and is read as JSON: remove format='json'"
-    elif word := _WORD.match(text, at):
-        what = f"{word[0]} is not a JSON value"
-    elif text.startswith('"', at) and what in ("Expected a value", "Expected a name in quotes"):
-        what = "Unterminated string, or a control character in a string"
-    raise DocumentError(what, line=text.count("\n", 0, at) + 1, column=at - text.rfind("\n", 0, at))
+        message = "The document looks like XML, and is read as JSON: remove format='json'"
+    elif word := _NUMBER_WORD.match(text, at):
+        message = f"{word[0]} is not a JSON value"
+    elif text.startswith('"', at) and message in ("Expected a value", "Expected a name in quotes"):
+        message = "Unterminated string, or a control character in a string"
+    raise DocumentError(message, line=text.count("\n", 0, at) + 1, column=at - text.rfind("\n", 0, at))

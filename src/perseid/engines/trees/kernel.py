@@ -9,7 +9,7 @@ collects are emitted as soon as they are decided.
 from __future__ import annotations
 
 from perseid.engines.trees.cells import emit_queued, queue_output, result, rope
-from perseid.engines.trees.delivery import give, hold, let_go, mark, nearest, settle
+from perseid.engines.trees.delivery import mark, nearest, propagate, release_references, retain, settle
 from perseid.engines.trees.layout import *
 from perseid.engines.trees.layout import Bytes, Tokens
 from perseid.engines.trees.match_layout import *
@@ -29,7 +29,7 @@ def next_element(ordinal: int) -> int:
 
 
 @compiled
-def place(M: Space, number: int, depth: int, ordinal: int, name: int) -> int:
+def push_candidate(M: Space, number: int, depth: int, ordinal: int, name: int) -> int:
     """Push a new candidate on the stack."""
     S, P, A = M.stack, M.plan, M.head
     step = P[P_STEPS] + number * STEP_WIDTH
@@ -50,7 +50,7 @@ def place(M: Space, number: int, depth: int, ordinal: int, name: int) -> int:
     A[X_TOP] = at + P[step + SP_SIZE]
     if P[step + SP_TEXT]:
         A[X_TEXTERS] += 1
-        S[at + C_FLAGS] = HOLDS
+        S[at + C_FLAGS] = HOLDS_REFERENCES
         A[X_HOLDERS] += 1
     if P[step + SP_WILDS]:
         S[at + C_WILD] = A[X_WILD]
@@ -65,7 +65,7 @@ def place(M: Space, number: int, depth: int, ordinal: int, name: int) -> int:
 
 
 @compiled
-def is_vain(M: Space, step: int, above: int, candidate: int) -> bool:
+def is_redundant(M: Space, step: int, above: int, candidate: int) -> bool:
     """Return whether a match of a step that returns nothing is redundant: its pattern or its requirement is decided."""
     S, P, A = M.stack, M.plan, M.head
     if above == 0:
@@ -92,7 +92,7 @@ def counted(M: Space, step: int, depth: int) -> int:
 
 
 @compiled
-def meet(M: Space, number: int, depth: int, name: int) -> None:
+def match_step(M: Space, number: int, depth: int, name: int) -> None:
     """Match an element with the name of a step: if it is in the right place, mark the step or push a candidate."""
     S, P, A = M.stack, M.plan, M.head
     step = P[P_STEPS] + number * STEP_WIDTH
@@ -107,29 +107,29 @@ def meet(M: Space, number: int, depth: int, name: int) -> None:
     candidate = nearest(M, above, depth - 1)
     if candidate == 0 or (P[step + SP_AXIS] == CHILD and S[candidate + C_DEPTH] != depth - 1):
         return
-    if P[step + SP_GIVES] == 0:
-        if is_vain(M, step, above, candidate):
+    if P[step + SP_RETURNS_BELOW] == 0:
+        if is_redundant(M, step, above, candidate):
             return
         if P[step + SP_ALL] == 0:
             mark(M, number, depth - 1)
             return
-    at = place(M, number, depth, A[X_ORDINAL], name)
+    at = push_candidate(M, number, depth, A[X_ORDINAL], name)
     if P[step + SP_ALL] == 0:
         M.scratch[A[X_WORK]] = at
         A[X_WORK] += 1
     for k in range(P[step + SP_MACHINE_COUNT]):
-        place(M, P[P[step + SP_MACHINES] + k], depth, A[X_ORDINAL], name)
+        push_candidate(M, P[P[step + SP_MACHINES] + k], depth, A[X_ORDINAL], name)
 
 
 @compiled
-def meet_leaves(M: Space, at: int, depth: int, name: int) -> None:
+def match_leaves(M: Space, at: int, depth: int, name: int) -> None:
     """Match an element with the name of leaves: push their candidate if a step above any of them has one."""
     P, A = M.plan, M.head
     leaves = at
     while P[at]:
         above = P[P[P_STEPS] + P[at] * STEP_WIDTH + SP_PARENT]
         if nearest(M, above, depth - 1) != 0:
-            M.stack[place(M, P[P_LEAVES], depth, A[X_ORDINAL], name) + C_OWN] = leaves
+            M.stack[push_candidate(M, P[P_LEAVES], depth, A[X_ORDINAL], name) + C_OWN] = leaves
             return
         at += 1
 
@@ -144,17 +144,17 @@ def close_leaves(M: Space, candidate: int) -> None:
         at += 1
         step = P[P_STEPS] + number * STEP_WIDTH
         above = P[step + SP_PARENT]
-        found = nearest(M, above, depth - 1)
-        if found == 0 or (P[step + SP_AXIS] == CHILD and S[found + C_DEPTH] != depth - 1):
+        candidate_above = nearest(M, above, depth - 1)
+        if candidate_above == 0 or (P[step + SP_AXIS] == CHILD and S[candidate_above + C_DEPTH] != depth - 1):
             continue
-        if is_vain(M, step, above, found):
+        if is_redundant(M, step, above, candidate_above):
             continue
         if tested(M, step, M.text, S[candidate + C_TEXT], A[X_TEXT]) == P[step + SP_ALL]:
             mark(M, number, depth - 1)
 
 
 @compiled
-def meet_attribute(M: Space, number: int, name: int, begin: int, end: int) -> None:
+def match_attribute(M: Space, number: int, name: int, begin: int, end: int) -> None:
     """Match an attribute with the name of a step; begin and end are offsets of its value in the values."""
     S, P, A = M.stack, M.plan, M.head
     step = P[P_STEPS] + number * STEP_WIDTH
@@ -162,13 +162,13 @@ def meet_attribute(M: Space, number: int, name: int, begin: int, end: int) -> No
     candidate = nearest(M, above, depth)
     if candidate == 0 or (P[step + SP_AXIS] == CHILD and S[candidate + C_DEPTH] != depth):
         return
-    if P[step + SP_GIVES] == 0 and is_vain(M, step, above, candidate):
+    if P[step + SP_RETURNS_BELOW] == 0 and is_redundant(M, step, above, candidate):
         return
     if tested(M, step, M.values, begin, end) != P[step + SP_ALL]:
         return
     mark(M, number, depth)
     if P[step + SP_RETURN]:
-        give(M, candidate, result(M, A[X_ORDINAL], number, name, begin, end, 0), number)
+        propagate(M, candidate, result(M, A[X_ORDINAL], number, name, begin, end, 0), number)
 
 
 @compiled
@@ -184,21 +184,21 @@ def pop(M: Space, candidate: int) -> None:
         A[X_TEXTERS] -= 1
     if P[step + SP_WILDS]:
         A[X_WILD] = S[candidate + C_WILD]
-    let_go(M, candidate)
-    around = S[candidate + C_PREVIOUS]
+    release_references(M, candidate)
+    enclosing = S[candidate + C_PREVIOUS]
     if P[step + SP_KIND] == RUN_STEP:
         A[X_OWNER] = S[candidate + M_OWNER]
-        if around != 0:
+        if enclosing != 0:
             ropes = P[step + SP_ROPES]
             for k in range(ropes):
-                shared = S[candidate + RUN_CANDIDATE_WIDTH + ropes + k]
-                if shared != 0:
-                    own = around + RUN_CANDIDATE_WIDTH + k
-                    S[own] = rope(M, S[own], shared)
-                    S[own + ropes] = rope(M, S[own + ropes], shared)
-                    hold(M, around)
-    elif around != 0 and S[candidate + C_INHERITED] != 0:
-        give(M, around, S[candidate + C_INHERITED], number)
+                shared_rope = S[candidate + RUN_CANDIDATE_WIDTH + ropes + k]
+                if shared_rope != 0:
+                    child_rope = enclosing + RUN_CANDIDATE_WIDTH + k
+                    S[child_rope] = rope(M, S[child_rope], shared_rope)
+                    S[child_rope + ropes] = rope(M, S[child_rope + ropes], shared_rope)
+                    retain(M, enclosing)
+    elif enclosing != 0 and S[candidate + C_INHERITED] != 0:
+        propagate(M, enclosing, S[candidate + C_INHERITED], number)
 
 
 @compiled
@@ -217,33 +217,33 @@ def close(M: Space, candidate: int) -> None:
         S[candidate + C_OWN] = 0
         pop(M, candidate)
         return
-    marks, needed = S[candidate + C_MARKS], P[step + SP_ALL]
+    marks, required_marks = S[candidate + C_MARKS], P[step + SP_ALL]
     if P[step + SP_TEST_COUNT]:
         marks |= tested(M, step, M.text, S[candidate + C_TEXT], A[X_TEXT])
-    waits = P[step + SP_LAST] >= 0
-    if waits:
+    waits_for_last = P[step + SP_LAST] >= 0
+    if waits_for_last:
         marks |= 1 << P[step + SP_LAST_BIT]
     delivered = S[candidate + C_FLAGS] & DELIVERED
-    found = 0
-    if marks == needed and P[step + SP_GIVES]:
-        found = S[candidate + C_OWN]
+    results = 0
+    if marks == required_marks and P[step + SP_RETURNS_BELOW]:
+        results = S[candidate + C_OWN]
         if not (delivered and P[step + SP_FREE]):
-            found = rope(M, found, S[candidate + C_INHERITED])
+            results = rope(M, results, S[candidate + C_INHERITED])
         if P[step + SP_RETURN]:
             begin = S[candidate + C_TEXT] if P[step + SP_TEXT] else A[X_TEXT]
-            found = result(M, S[candidate + C_ORDINAL], number, S[candidate + C_NAME], begin, A[X_TEXT], found)
+            results = result(M, S[candidate + C_ORDINAL], number, S[candidate + C_NAME], begin, A[X_TEXT], results)
     pop(M, candidate)
-    if marks != needed:
+    if marks != required_marks:
         return
-    if waits:
+    if waits_for_last:
         # Wait until another of its siblings passes the test, or their parent ends.
-        A[A[X_PARKS] + P[step + SP_LAST] * DEPTHS + depth] = found + 1
+        A[A[X_PARKS] + P[step + SP_LAST] * DEPTHS + depth] = results + 1
         A[X_PARKED] += 1
         return
     if not delivered:
         mark(M, number, depth - 1)
-    if found != 0:
-        give(M, nearest(M, P[step + SP_PARENT], depth - 1), found, number)
+    if results != 0:
+        propagate(M, nearest(M, P[step + SP_PARENT], depth - 1), results, number)
 
 
 @compiled
@@ -255,12 +255,12 @@ def unpark(M: Space, depth: int) -> None:
         if P[step + SP_LAST] >= 0:
             at = A[X_PARKS] + P[step + SP_LAST] * DEPTHS + depth
             if A[at] != 0:
-                found = A[at] - 1
+                results = A[at] - 1
                 A[at] = 0
                 A[X_PARKED] -= 1
                 mark(M, number, depth - 1)
-                if found != 0:
-                    give(M, nearest(M, P[step + SP_PARENT], depth - 1), found, number)
+                if results != 0:
+                    propagate(M, nearest(M, P[step + SP_PARENT], depth - 1), results, number)
                 settle(M)
 
 
@@ -287,7 +287,7 @@ def end_element(M: Space, depth: int) -> None:
 
 
 @compiled
-def forget(M: Space) -> None:
+def reset_unreferenced(M: Space) -> None:
     """Reset cells, text and values if no candidate and no queued result refers to them."""
     A = M.head
     if A[X_HOLDERS] == 0 and A[X_PARKED] == 0 and A[X_QUEUE] == 0:
@@ -297,27 +297,27 @@ def forget(M: Space) -> None:
 
 
 @compiled
-def has_room(M: Space, text: int) -> bool:
+def has_capacity(M: Space, text: int) -> bool:
     """Return whether the arrays have the capacity for any token with ``text`` bytes of text."""
     P, A = M.plan, M.head
     words = A[X_TOP] + P[P_PUSHED]
     return bool(
         words <= A[X_STACK_END]
-        and A[X_CELLS] + SPARE_CELLS * words + P[P_RUN_ROOM] + P[P_CHILD_ROOM] * A[X_BUFFERED] <= A[X_CELLS_END]
+        and A[X_CELLS] + SPARE_CELLS * words + P[P_RUN_CELLS] + P[P_CHILD_CELLS] * A[X_BUFFERED] <= A[X_CELLS_END]
         and A[X_TEXT] + text <= A[X_TEXT_END]
         and A[X_VALUES] + text <= A[X_VALUES_END]
     )
 
 
 @compiled
-def meet_all(M: Space, at: int, depth: int, name: int) -> None:
+def match_steps(M: Space, at: int, depth: int, name: int) -> None:
     """Match an element with the steps of a list, steps below first, so that it is not its own parent; then leaves."""
     P = M.plan
     while P[at]:
-        meet(M, P[at], depth, name)
+        match_step(M, P[at], depth, name)
         at += 1
     if P[at + 1]:
-        meet_leaves(M, at + 1, depth, name)
+        match_leaves(M, at + 1, depth, name)
 
 
 @compiled
@@ -332,12 +332,12 @@ def element(M: Space, name: int) -> bool:
     A[A[X_ORDINALS] + A[X_DEPTH]] = A[X_ORDINAL]
     depth = A[X_DEPTH]
     if at:
-        meet_all(M, at, depth, name)
+        match_steps(M, at, depth, name)
     wild = A[X_WILD]
     while wild != 0 and M.stack[wild + C_DEPTH] >= depth:
         wild = M.stack[wild + C_WILD]  # a candidate of this element; its children follow
     while wild != 0 and M.stack[wild + C_DEPTH] == depth - 1:
-        meet_all(M, P[P[P_STEPS] + M.stack[wild + C_STEP] * STEP_WIDTH + SP_WILDS], depth, name)
+        match_steps(M, P[P[P_STEPS] + M.stack[wild + C_STEP] * STEP_WIDTH + SP_WILDS], depth, name)
         wild = M.stack[wild + C_WILD]
     if A[X_WORK]:
         settle(M)
@@ -365,7 +365,7 @@ def attribute(M: Space, D: Bytes, kind: int, name: int, begin: int, end: int) ->
         begin = A[X_VALUES]
         A[X_VALUES] = to
         while P[at]:
-            meet_attribute(M, P[at], name, begin, to)
+            match_attribute(M, P[at], name, begin, to)
             at += 1
         if A[X_WORK]:
             settle(M)
@@ -401,14 +401,14 @@ def match_token(M: Space, D: Bytes, K: Tokens, at: int, cut: int) -> int:
     A = M.head
     kind, name, begin, end = K[T_KIND, at], K[T_NAME, at], K[T_BEGIN, at], K[T_END, at]
     if kind == END:
-        if not has_room(M, 0):
-            return ROOM
+        if not has_capacity(M, 0):
+            return NO_CAPACITY
         end_element(M, A[X_DEPTH])
         A[X_DEPTH] -= 1
         return READ
     if kind == START:
-        if not has_room(M, 0):
-            return ROOM
+        if not has_capacity(M, 0):
+            return NO_CAPACITY
         if not element(M, name):
             A[X_UNKNOWN] = name
             return NAMES
@@ -416,14 +416,14 @@ def match_token(M: Space, D: Bytes, K: Tokens, at: int, cut: int) -> int:
     is_value = kind == ATTRIBUTE or kind == ESCAPED_VALUE
     if not is_value and A[X_TEXTERS] == 0:
         return READ
-    if not has_room(M, end - begin):
-        return ROOM
+    if not has_capacity(M, end - begin):
+        return NO_CAPACITY
     if not is_value:
         return characters(M, D, kind, begin, end, cut)
-    answer = attribute(M, D, kind, name, begin, end)
-    if answer == NAMES:
+    status = attribute(M, D, kind, name, begin, end)
+    if status == NAMES:
         A[X_UNKNOWN] = -1 - name
-    return answer
+    return status
 
 
 @compiled
@@ -433,13 +433,13 @@ def match_on(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
     if not emit_queued(M):
         return ROWS
     while A[X_AT] < count:
-        answer = match_token(M, D, K, A[X_AT], cut)
-        if answer != READ:
-            return answer
+        status = match_token(M, D, K, A[X_AT], cut)
+        if status != READ:
+            return status
         A[X_AT] += 1
         if A[X_QUEUE] and not emit_queued(M):
             return ROWS
-        forget(M)
+        reset_unreferenced(M)
     return READ
 
 
@@ -460,13 +460,13 @@ def begin(M: Space) -> None:
     A[X_CELLS] = 1
     for number in range(P[P_STEP_COUNT]):
         A[A[X_TOPS] + number] = 0
-    place(M, 0, 0, ordinal, -1)
+    push_candidate(M, 0, 0, ordinal, -1)
     for k in range(P[P[P_STEPS] + SP_MACHINE_COUNT]):
-        place(M, P[P[P[P_STEPS] + SP_MACHINES] + k], 0, ordinal, -1)
+        push_candidate(M, P[P[P[P_STEPS] + SP_MACHINES] + k], 0, ordinal, -1)
     for pattern in range(P[P_PATTERN_COUNT]):
-        known = P[P[P_PATTERNS] + pattern]
-        A[A[X_DECIDED] + pattern] = 1 if known & HOLDS_ALWAYS else 0
-        if known == HOLDS_ALWAYS:
+        flags = P[P[P_PATTERNS] + pattern]
+        A[A[X_DECIDED] + pattern] = 1 if flags & HOLDS_ALWAYS else 0
+        if flags == HOLDS_ALWAYS:
             queue_output(M, -1 - pattern)
 
 
@@ -474,8 +474,8 @@ def begin(M: Space) -> None:
 def end_all(M: Space) -> int:
     """End the document; return a status."""
     if M.head[X_DEPTH] == 0:
-        if not has_room(M, 0):
-            return ROOM
+        if not has_capacity(M, 0):
+            return NO_CAPACITY
         end_element(M, 0)
         M.head[X_DEPTH] = -1
     return READ if emit_queued(M) else ROWS
@@ -487,8 +487,8 @@ def match_tokens(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
 
 
 @entry
-def has_room_for(M: Space, text: int) -> bool:
-    return has_room(M, text)
+def has_capacity_for(M: Space, text: int) -> bool:
+    return has_capacity(M, text)
 
 
 @entry

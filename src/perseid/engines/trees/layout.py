@@ -29,8 +29,8 @@ ESCAPED_VALUE = -1
 # head of the scanner's space: state and options, then offsets of the parts
 (
     H_AT, H_MODE, H_DEPTH, H_ROOTS, H_TOKENS, H_SERIAL, H_EPOCH, H_NAMES, H_BYTES, H_PAIRS, H_SCOPES, H_STRICT, H_TEXTS,
-    H_ATTRIBUTES, H_DEEPEST, H_MOST, H_STACK, H_RECORDS, H_RECORDS_END, H_TABLE, H_TABLE_SIZE, H_BYTES_END, H_PAIR,
-    H_PAIR_SIZE, H_PAIRS_END, H_SCOPE, H_SCOPE_END, H_WHY, H_ROOM, H_LONGEST, H_SALT, H_FACTOR, H_SEEN,
+    H_ATTRIBUTES, H_DEEPEST, H_MAX_ATTRIBUTES, H_STACK, H_RECORDS, H_RECORDS_END, H_TABLE, H_TABLE_SIZE, H_BYTES_END, H_PAIR,
+    H_PAIR_SIZE, H_PAIRS_END, H_SCOPE, H_SCOPE_END, H_REASON, H_TOKEN_CAPACITY, H_LONGEST, H_SALT, H_FACTOR, H_RECENT,
 ) = range(33)  # fmt: skip
 SCAN_HEAD = 33
 """Next byte; mode; number of open elements; root element (0: none yet, 1: open, 2: closed); token count; serial number
@@ -51,7 +51,7 @@ attribute; and, of a prefix, its current namespace (-1: none)."""
 PAIR_WIDTH = 3
 P_URI, P_LOCAL, P_STAMP = range(3)
 """A name in a namespace: both as name numbers, and the serial number of the last tag with it as an attribute."""
-SEEN_WIDTH, SEEN_NAMES = 2, 1 << 10
+RECENT_WIDTH, RECENT_NAMES = 2, 1 << 10
 Q_KEY, Q_RECORD = range(2)
 """Entry of the cache of recent names: a key computed from the letters, and the record. A collision replaces it."""
 SCOPE_WIDTH = 3
@@ -70,7 +70,7 @@ or exceeds a limit."""
     UNSURE, TOO_DEEP, TOO_MANY_ATTRIBUTES, TOO_MANY_NAMES, TOO_LONG,
 ) = range(5)  # fmt: skip
 
-Room: TypeAlias = ByteArray
+WritableBytes: TypeAlias = ByteArray
 """A writable flat array of uint8."""
 
 
@@ -80,7 +80,7 @@ def kinds(numba: ModuleType) -> dict[str, object]:
         "Ints": numba.int64[::1],
         "Tokens": numba.int32[:, ::1],
         "Bytes": numba.types.Array(numba.uint8, 1, "C", readonly=True),
-        "Room": numba.uint8[::1],
+        "WritableBytes": numba.uint8[::1],
     }
 
 

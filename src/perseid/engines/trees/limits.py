@@ -4,23 +4,23 @@ from __future__ import annotations
 
 DEEPEST = 10_000
 """Nesting depth of elements."""
-MOST_ATTRIBUTES = 10_000
+MAX_ATTRIBUTES = 10_000
 """Per tag."""
-MOST_NAMES = 1 << 16
+MAX_NAMES = 1 << 16
 NAME_BYTES = 1 << 22
 LONGEST_TAG = 1 << 24
 """Bytes per tag."""
-LONGEST_JUDGED = 1 << 24
+MAX_VALIDATED_TOKEN = 1 << 24
 """Bytes of a tag, a comment or an instruction that expat validates, because expat buffers it whole."""
 LARGEST_PIECE = 1 << 26
 """Bytes per input piece of the scanner: token offsets are int32."""
 LONGEST_DECLARATION = 4096
-MOST_LARGER = 8
-"""The XML of a JSON document has at most MOST_LARGER times its length plus MOST_BYTES, and at most MOST_TIMES its
-length, in characters."""
-MOST_TIMES, MOST_BYTES = 256, 1 << 26
-"""All results of a document have at most MOST_TIMES times its bytes plus MOST_BYTES: the bytes of their texts, and 56
-for each output row.
+MAX_JSON_GROWTH = 8
+"""The XML of a JSON document has at most MAX_JSON_GROWTH times its length plus GROWTH_ALLOWANCE_BYTES, and at most
+MAX_GROWTH times its length, in characters."""
+MAX_GROWTH, GROWTH_ALLOWANCE_BYTES = 256, 1 << 26
+"""All results of a document have at most MAX_GROWTH times its bytes plus GROWTH_ALLOWANCE_BYTES: the bytes of their
+texts, and 56 for each output row.
 
 Nested nodes repeat the text and the nodes that they share.
 """

@@ -23,10 +23,10 @@ from perseid.runtime.hashing import identities
 from perseid.runtime.query import PrepareStage
 from perseid.tables.columns import Table, read_table
 
-_LEAVE_OUT = "Remove the row. Use ps.xml.tree_patterns(…).match(…) to list all unreadable documents."
+_REMOVE_HINT = "Remove the row. Use ps.xml.tree_patterns(…).match(…) to list all unreadable documents."
 
 
-def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> pa.Table:
+def match_locally(documents: Documents, trees: Trees, names: Sequence[str]) -> pa.Table:
     """Match tree patterns with local documents; return results, and errors of unreadable documents, as a table."""
     stage, tables, bodies = documents.bind_trees(trees, names, ()), [], []
     for event_type, data in documents.inputs():
@@ -34,12 +34,12 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> pa.Ta
         documents.require(list(table.columns), event_type)
         documents.refuse_returned(stage.columns, list(table.columns))
         bodies.append(bodies_of(documents, table))
-        kept = {name: whole_array(column) for name, column in table.columns.items() if name != documents.body}
-        tables.append(_run_prepare(stage, kept, {BODY: bodies[-1]}))
-    found = pa.concat_tables(tables, promote_options="permissive")
-    if documents.format == XML and found[PATTERN].null_count == found.num_rows:
+        retained = {name: whole_array(column) for name, column in table.columns.items() if name != documents.body}
+        tables.append(_run_prepare(stage, retained, {BODY: bodies[-1]}))
+    results = pa.concat_tables(tables, promote_options="permissive")
+    if documents.format == XML and results[PATTERN].null_count == results.num_rows:
         warn_of_namespaces(documents, bodies, trees.patterns)
-    return found
+    return results
 
 
 def read_documents(documents: Documents, data: object) -> Table:
@@ -55,14 +55,14 @@ def bodies_of(documents: Documents, table: Table) -> pa.Array:
     """Return the column that documents are read from; if rows are documents, a struct of all columns."""
     if documents.column is None:
         return _rows_of(table)
-    given: Column = table.columns[documents.column]
-    if hasattr(given, "type") and given.null_count == len(given):
-        return pa.nulls(len(given), pa.string())  # all null: the column's type, if any, does not matter
-    if documents.body is not None and (not hasattr(given, "type") or not _is_readable(given.type)):
+    column: Column = table.columns[documents.column]
+    if hasattr(column, "type") and column.null_count == len(column):
+        return pa.nulls(len(column), pa.string())  # all null: the column's type, if any, does not matter
+    if documents.body is not None and (not hasattr(column, "type") or not _is_readable(column.type)):
         raise EventDataError(
             f"Column {documents.body!r}, configured as the body of documents, has neither strings nor binary values."
         )
-    return whole_array(given)
+    return whole_array(column)
 
 
 def _rows_of(table: Table) -> pa.Array:
@@ -79,56 +79,58 @@ def _is_readable(kind: pa.DataType) -> bool:
     return any(one(kind) for one in texts)
 
 
-def read_here(documents: Documents, asked: TreeQuery) -> Events:
+def read_locally(documents: Documents, query: TreeQuery) -> Events:
     """Return local documents as events; raise an error with the row of one that cannot be read."""
-    stage, tables, bodies = asked.bind(documents, ()), [], []
+    stage, tables, bodies = query.bind(documents, ()), [], []
     for event_type, data in documents.inputs():
         table = read_documents(documents, data)
         documents.require(list(table.columns), event_type)
         documents.require_time(list(table.columns))
-        documents.refuse_returned(asked.variables, list(table.columns))
+        documents.refuse_returned(query.variables, list(table.columns))
         bodies.append(bodies_of(documents, table))
-        tables.append(_events_here(documents, stage, event_type, table, bodies[-1]))
+        tables.append(_events_locally(documents, stage, event_type, table, bodies[-1]))
     events = pa.concat_tables(tables, promote_options="permissive")
-    if documents.format == XML and not {step.type for step in asked.steps}.intersection(
+    if documents.format == XML and not {step.type for step in query.steps}.intersection(
         pc.unique(events[TYPE]).to_pylist()
     ):
-        warn_of_namespaces(documents, bodies, [step.tree for step in asked.steps])
+        warn_of_namespaces(documents, bodies, [step.tree for step in query.steps])
     return event_stream(documents, events)
 
 
-def _events_here(
+def _events_locally(
     documents: Documents, stage: PrepareStage, event_type: str | None, table: Table, bodies: pa.Array
 ) -> pa.Table:
     columns = {name: whole_array(column) for name, column in table.columns.items()}
-    kept = {name: column for name, column in columns.items() if name != documents.body}
-    kept[DOCUMENT] = pa.array(identities([columns[name] for name in documents.events.id], columns))
-    given = {BODY: bodies}
+    retained = {name: column for name, column in columns.items() if name != documents.body}
+    retained[DOCUMENT] = pa.array(identities([columns[name] for name in documents.events.id], columns))
+    inputs = {BODY: bodies}
     if event_type is not None:
-        given[STREAM] = pa.array([event_type] * table.rows, pa.string())
+        inputs[STREAM] = pa.array([event_type] * table.rows, pa.string())
     elif documents.type is not None:
-        given[STREAM] = columns[documents.type]
-    return _run_prepare(stage, kept, given)
+        inputs[STREAM] = columns[documents.type]
+    return _run_prepare(stage, retained, inputs)
 
 
-def _run_prepare(stage: PrepareStage, kept: Mapping[str, pa.Array], given: Mapping[str, pa.Array]) -> pa.Table:
+def _run_prepare(stage: PrepareStage, retained: Mapping[str, pa.Array], inputs: Mapping[str, pa.Array]) -> pa.Table:
     """Return the rows of ``prepare`` with the columns of their documents; raise an error for a bad record."""
-    pieces = [_output_rows(stage, kept, Prepared((), {}))]  # the columns, for tables without documents
-    for piece in prepare(stage.plan, given):
-        for bad in piece.bad:
-            reject_document(bad)
-        pieces.append(_output_rows(stage, kept, piece))
+    pieces = [_output_rows(stage, retained, Prepared((), {}))]  # the columns, for tables without documents
+    for piece in prepare(stage.plan, inputs):
+        for record in piece.bad:
+            reject_document(record)
+        pieces.append(_output_rows(stage, retained, piece))
     return pa.concat_tables(pieces)
 
 
-def reject_document(bad: BadRecord) -> NoReturn:
+def reject_document(record: BadRecord) -> NoReturn:
     """Raise the error for a local document that cannot be read."""
-    raise DocumentError(f"Row {bad.row + 1}: {bad.reason}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT)
+    raise DocumentError(
+        f"Row {record.row + 1}: {record.reason}", line=record.line or 1, column=record.column or 1, hint=_REMOVE_HINT
+    )
 
 
-def _output_rows(stage: PrepareStage, kept: Mapping[str, pa.Array], piece: Prepared) -> pa.Table:
+def _output_rows(stage: PrepareStage, retained: Mapping[str, pa.Array], piece: Prepared) -> pa.Table:
     rows = pa.array(piece.rows, pa.int64())
-    columns = {name: column.take(rows) for name, column in kept.items()}
+    columns = {name: column.take(rows) for name, column in retained.items()}
     for name, kind in stage.columns.items():
         columns[name] = piece.columns[name].cast(kind) if name in piece.columns else pa.nulls(len(rows), kind)
     return pa.table(columns)

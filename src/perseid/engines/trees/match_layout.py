@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from perseid.engines.trees.layout import DONE, DOUBT, Bytes, Ints, Room, kinds
+from perseid.engines.trees.layout import DONE, DOUBT, Bytes, Ints, WritableBytes, kinds
 from perseid.engines.trees.limits import DEEPEST
 from perseid.runtime.jit import typed, words
 
 # head of the plan, then offsets of its parts
-P_STEPS, P_STEP_COUNT, P_PATTERNS, P_PATTERN_COUNT, P_PUSHED, P_LASTS, P_RUN_ROOM, P_CHILD_ROOM, P_LEAVES = range(9)
+P_STEPS, P_STEP_COUNT, P_PATTERNS, P_PATTERN_COUNT, P_PUSHED, P_LASTS, P_RUN_CELLS, P_CHILD_CELLS, P_LEAVES = range(9)
 PLAN_HEAD = 9
 """Steps and their number; flags of each pattern (GIVES, HOLDS_ALWAYS) and their number; words for all candidates of one
 element; number of steps with ``[last()]``; cells that runs may need in one call, and more per buffered child; and the
 step that represents all leaves."""
-GIVES, HOLDS_ALWAYS = 1, 2
+RETURNS_NODES, HOLDS_ALWAYS = 1, 2
 """The pattern returns nodes; the pattern matches every document."""
 
 # a step; step 0 is the document
 (
     SP_PARENT, SP_AXIS, SP_KIND, SP_BIT, SP_ALL, SP_RETURN, SP_TEXT, SP_TESTS, SP_TEST_COUNT, SP_PLACE, SP_COUNTER, SP_LAST,
-    SP_LAST_BIT, SP_GIVES, SP_FREE, SP_PATTERN, SP_MACHINES, SP_MACHINE_COUNT, SP_FA, SP_SIZE, SP_ROPE, SP_ROPES, SP_WILDS,
+    SP_LAST_BIT, SP_RETURNS_BELOW, SP_FREE, SP_PATTERN, SP_MACHINES, SP_MACHINE_COUNT, SP_FA, SP_SIZE, SP_ROPE, SP_ROPES, SP_WILDS,
 ) = range(23)  # fmt: skip
 STEP_WIDTH = 23
 """Step above, axis, kind; its bit in the marks of the candidate above, and the mask of its own requirements; whether it
@@ -50,11 +50,11 @@ EQUAL, UNEQUAL, LESS_THAN, AT_MOST, MORE_THAN, AT_LEAST = range(6)
 NOT_A_NUMBER = 9
 
 # a sibling automaton
-F_STATES, F_FIRST, F_OFFSETS, F_EDGES, F_MOST, F_OVER = range(6)
+F_STATES, F_FIRST, F_OFFSETS, F_EDGES, F_MAX_MORE, F_ACCEPTS = range(6)
 FA_HEAD = 6
 """Number of states; mask of the items that can begin a run; offsets of each state's edges, (item, state) pairs; by
 state, how many more members a run may take, and whether a run may end there."""
-OVER, PASS = -1, -2
+END_OF_RUN, PASS = -1, -2
 
 PATIENCE, GRACE = 4, 64
 """Limit of child reads in one call: PATIENCE per buffered child, plus GRACE."""
@@ -63,9 +63,9 @@ PATIENCE, GRACE = 4, 64
 (
     X_AT, X_DEPTH, X_ORDINAL, X_TOP, X_LAST, X_CELLS, X_TEXT, X_VALUES, X_TEXTERS, X_HOLDERS, X_WORK, X_QUEUE, X_QUEUE_DONE,
     X_OWNER, X_WILD, X_PARKED, X_BUFFERED, X_RETURN, X_UNKNOWN,
-    X_ROWS, X_TOLD, X_STAMP, X_ORDINALS, X_COUNTS, X_COUNTED, X_PARKS, X_TOPS, X_DECIDED, X_ELEMENTS, X_ATTRIBUTES, X_THREADS, X_EDGES, X_STATES,
-    X_QUEUED, X_GATHERED, X_STACK_END, X_CELLS_END, X_TEXT_END, X_VALUES_END, X_ROWS_END, X_TOLD_END, X_SCRATCH_END,
-    X_DOCUMENT, X_DOCUMENTS, X_FULL_ROWS, X_FULL_TOLD,
+    X_ROWS, X_OUT_BYTES, X_STAMP, X_ORDINALS, X_COUNTS, X_COUNTED, X_PARKS, X_TOPS, X_DECIDED, X_ELEMENTS, X_ATTRIBUTES, X_THREADS, X_EDGES, X_STATES,
+    X_QUEUED, X_GATHERED, X_STACK_END, X_CELLS_END, X_TEXT_END, X_VALUES_END, X_ROWS_END, X_OUT_END, X_SCRATCH_END,
+    X_DOCUMENT, X_DOCUMENTS, X_FULL_ROWS, X_FULL_BYTES,
 ) = range(46)  # fmt: skip
 MATCH_HEAD = 46
 X_BEGUN = X_ROWS
@@ -94,11 +94,11 @@ CANDIDATE_WIDTH = 12
 """Its step and depth, requirements met, ropes of results (its own, and those shared with enclosing candidates of its
 step), offset of its text, its position in the document, the enclosing candidate of its step, the candidate below it on
 the stack, its flags, the name of its element, and the next outer candidate with steps below that any child passes."""
-HOLDS, DELIVERED = 1, 2
+HOLDS_REFERENCES, DELIVERED = 1, 2
 # a candidate of a sibling expression has also: the next such candidate outside, buffered children when work began to be
 # counted, work done, and the state of runs
 (
-    M_OWNER, M_LOT, M_SPENT, M_WAITS, M_FIRST, M_LAST, M_LENGTH, M_THREADS, M_BEST, M_BEST_LENGTH, M_BEST_ROPE, M_DONE,
+    M_OWNER, M_BUDGET, M_SPENT, M_DEFERRED, M_FIRST, M_LAST, M_LENGTH, M_THREADS, M_BEST, M_BEST_LENGTH, M_BEST_ROPE, M_DONE,
     M_BUFFERED,
 ) = range(12, 25)  # fmt: skip
 RUN_CANDIDATE_WIDTH = 25
@@ -109,7 +109,7 @@ CELL_KIND, CELL_STAMP = range(2)
 ROPE_CELL, RESULT_CELL, CHILD_CELL = range(3)
 L_LEFT, L_RIGHT = 2, 3
 ROPE_WIDTH = 4
-V_ORDINAL, V_STEP, V_NAME, V_FROM, V_TO, V_INNER, V_TOLD = range(2, 9)
+V_ORDINAL, V_STEP, V_NAME, V_FROM, V_TO, V_INNER, V_EMITTED = range(2, 9)
 RESULT_WIDTH = 9
 K_NEXT, K_BITS, K_ORDINAL, K_COUNT, K_ROPES = range(2, 7)
 CHILD_WIDTH = 6
@@ -120,7 +120,7 @@ ROW_WIDTH = 7
 
 # status of the matcher
 READ = DONE
-ROOM, NAMES, ROWS, ENTITY, ODD = range(DOUBT + 1, DOUBT + 6)
+NO_CAPACITY, NAMES, ROWS, ENTITY, ODD = range(DOUBT + 1, DOUBT + 6)
 """Additional to the scan status: all tokens are read; an array is too small; a name is new; output rows have to be
 taken; an entity is unknown; a document is not simple enough for the batch path."""
 
@@ -134,10 +134,10 @@ class Space(NamedTuple):
     stack: Ints
     cells: Ints
     scratch: Ints
-    text: Room
-    values: Room
+    text: WritableBytes
+    values: WritableBytes
     rows: Ints
-    told: Room
+    text_out: WritableBytes
 
 
 _ENTRY_TYPES, _TYPES = words(kinds, Space=Space)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.collect import collect
-from perseid.engines.trees.kernel import begin_document, end_document, has_room_for, match_tokens
-from perseid.engines.trees.layout import H_ROOM, T_BEGIN, T_END
-from perseid.engines.trees.limits import MOST_BYTES, MOST_NAMES, MOST_TIMES
+from perseid.engines.trees.kernel import begin_document, end_document, has_capacity_for, match_tokens
+from perseid.engines.trees.layout import H_TOKEN_CAPACITY, T_BEGIN, T_END
+from perseid.engines.trees.limits import GROWTH_ALLOWANCE_BYTES, MAX_GROWTH, MAX_NAMES
 from perseid.engines.trees.onepass import match_documents, read_bytes
 from perseid.engines.trees.plan import TreePlan
 from perseid.engines.trees.progress import ProgressGuard
@@ -33,11 +33,11 @@ LARGEST_CELLS = 1 << 22
 """Words and bytes for small documents: one that needs more is read on its own, where limits apply."""
 LARGEST_ROWS = 1 << 18
 """Output rows of a small document: one that has more is read on its own, where the limit on output applies."""
-READ_AGAIN = 1 << 22
+MAX_REREAD_BYTES = 1 << 22
 """Bytes of a document to read again, once for each new name: with more of them it is read on its own."""
 
 TOO_MUCH_OUTPUT = (
-    f"Results have more than {MOST_TIMES} times the bytes of the document plus {MOST_BYTES >> 20} MB: "
+    f"Results have more than {MAX_GROWTH} times the bytes of the document plus {GROWTH_ALLOWANCE_BYTES >> 20} MB: "
     "nested nodes repeat the content that they share, so return fewer of them"
 )
 STALLED = "The tree matcher made no progress in this document, which is a bug in Perseid"
@@ -63,7 +63,7 @@ class TreeMatcher:
         fas = [step.fa for step in plan.steps if step.fa is not None]
         states = max((len(fa.states) for fa in fas), default=0)
         edges = max((sum(map(len, fa.states)) for fa in fas), default=0)
-        counters = sum(1 for step in plan.steps if step.place)
+        counters = sum(1 for step in plan.steps if step.position)
         depths = y.DEPTHS
         sizes = (
             (y.X_ORDINALS, depths),
@@ -72,8 +72,8 @@ class TreeMatcher:
             (y.X_PARKS, depths * int(plan.ints[y.P_LASTS])),
             (y.X_TOPS, len(plan.steps)),
             (y.X_DECIDED, len(plan.patterns)),
-            (y.X_ELEMENTS, MOST_NAMES),
-            (y.X_ATTRIBUTES, MOST_NAMES),
+            (y.X_ELEMENTS, MAX_NAMES),
+            (y.X_ATTRIBUTES, MAX_NAMES),
             (y.X_THREADS, states + max(3 * edges, 4 * states)),
         )
         self.head = np.zeros(y.MATCH_HEAD + sum(size for _, size in sizes), np.int64)
@@ -83,19 +83,19 @@ class TreeMatcher:
             at += size
         self.head[y.X_STATES], self.head[y.X_EDGES] = states, edges
         self.stack = np.zeros(STACK + 2 * int(plan.ints[y.P_PUSHED]), np.int64)
-        self.cells = np.zeros(CELLS + 4 * int(plan.ints[y.P_RUN_ROOM]), np.int64)
+        self.cells = np.zeros(CELLS + 4 * int(plan.ints[y.P_RUN_CELLS]), np.int64)
         self.text, self.values = np.zeros(TEXT, np.uint8), np.zeros(TEXT, np.uint8)
-        self.rows, self.told = np.zeros(ROWS * y.ROW_WIDTH, np.int64), np.zeros(TEXT, np.uint8)
+        self.rows, self.text_out = np.zeros(ROWS * y.ROW_WIDTH, np.int64), np.zeros(TEXT, np.uint8)
         self.scratch = np.zeros(0, np.int64)
         self.numbered = -1
-        self.said = 0
-        self.taken = self.resolved = 0
+        self.emitted_bytes = 0
+        self.emitted_rows = self.resolved = 0
         """Output rows taken, and names resolved, in all documents so far."""
         self.interrupted: tuple[int, ...] = ()
         """The position in the document where the output arrays were last full."""
-        self._fit()
+        self._update_capacities()
 
-    def _fit(self) -> None:
+    def _update_capacities(self) -> None:
         """Update the ends in the head, and the scratch, after an array was enlarged."""
         head = self.head
         candidates = len(self.stack) // y.CANDIDATE_WIDTH + 1
@@ -106,11 +106,11 @@ class TreeMatcher:
         self.scratch[head[y.X_QUEUED] :][: len(queued)] = queued
         head[y.X_STACK_END], head[y.X_CELLS_END] = len(self.stack), len(self.cells)
         head[y.X_TEXT_END], head[y.X_VALUES_END] = len(self.text), len(self.values)
-        head[y.X_ROWS_END], head[y.X_TOLD_END] = len(self.rows), len(self.told)
+        head[y.X_ROWS_END], head[y.X_OUT_END] = len(self.rows), len(self.text_out)
         head[y.X_SCRATCH_END] = len(self.scratch)
         self.space = y.Space(
             self.plan.ints, self.constants, head, self.stack, self.cells, self.scratch, self.text, self.values,
-            self.rows, self.told,
+            self.rows, self.text_out,
         )  # fmt: skip
 
     def _grow(self, needed: int) -> None:
@@ -119,7 +119,9 @@ class TreeMatcher:
         if head[y.X_TOP] + plan[y.P_PUSHED] <= len(self.stack):
             collect(self.space)
             parts = ((y.X_CELLS, self.cells, 0), (y.X_TEXT, self.text, needed), (y.X_VALUES, self.values, needed))
-            if has_room_for(self.space, needed) and all(2 * head[top] + more <= len(part) for top, part, more in parts):
+            if has_capacity_for(self.space, needed) and all(
+                2 * head[top] + more <= len(part) for top, part, more in parts
+            ):
                 return  # at most half of each array is in use
         self._enlarge(needed)
 
@@ -134,7 +136,7 @@ class TreeMatcher:
             self.values = _larger(self.values, needed)
         else:
             self.cells = _larger(self.cells)
-        self._fit()
+        self._update_capacities()
 
     def read(
         self, chunks: Callable[[], Iterable[bytes]], *, trusted: bool = False, is_text: bool = False
@@ -145,11 +147,11 @@ class TreeMatcher:
         """
         for batch in self.scanner.read(chunks, trusted=trusted, is_text=is_text):
             if batch is None:
-                self._begin()
+                self._begin_document()
                 yield None
             else:
                 yield from self._matched(batch)
-        yield from self._ended()
+        yield from self._end_document()
 
     def read_all(
         self, data: ByteArray, offsets: IntArray, *, trusted: bool = False
@@ -161,60 +163,60 @@ class TreeMatcher:
         """
         head, scanner = self.head, self.scanner
         count = len(offsets) - 1
-        told = np.zeros(count, np.int64)
-        head[y.X_ROWS] = head[y.X_TOLD] = 0
+        rows_at_end = np.zeros(count, np.int64)
+        head[y.X_ROWS] = head[y.X_OUT_BYTES] = 0
         head[y.X_DOCUMENT], head[y.X_DOCUMENTS] = 0, count
         self._release_output()
-        done = again = 0
+        done = reread_bytes = 0
         guard = ProgressGuard()
         while True:
             if scanner.is_full:
                 scanner.renumber()
             self._renumber()
-            scanner.space[H_ROOM] = scanner.tokens.shape[1]
-            answer = match_documents(
-                self.space, scanner.space, scanner.room, data, scanner.tokens, offsets, told, not trusted
+            scanner.space[H_TOKEN_CAPACITY] = scanner.tokens.shape[1]
+            status = match_documents(
+                self.space, scanner.space, scanner.name_bytes, data, scanner.tokens, offsets, rows_at_end, not trusted
             )
             if head[y.X_DOCUMENT] != done:
-                again = 0
+                reread_bytes = 0
             done = int(head[y.X_DOCUMENT])
-            if answer == y.NAMES:
-                again += int(offsets[done + 1] - offsets[done])
-            stalled = guard.is_stalled(*self._position(answer))
-            if answer == y.NAMES and again <= READ_AGAIN and not stalled:
+            if status == y.NAMES:
+                reread_bytes += int(offsets[done + 1] - offsets[done])
+            stalled = guard.is_stalled(*self._position(status))
+            if status == y.NAMES and reread_bytes <= MAX_REREAD_BYTES and not stalled:
                 self._look_up(int(head[y.X_UNKNOWN]))
             elif (
-                answer == y.ROOM
+                status == y.NO_CAPACITY
                 and max(len(self.cells), len(self.text), len(self.values)) < LARGEST_CELLS
                 and not stalled
             ):
                 # The document is read again from its start: garbage collection would gain nothing.
                 self._enlarge(int(offsets[done + 1] - offsets[done]))
-            elif answer == y.ROWS and not head[y.X_ROWS] and self._has_small_output() and not stalled:
-                self._more_rows()
+            elif status == y.ROWS and not head[y.X_ROWS] and self._has_small_output() and not stalled:
+                self._enlarge_output()
             else:
-                has_room_again = answer == y.ROWS and head[y.X_ROWS] > 0
-                yield done, self._take(), told
-                if answer == y.READ:
+                has_capacity_again = status == y.ROWS and head[y.X_ROWS] > 0
+                yield done, self.take_output(), rows_at_end
+                if status == y.READ:
                     return
-                if not has_room_again:
-                    yield done, None, told
+                if not has_capacity_again:
+                    yield done, None, rows_at_end
                     head[y.X_DOCUMENT] = done + 1
-                    told[done] = 0
-                    head[y.X_ROWS] = head[y.X_TOLD] = 0
+                    rows_at_end[done] = 0
+                    head[y.X_ROWS] = head[y.X_OUT_BYTES] = 0
                     self._release_output()
 
-    def _begin(self) -> None:
-        self.head[y.X_ROWS] = self.head[y.X_TOLD] = self.said = 0
+    def _begin_document(self) -> None:
+        self.head[y.X_ROWS] = self.head[y.X_OUT_BYTES] = self.emitted_bytes = 0
         self.interrupted = ()
         begin_document(self.space)
 
     def _renumber(self) -> None:
         """Invalidate the lists of steps by name after names were renumbered."""
-        if self.numbered != self.scanner.made:
-            self.numbered = self.scanner.made
+        if self.numbered != self.scanner.renumberings:
+            self.numbered = self.scanner.renumberings
             for word in (y.X_ELEMENTS, y.X_ATTRIBUTES):
-                self.head[self.head[word] : self.head[word] + MOST_NAMES] = -1
+                self.head[self.head[word] : self.head[word] + MAX_NAMES] = -1
 
     def _scan(self, space: IntArray, names: ByteArray, data: ByteArray, tokens: Int32Array, end: int) -> int:
         self._renumber()
@@ -224,32 +226,32 @@ class TreeMatcher:
         head, tokens = self.head, batch.table
         guard = ProgressGuard()
         while True:
-            answer = match_tokens(self.space, batch.data, tokens, batch.count, len(batch.data))
-            if answer == y.READ:
+            status = match_tokens(self.space, batch.data, tokens, batch.count, len(batch.data))
+            if status == y.READ:
                 break
-            self._require_progress(guard, answer)
-            if answer == y.NAMES:
+            self._require_progress(guard, status)
+            if status == y.NAMES:
                 self._look_up(int(head[y.X_UNKNOWN]))
-            elif answer == y.ROOM:
+            elif status == y.NO_CAPACITY:
                 at = int(head[y.X_AT])
                 self._grow(int(tokens[T_END, at] - tokens[T_BEGIN, at]))
-            elif answer == y.ROWS:
-                yield from self._told()
+            elif status == y.ROWS:
+                yield from self._emit()
             else:
                 raise self.scanner.refuse("Reference to an unknown entity", int(tokens[T_BEGIN, int(head[y.X_AT])]))
         if head[y.X_ROWS]:
-            yield from self._told()
+            yield from self._emit()
 
-    def _ended(self) -> Iterator[MatchRecord]:
+    def _end_document(self) -> Iterator[MatchRecord]:
         guard = ProgressGuard()
-        while (answer := end_document(self.space)) != y.READ:
-            self._require_progress(guard, answer)
-            if answer == y.ROOM:
+        while (status := end_document(self.space)) != y.READ:
+            self._require_progress(guard, status)
+            if status == y.NO_CAPACITY:
                 self._grow(0)
             else:
-                yield from self._told()
+                yield from self._emit()
         if self.head[y.X_ROWS]:
-            yield from self._told()
+            yield from self._emit()
 
     def _look_up(self, name: int) -> None:
         attribute = name < 0
@@ -259,70 +261,76 @@ class TreeMatcher:
         self.resolved += int(self.head[table + number] != steps)
         self.head[table + number] = steps
 
-    def _position(self, answer: int) -> tuple[int, ...]:
+    def _position(self, status: int) -> tuple[int, ...]:
         """Everything that changes when a loop makes progress: input, output, names and capacity."""
         head = self.head
-        words = (y.X_DOCUMENT, y.X_AT, y.X_DEPTH, y.X_QUEUE, y.X_QUEUE_DONE)
+        fields_of_position = (y.X_DOCUMENT, y.X_AT, y.X_DEPTH, y.X_QUEUE, y.X_QUEUE_DONE)
         arrays: tuple[Sized, ...] = self.space
-        return (answer, *(int(head[word]) for word in words), self.taken, self.resolved, *map(len, arrays))
+        return (
+            status,
+            *(int(head[word]) for word in fields_of_position),
+            self.emitted_rows,
+            self.resolved,
+            *map(len, arrays),
+        )
 
-    def _require_progress(self, guard: ProgressGuard, answer: int) -> None:
-        if guard.is_stalled(*self._position(answer)):
+    def _require_progress(self, guard: ProgressGuard, status: int) -> None:
+        if guard.is_stalled(*self._position(status)):
             raise self.scanner.refuse(STALLED, 0, StalledMatcherError)
 
-    def _told(self) -> Iterator[MatchRecord]:
+    def _emit(self) -> Iterator[MatchRecord]:
         head = self.head
         if not head[y.X_ROWS]:  # one result is larger than the output arrays
-            self._limit_output(int(head[y.X_FULL_ROWS]) * y.ROW_WIDTH * self.rows.itemsize + int(head[y.X_FULL_TOLD]))
-            if max(self.rows.nbytes, self.told.nbytes) > 2 * self._most_output():
+            self._limit_output(int(head[y.X_FULL_ROWS]) * y.ROW_WIDTH * self.rows.itemsize + int(head[y.X_FULL_BYTES]))
+            if max(self.rows.nbytes, self.text_out.nbytes) > 2 * self._max_output():
                 raise self.scanner.refuse(STALLED, 0, StalledMatcherError)  # the limit ends every result before that
-            self._more_rows()
+            self._enlarge_output()
             return
-        taken = self._take()
-        self.said += len(taken.text) + taken.rows.nbytes
+        record = self.take_output()
+        self.emitted_bytes += len(record.text) + record.rows.nbytes
         self._limit_output(0)
         if head[y.X_QUEUE]:
             # Each call gathers the remaining results of a list again. Larger arrays reduce the number of calls.
-            place = tuple(int(head[word]) for word in (y.X_ORDINAL, y.X_DEPTH, y.X_QUEUE, y.X_QUEUE_DONE))
-            if place == self.interrupted and max(self.rows.nbytes, self.told.nbytes) < MOST_BYTES:
-                self._more_rows()
-            self.interrupted = place
-        yield taken
+            position = tuple(int(head[word]) for word in (y.X_ORDINAL, y.X_DEPTH, y.X_QUEUE, y.X_QUEUE_DONE))
+            if position == self.interrupted and max(self.rows.nbytes, self.text_out.nbytes) < GROWTH_ALLOWANCE_BYTES:
+                self._enlarge_output()
+            self.interrupted = position
+        yield record
 
-    def _most_output(self) -> int:
+    def _max_output(self) -> int:
         """Return the limit of output bytes for the part of the document that was read."""
-        return MOST_TIMES * (self.scanner.behind + self.scanner.given) + MOST_BYTES
+        return MAX_GROWTH * (self.scanner.bytes_before + self.scanner.batch_bytes) + GROWTH_ALLOWANCE_BYTES
 
     def _limit_output(self, more: int) -> None:
         """Reject the document if the bytes of its results, plus ``more``, exceed the limit."""
-        if self.said + more > self._most_output():
+        if self.emitted_bytes + more > self._max_output():
             raise self.scanner.refuse(TOO_MUCH_OUTPUT, 0)
 
-    def _take(self) -> MatchRecord:
+    def take_output(self) -> MatchRecord:
         """Take the output rows, so that the output arrays are empty."""
         head = self.head
-        count, size = int(head[y.X_ROWS]), int(head[y.X_TOLD])
-        self.taken += count
-        head[y.X_ROWS] = head[y.X_TOLD] = 0
+        count, size = int(head[y.X_ROWS]), int(head[y.X_OUT_BYTES])
+        self.emitted_rows += count
+        head[y.X_ROWS] = head[y.X_OUT_BYTES] = 0
         rows = self.rows[: count * y.ROW_WIDTH].reshape(count, y.ROW_WIDTH).copy()
-        return MatchRecord(rows, self.told[:size].tobytes(), self.scanner.name)
+        return MatchRecord(rows, self.text_out[:size].tobytes(), self.scanner.name)
 
-    def _more_rows(self) -> None:
+    def _enlarge_output(self) -> None:
         """Enlarge the output array that was full. All output was taken or is written again, so none is copied."""
         if (self.head[y.X_FULL_ROWS] + 1) * y.ROW_WIDTH > len(self.rows):
             self.rows = np.zeros(2 * len(self.rows), np.int64)
         else:
-            self.told = np.zeros(2 * len(self.told), np.uint8)
-        self._fit()
+            self.text_out = np.zeros(2 * len(self.text_out), np.uint8)
+        self._update_capacities()
 
     def _has_small_output(self) -> bool:
-        return len(self.rows) < LARGEST_ROWS * y.ROW_WIDTH and len(self.told) < LARGEST_CELLS
+        return len(self.rows) < LARGEST_ROWS * y.ROW_WIDTH and len(self.text_out) < LARGEST_CELLS
 
     def _release_output(self) -> None:
         """Shrink output arrays that a large document left, so that the limit does not depend on the documents before."""
-        if len(self.rows) > LARGEST_ROWS * y.ROW_WIDTH or len(self.told) > LARGEST_CELLS:
-            self.rows, self.told = np.zeros(ROWS * y.ROW_WIDTH, np.int64), np.zeros(TEXT, np.uint8)
-            self._fit()
+        if len(self.rows) > LARGEST_ROWS * y.ROW_WIDTH or len(self.text_out) > LARGEST_CELLS:
+            self.rows, self.text_out = np.zeros(ROWS * y.ROW_WIDTH, np.int64), np.zeros(TEXT, np.uint8)
+            self._update_capacities()
 
 
 def _larger(array: NDArray[T], needed: int = 0) -> NDArray[T]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from perseid.engines.trees.layout import *
-from perseid.engines.trees.layout import Bytes, Ints, Room, compiled, entry
+from perseid.engines.trees.layout import Bytes, Ints, WritableBytes, compiled, entry
 from perseid.engines.trees.signs import *
 from perseid.engines.trees.vectors import REACH, WORD, WORD_BITS, name_bytes, same_bytes, word
 
-MOST_PROBES = 256
+MAX_PROBES = 256
 """Limit of probes in a hash table that is at most half full: only adversarial documents reach it."""
 FOLD = 0x5851F42D
 
 
 @compiled
-def same_name(D: Bytes, begin: int, length: int, N: Room, at: int) -> bool:
+def same_name(D: Bytes, begin: int, length: int, N: WritableBytes, at: int) -> bool:
     for k in range(length):
         if D[begin + k] != N[at + k]:
             return False
@@ -21,39 +21,39 @@ def same_name(D: Bytes, begin: int, length: int, N: Room, at: int) -> bool:
 
 
 @compiled
-def mixed(found: int) -> int:
+def mixed(hashed: int) -> int:
     """Mix a hash so that its low bits differ for names that differ in their last letters only, as numbered ones do."""
-    found = ((found & 0xFFFFFF) * 0x9E3779B1 + (found >> 24) * 0x85EBCA6B) & 0xFFFFFFFFFFFF
-    return int(found ^ (found >> 23))
+    hashed = ((hashed & 0xFFFFFF) * 0x9E3779B1 + (hashed >> 24) * 0x85EBCA6B) & 0xFFFFFFFFFFFF
+    return int(hashed ^ (hashed >> 23))
 
 
 @compiled
 def hash_of(A: Ints, D: Bytes, begin: int, end: int) -> int:
     """Hash bytes to a number from 0 on; salted, so that documents cannot be written to collide."""
-    found, factor = A[H_SALT], A[H_FACTOR]
+    hashed, factor = A[H_SALT], A[H_FACTOR]
     for k in range(begin, end):
-        found = (found * factor + int(D[k])) & 0xFFFFFFFFFFFF
-    return mixed(found)
+        hashed = (hashed * factor + int(D[k])) & 0xFFFFFFFFFFFF
+    return mixed(hashed)
 
 
 @compiled
-def name_of(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
+def name_of(A: Ints, N: WritableBytes, D: Bytes, begin: int, end: int) -> int:
     """Return the number of a name, which is added if it is new; -1 if there is no capacity."""
     hashed = hash_of(A, D, begin, end)
     mask = A[H_TABLE_SIZE] - 1
     slot = hashed & mask
-    last = (slot + MOST_PROBES) & mask
+    last = (slot + MAX_PROBES) & mask
     while True:
-        found = A[A[H_TABLE] + slot] - 1
-        if found < 0:
+        number_found = A[A[H_TABLE] + slot] - 1
+        if number_found < 0:
             break
-        record = A[H_RECORDS] + found * RECORD_WIDTH
+        record = A[H_RECORDS] + number_found * RECORD_WIDTH
         if (
             A[record + R_HASH] == hashed
             and A[record + R_LENGTH] == end - begin
             and same_name(D, begin, end - begin, N, A[record + R_AT])
         ):
-            return int(found)
+            return int(number_found)
         slot = (slot + 1) & mask
         if slot == last:
             return -1
@@ -79,7 +79,7 @@ def name_of(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
 
 
 @compiled
-def read_name(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
+def read_name(A: Ints, N: WritableBytes, D: Bytes, begin: int, end: int) -> int:
     """Return the number of a name, with or without prefix; -1 for no capacity, -2 for malformed colons."""
     number = name_of(A, N, D, begin, end)
     if number < 0:
@@ -131,23 +131,23 @@ def name_length(D: Bytes, begin: int, end: int) -> int:
 
 
 @compiled
-def recent_name(A: Ints, N: Room, D: Bytes, begin: int, length: int) -> int:
+def recent_name(A: Ints, N: WritableBytes, D: Bytes, begin: int, length: int) -> int:
     """Return the record of a name in the cache of recent names; 0 if it is not there.
 
     Most names recur: they need no validation but that the bytes are equal.
     """
     key = key_of(D, begin, length)
-    place = A[H_SEEN] + SEEN_WIDTH * (mixed(key) & (SEEN_NAMES - 1))
-    if A[place + Q_KEY] != key:
+    entry_at = A[H_RECENT] + RECENT_WIDTH * (mixed(key) & (RECENT_NAMES - 1))
+    if A[entry_at + Q_KEY] != key:
         return 0
-    record = A[place + Q_RECORD]
+    record = A[entry_at + Q_RECORD]
     if key > WORD_BITS and not (A[record + R_LENGTH] == length and same_bytes(D, begin, N, A[record + R_AT], length)):
         return 0
     return int(record)
 
 
 @compiled
-def remember(A: Ints, D: Bytes, begin: int, end: int, name: int, close: int) -> None:
+def add_recent(A: Ints, D: Bytes, begin: int, end: int, name: int, close: int) -> None:
     """Add a valid name to the cache of recent names, unless it is long, or not ASCII, which strict mode rejects."""
     if end - begin >= 2 * REACH or begin + REACH > close:
         return
@@ -155,9 +155,9 @@ def remember(A: Ints, D: Bytes, begin: int, end: int, name: int, close: int) -> 
         if IN_NAME[D[k]] >= BEYOND_ASCII:
             return
     key = key_of(D, begin, end - begin)
-    place = A[H_SEEN] + SEEN_WIDTH * (mixed(key) & (SEEN_NAMES - 1))
-    A[place + Q_KEY] = key
-    A[place + Q_RECORD] = A[H_RECORDS] + name * RECORD_WIDTH
+    entry_at = A[H_RECENT] + RECENT_WIDTH * (mixed(key) & (RECENT_NAMES - 1))
+    A[entry_at + Q_KEY] = key
+    A[entry_at + Q_RECORD] = A[H_RECORDS] + name * RECORD_WIDTH
 
 
 @compiled
@@ -165,15 +165,15 @@ def pair_of(A: Ints, uri: int, local: int) -> int:
     """Return the number of a name in a namespace, which is added if it is new; -1 if there is no capacity."""
     mask = A[H_PAIR_SIZE] - 1
     slot = ((int(uri) * 0x9E3779B1 + int(local) * 0x85EBCA6B) >> 16) & mask
-    last = (slot + MOST_PROBES) & mask
+    last = (slot + MAX_PROBES) & mask
     pairs = A[H_PAIR] + A[H_PAIR_SIZE]
     while True:
-        found = A[A[H_PAIR] + slot] - 1
-        if found < 0:
+        number_found = A[A[H_PAIR] + slot] - 1
+        if number_found < 0:
             break
-        pair = pairs + found * PAIR_WIDTH
+        pair = pairs + number_found * PAIR_WIDTH
         if A[pair + P_URI] == uri and A[pair + P_LOCAL] == local:
-            return int(found)
+            return int(number_found)
         slot = (slot + 1) & mask
         if slot == last:
             return -1
@@ -206,10 +206,10 @@ def expanded(A: Ints, name: int, attribute: bool) -> int:
         if prefix >= 0:
             return -2
         uri = EMPTY
-    found = pair_of(A, uri, A[record + R_LOCAL])
+    pair = pair_of(A, uri, A[record + R_LOCAL])
     A[record + R_EPOCH] = A[H_EPOCH]
-    A[record + R_EXPANDED] = found
-    return found
+    A[record + R_EXPANDED] = pair
+    return pair
 
 
 @compiled
@@ -243,7 +243,7 @@ def leave_scope(A: Ints) -> None:
 
 
 @compiled
-def read_uri(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
+def read_uri(A: Ints, N: WritableBytes, D: Bytes, begin: int, end: int) -> int:
     """Return the number of a namespace with references and white space to decode; -1 if there is no capacity.
 
     The decoded namespace is never longer than its source. It is written where new names go: there it becomes one, or is
@@ -273,7 +273,7 @@ def read_uri(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
 
 
 @entry
-def number_name(A: Ints, N: Room, D: Bytes, length: int) -> int:
+def number_name(A: Ints, N: WritableBytes, D: Bytes, length: int) -> int:
     """Return the number of a name that is defined before any document."""
     return name_of(A, N, D, 0, length)
 

@@ -8,7 +8,7 @@ from xml.parsers import expat
 
 import pyarrow as pa
 
-from perseid.engines.trees.judge import SEPARATOR, RefusedError, safe_parser
+from perseid.engines.trees.judge import SEPARATOR, RejectedError, safe_parser
 from perseid.engines.trees.stream import Documents
 from perseid.errors import PerseidError, warn
 from perseid.lang.tree_patterns import TreeNode, TreePattern, walk
@@ -16,7 +16,7 @@ from perseid.semantics.documents import Name
 
 BEGINNING = 1 << 16
 """Bytes of a document to parse: expat repeats the namespace with every name, and it may be long."""
-LOOKED_AT = 1 << 18
+SAMPLE_BYTES = 1 << 18
 """Bytes of all documents to parse: it is only for a warning."""
 _LONG_URI = 200
 
@@ -25,10 +25,10 @@ def warn_of_namespaces(documents: Documents, bodies: Iterable[pa.Array], pattern
     """Warn if a name without a namespace in the patterns has one in these documents; for patterns without matches."""
     if "" in dict(documents.namespaces):
         return
-    seen = _names(_sample(bodies, documents.is_path))
-    spaces = {local: uri for uri, local in reversed(seen) if uri}  # the first of several
+    names = _names(_sample(bodies, documents.is_path))
+    spaces = {local: uri for uri, local in reversed(names) if uri}  # the first of several
     for name in _unprefixed_names(patterns):
-        if name in spaces and ("", name) not in seen:
+        if name in spaces and ("", name) not in names:
             uri = spaces[name][:_LONG_URI]
             warn(
                 f"No matches: {name!r} has no namespace in the pattern, and namespace {uri!r} in the documents. "
@@ -47,18 +47,18 @@ def _unprefixed_names(patterns: Iterable[TreePattern]) -> Iterator[str]:
 
 def _sample(columns: Iterable[pa.Array], is_path: bool) -> Iterator[tuple[bytes, str | None]]:
     """Yield the beginnings of the first documents, each with its encoding if that is known."""
-    left = LOOKED_AT
+    remaining = SAMPLE_BYTES
     for column in columns:
         is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-        for one in column:
-            if left <= 0:
+        for body in column:
+            if remaining <= 0:
                 return
-            given = one.as_py()
-            if given is None:
+            value = body.as_py()
+            if value is None:
                 continue
-            data = (_first_chunk(given) if is_path else given.encode() if is_text else given)[:BEGINNING]
+            data = (_first_chunk(value) if is_path else value.encode() if is_text else value)[:BEGINNING]
             yield data, "utf-8" if is_text and not is_path else None
-            left -= len(data)
+            remaining -= len(data)
 
 
 def _first_chunk(path: str) -> bytes:
@@ -72,17 +72,17 @@ def _first_chunk(path: str) -> bytes:
 
 def _names(sample: Iterable[tuple[bytes, str | None]]) -> dict[Name, None]:
     """Return the distinct names of elements in document order; of malformed documents those before the error."""
-    seen: dict[Name, None] = {}
+    names: dict[Name, None] = {}
 
     def element(name: str, _: object) -> None:
         uri, _, local = name.rpartition(SEPARATOR)
-        seen[uri, local] = None
+        names[uri, local] = None
 
     for data, encoding in sample:
         parser = safe_parser(encoding)
         parser.StartElementHandler = element
         try:
             parser.Parse(data, False)
-        except (expat.ExpatError, LookupError, ValueError, RefusedError):
+        except (expat.ExpatError, LookupError, ValueError, RejectedError):
             continue
-    return seen
+    return names

@@ -7,19 +7,28 @@ and no step, and are skipped. Everything else is processed token by token.
 from __future__ import annotations
 
 from perseid.engines.trees.cells import emit_queued
-from perseid.engines.trees.kernel import begin, element, end_all, end_element, forget, has_room, match_on, next_element
+from perseid.engines.trees.kernel import (
+    begin,
+    element,
+    end_all,
+    end_element,
+    has_capacity,
+    match_on,
+    next_element,
+    reset_unreferenced,
+)
 from perseid.engines.trees.layout import *
-from perseid.engines.trees.layout import Bytes, Ints, Room, Tokens
+from perseid.engines.trees.layout import Bytes, Ints, Tokens, WritableBytes
 from perseid.engines.trees.match_layout import *
 from perseid.engines.trees.match_layout import Space, compiled, entry
 from perseid.engines.trees.names import name_length, recent_name
-from perseid.engines.trees.scan import after_declaration, begin_scan, is_over, scan_next
+from perseid.engines.trees.scan import after_declaration, begin_scan, is_complete, scan_next
 from perseid.engines.trees.signs import GREATER, IN_TEXT, LESS, LINE_FEED, SLASH, WIDE, after_plain, wide
 from perseid.engines.trees.vectors import REACH, WORD, plain_bytes, same_bytes
 
 
 @compiled
-def is_wanted(M: Space, at: int, depth: int) -> bool:
+def may_match(M: Space, at: int, depth: int) -> bool:
     """Return whether an element below this depth may be a candidate of a listed step; False only if it cannot."""
     S, P, A = M.stack, M.plan, M.head
     for _ in range(2):  # steps, then leaves
@@ -52,12 +61,14 @@ def after_text(D: Bytes, at: int, end: int, strict: bool) -> int:
 @compiled
 def after_short_text(D: Bytes, at: int, end: int, strict: bool) -> int:
     """As ``after_text``, for a text that is most likely short; at least REACH bytes follow."""
-    plain = plain_bytes(D, at)
-    return at + plain if plain < REACH and D[at + plain] == LESS else after_text(D, at, end, strict)
+    plain_length = plain_bytes(D, at)
+    return (
+        at + plain_length if plain_length < REACH and D[at + plain_length] == LESS else after_text(D, at, end, strict)
+    )
 
 
 @compiled
-def read_plain(M: Space, A: Ints, N: Room, D: Bytes, at: int, end: int) -> int:
+def read_plain(M: Space, A: Ints, N: WritableBytes, D: Bytes, at: int, end: int) -> int:
     """Read plain content inside an element; return the offset of the first byte that is not plain or needs capacity.
 
     It may stop at any tag or text, but must be right about those that it reads.
@@ -70,11 +81,11 @@ def read_plain(M: Space, A: Ints, N: Room, D: Bytes, at: int, end: int) -> int:
     floor = 1
     if A[H_SCOPES]:
         floor = max(1, A[A[H_SCOPE] + (A[H_SCOPES] - 1) * SCOPE_WIDTH + S_DEPTH])
-    own, above, wild, touched = 0, -1, -1, True
+    closing_depth, above, wild, touched = 0, -1, -1, True
     while at + 2 * REACH <= end:
         if touched:
             # Depths where an end tag affects a candidate or a run, and below which every start tag does.
-            own = S[X[X_LAST] + C_DEPTH]
+            closing_depth = S[X[X_LAST] + C_DEPTH]
             above = S[X[X_OWNER] + C_DEPTH] + 1 if X[X_OWNER] != 0 else -1
             wild = S[X[X_WILD] + C_DEPTH] if X[X_WILD] != 0 else -1
         if D[at] != LESS:
@@ -83,7 +94,7 @@ def read_plain(M: Space, A: Ints, N: Room, D: Bytes, at: int, end: int) -> int:
             if close >= end or D[close] != LESS:
                 break
             if X[X_TEXTERS]:
-                if not has_room(M, close - at):
+                if not has_capacity(M, close - at):
                     break
                 to = X[X_TEXT]
                 for k in range(close - at):
@@ -102,9 +113,9 @@ def read_plain(M: Space, A: Ints, N: Room, D: Bytes, at: int, end: int) -> int:
                 break
             if strict and not same_bytes(D, at + 2, N, A[record + R_AT], length):
                 break
-            touched = depth == own or depth == above or X[X_PARKED] != 0
+            touched = depth == closing_depth or depth == above or X[X_PARKED] != 0
             if touched:
-                if not has_room(M, 0):
+                if not has_capacity(M, 0):
                     break
                 X[X_DEPTH], X[X_ORDINAL] = depth, ordinal
                 end_element(M, depth)
@@ -121,9 +132,9 @@ def read_plain(M: Space, A: Ints, N: Room, D: Bytes, at: int, end: int) -> int:
             steps = X[elements + name]
             if steps < 0:
                 break
-            touched = depth == wild or (steps != 0 and is_wanted(M, steps, depth))
+            touched = depth == wild or (steps != 0 and may_match(M, steps, depth))
             if touched:
-                if not has_room(M, 0):
+                if not has_capacity(M, 0):
                     break
                 X[X_DEPTH], X[X_ORDINAL] = depth, ordinal
                 element(M, name)
@@ -133,18 +144,18 @@ def read_plain(M: Space, A: Ints, N: Room, D: Bytes, at: int, end: int) -> int:
                 ordinal = next_element(ordinal)
                 if X[X_TEXTERS] == 0 and depth + 1 != above and X[X_PARKED] == 0:
                     # Most elements have text and no more: they need no state.
-                    over = after_short_text(D, close + 1, end, strict)
-                    if over + length + 2 * REACH <= end and D[over] == LESS:
+                    text_end = after_short_text(D, close + 1, end, strict)
+                    if text_end + length + 2 * REACH <= end and D[text_end] == LESS:
                         if (
-                            D[over + 1] == SLASH
-                            and D[over + 2 + length] == GREATER
-                            and (not strict or same_bytes(D, over + 2, N, A[record + R_AT], length))
+                            D[text_end + 1] == SLASH
+                            and D[text_end + 2 + length] == GREATER
+                            and (not strict or same_bytes(D, text_end + 2, N, A[record + R_AT], length))
                         ):
-                            at = over + 3 + length
+                            at = text_end + 3 + length
                             if D[at] == LINE_FEED and D[at + 1] == LESS:
                                 at += 1
                             continue
-                        close = over - 1
+                        close = text_end - 1
                 depth += 1
                 X[ordinals + depth] = ordinal
             A[stack + 2 * (depth - 1)] = record
@@ -153,40 +164,40 @@ def read_plain(M: Space, A: Ints, N: Room, D: Bytes, at: int, end: int) -> int:
         if touched:
             if X[X_QUEUE] and not emit_queued(M):
                 break
-            forget(M)
+            reset_unreferenced(M)
     A[H_DEPTH] = X[X_DEPTH] = depth
     X[X_ORDINAL] = ordinal
     return int(at)
 
 
 @compiled
-def read_on(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
+def read_on(M: Space, A: Ints, N: WritableBytes, D: Bytes, K: Tokens, end: int) -> int:
     """Scan and match from the current offsets; return the scan status, or the matcher's status with tokens left."""
-    X, answer = M.head, DONE
+    X, scan_status = M.head, DONE
     while True:
-        said = match_on(M, D, K, A[H_TOKENS], end)
-        if said != READ:
-            return said
+        match_status = match_on(M, D, K, A[H_TOKENS], end)
+        if match_status != READ:
+            return match_status
         A[H_TOKENS] = X[X_AT] = 0
-        if answer != DONE or A[H_AT] >= end:
-            return answer
+        if scan_status != DONE or A[H_AT] >= end:
+            return scan_status
         if A[H_MODE] == OUTSIDE and A[H_DEPTH] > 0:
             A[H_AT] = read_plain(M, A, N, D, A[H_AT], end)
             if X[X_QUEUE] or A[H_AT] >= end:
                 continue
-        answer = scan_next(A, N, D, K, end)
-        if answer == DOUBT:
+        scan_status = scan_next(A, N, D, K, end)
+        if scan_status == DOUBT:
             A[H_TOKENS] = 0  # those of the construct in doubt
             return DOUBT
 
 
 @entry
-def read_bytes(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
+def read_bytes(M: Space, A: Ints, N: WritableBytes, D: Bytes, K: Tokens, end: int) -> int:
     return read_on(M, A, N, D, K, end)
 
 
 @compiled
-def match_document(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int, strict: bool) -> int:
+def match_document(M: Space, A: Ints, N: WritableBytes, D: Bytes, K: Tokens, at: int, end: int, strict: bool) -> int:
     """Match a small document as a whole; return a status, which is ODD if the batch path cannot read it."""
     at = after_declaration(D, at, end)
     if at < 0:
@@ -194,30 +205,32 @@ def match_document(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end
     begin_scan(A, strict)
     begin(M)
     A[H_AT] = at
-    answer = read_on(M, A, N, D, K, end)
-    if answer == MORE or answer == DOUBT or answer == FULL:
+    status = read_on(M, A, N, D, K, end)
+    if status == MORE or status == DOUBT or status == FULL:
         return ODD
-    if answer != READ:
-        return answer
-    return end_all(M) if is_over(A) else ODD
+    if status != READ:
+        return status
+    return end_all(M) if is_complete(A) else ODD
 
 
 @entry
-def match_documents(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, offsets: Ints, told: Ints, strict: bool) -> int:
+def match_documents(
+    M: Space, A: Ints, N: WritableBytes, D: Bytes, K: Tokens, offsets: Ints, rows_at_end: Ints, strict: bool
+) -> int:
     """Match small documents in sequence, from X_DOCUMENT on; return a status.
 
-    It stops at the first one with another status than READ, and drops its rows. ``told``: by document, the row count at
+    It stops at the first one with another status than READ, and drops its rows. ``rows_at_end``: by document, the row count at
     its end.
     """
     H = M.head
     while H[X_DOCUMENT] < H[X_DOCUMENTS]:
         number = H[X_DOCUMENT]
-        rows, size = H[X_ROWS], H[X_TOLD]
-        answer = match_document(M, A, N, D, K, offsets[number], offsets[number + 1], strict)
-        if answer != READ:
+        rows, size = H[X_ROWS], H[X_OUT_BYTES]
+        status = match_document(M, A, N, D, K, offsets[number], offsets[number + 1], strict)
+        if status != READ:
             H[X_ROWS] = rows
-            H[X_TOLD] = size
-            return answer
-        told[number] = H[X_ROWS]
+            H[X_OUT_BYTES] = size
+            return status
+        rows_at_end[number] = H[X_ROWS]
         H[X_DOCUMENT] = number + 1
     return READ

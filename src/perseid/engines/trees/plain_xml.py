@@ -11,7 +11,7 @@ _WRITTEN = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
 """A literal carriage return would be read as the end of a line."""
 _REPLACEMENT = "\ufffd"
 _DOUBTFUL = re.compile(r"[^A-Za-z0-9_.-]")
-_BEGINS = re.compile(r"[A-Za-z_]")
+_FIRST_CHARACTER = re.compile(r"[A-Za-z_]")
 _SHORT = 100
 """Length up to which names are cached."""
 
@@ -27,9 +27,11 @@ def xml_name(name: str) -> str:
 
 
 def _name(name: str) -> str:
-    known = _DOUBTFUL.sub(lambda found: found[0] if _is_of_names(found[0]) else "_", name)
-    begins = bool(known) and (_BEGINS.match(known) is not None or (known[0] >= "\x80" and _is_name(known[0])))
-    return known if begins else f"_{known}"
+    cleaned = _DOUBTFUL.sub(lambda found: found[0] if _is_of_names(found[0]) else "_", name)
+    is_name = bool(cleaned) and (
+        _FIRST_CHARACTER.match(cleaned) is not None or (cleaned[0] >= "\x80" and _is_name(cleaned[0]))
+    )
+    return cleaned if is_name else f"_{cleaned}"
 
 
 _short_name = lru_cache(maxsize=4096)(_name)

@@ -14,14 +14,14 @@ import numpy as np
 
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.bounds import Bound, bounds_of
-from perseid.engines.trees.siblings import OVER, SiblingFA, sibling_automaton
+from perseid.engines.trees.siblings import END_OF_RUN, SiblingFA, sibling_automaton
 from perseid.errors import LimitError, UnsupportedError
 from perseid.lang import tree_patterns as tp
 from perseid.runtime.arrays import IntArray
 from perseid.semantics.documents import Name
 from perseid.semantics.trees import known_prefixes
 
-MOST_DEMANDS = 62
+MAX_DEMANDS = 62
 _OPS = {"=": y.EQUAL, "!=": y.UNEQUAL, "<": y.LESS_THAN, "<=": y.AT_MOST, ">": y.MORE_THAN, ">=": y.AT_LEAST}
 
 
@@ -41,12 +41,12 @@ class PlanStep:
     demands: int = 0
     """Number of requirement bits of its candidates."""
     comparisons: list[tuple[int, tp.Comparison]] = field(default_factory=list)
-    place: int = 0
+    position: int = 0
     last_bit: int = -1
     fa: SiblingFA | None = None
     machines: list[int] = field(default_factory=list)
-    gives: bool = False
-    told: bool = False
+    returns_below: bool = False
+    returns_text: bool = False
     """True if it is returned with its text."""
     ropes: list[int] = field(default_factory=list)
     """Of a sibling expression: by item, the number of its rope, or -1."""
@@ -55,17 +55,17 @@ class PlanStep:
     def is_leaf(self) -> bool:
         """True for an element that returns nothing and requires nothing but comparisons of its text."""
         only_text = bool(self.comparisons) and self.demands == len(self.comparisons) and not self.machines
-        plain = self.kind == y.ELEMENT_STEP and self.returns is None and not self.place
-        return plain and only_text
+        is_plain = self.kind == y.ELEMENT_STEP and self.returns is None and not self.position
+        return is_plain and only_text
 
     @property
-    def all(self) -> int:
+    def all_demands(self) -> int:
         return (1 << self.demands) - 1 if self.kind != y.RUN_STEP else 0
 
     def demand(self) -> int:
         """Allocate another requirement bit."""
-        if self.demands == MOST_DEMANDS:
-            raise LimitError(f"A step of a tree pattern has at most {MOST_DEMANDS} requirements.")
+        if self.demands == MAX_DEMANDS:
+            raise LimitError(f"A step of a tree pattern has at most {MAX_DEMANDS} requirements.")
         self.demands += 1
         return self.demands - 1
 
@@ -97,10 +97,10 @@ class TreePlan:
 
     def steps_of(self, name: Name, *, attribute: bool) -> int:
         """Return the offset of the list of steps that test a name; 0 if there are none."""
-        found = self.lists.get((attribute, name))
-        if found is None:
-            found = self.others.get((attribute, name[0]), self.others[attribute, None])
-        return found
+        offset = self.lists.get((attribute, name))
+        if offset is None:
+            offset = self.others.get((attribute, name[0]), self.others[attribute, None])
+        return offset
 
 
 def _is_wild(step: PlanStep) -> bool:
@@ -110,7 +110,7 @@ def _is_wild(step: PlanStep) -> bool:
 
 
 def _needs_text(step: PlanStep) -> bool:
-    return step.told or bool(step.comparisons)
+    return step.returns_text or bool(step.comparisons)
 
 
 def tree_plan(
@@ -120,12 +120,12 @@ def tree_plan(
 
     Without ``inner_texts``, returned nodes that contain returned nodes have empty texts.
     """
-    given = tuple(patterns)
+    all_patterns = tuple(patterns)
     numbering = _Numbering()
-    for number, pattern in enumerate(given):
+    for number, pattern in enumerate(all_patterns):
         numbering.add(number, pattern, known_prefixes(pattern, namespaces or {}))
     numbering.steps.append(PlanStep(y.LEAF_STEP, -1, -1))
-    return _Writing(given, numbering.steps).plan(inner_texts)
+    return _Writing(all_patterns, numbering.steps).plan(inner_texts)
 
 
 class _Numbering:
@@ -187,7 +187,7 @@ class _Numbering:
                     else:
                         self.path(predicate.path, number, self._demand(number), predicate)
                 case tp.Position():
-                    step.place = predicate.index if step.place in (0, predicate.index) else -1
+                    step.position = predicate.index if step.position in (0, predicate.index) else -1
                 case tp.LastPosition():
                     if step.last_bit < 0:
                         step.last_bit = step.demand()
@@ -225,14 +225,14 @@ class _Writing:
         self.constants = bytearray()
 
     def plan(self, inner_texts: bool) -> TreePlan:
-        self._find_givers(inner_texts)
+        self._mark_returning(inner_texts)
         self.ints[y.P_STEPS], self.ints[y.P_STEP_COUNT] = len(self.ints), len(self.steps)
         at = len(self.ints)
         self.ints += [0] * (y.STEP_WIDTH * len(self.steps))
         counters = lasts = 0
         for number, step in enumerate(self.steps):
             words = self._words(number, step)
-            if step.place:
+            if step.position:
                 words[y.SP_COUNTER] = counters
                 counters += 1
             if step.last_bit >= 0:
@@ -252,28 +252,30 @@ class _Writing:
             others,
         )
 
-    def _find_givers(self, inner_texts: bool) -> None:
+    def _mark_returning(self, inner_texts: bool) -> None:
         for step in reversed(self.steps):
-            step.told = step.returns is not None and (inner_texts or not step.gives)
-            step.gives = step.gives or step.returns is not None
-            if step.gives and step.parent >= 0:
-                self.steps[step.parent].gives = True
+            step.returns_text = step.returns is not None and (inner_texts or not step.returns_below)
+            step.returns_below = step.returns_below or step.returns is not None
+            if step.returns_below and step.parent >= 0:
+                self.steps[step.parent].returns_below = True
 
     def _head(self, lasts: int) -> None:
         runs = [step for step in self.steps if step.fa is not None and any(one >= 0 for one in step.ropes)]
         edges = max((sum(map(len, step.fa.states)) for step in runs if step.fa is not None), default=0)
         self.ints[y.P_PATTERNS], self.ints[y.P_PATTERN_COUNT] = len(self.ints), len(self.patterns)
-        known = [0] * len(self.patterns)
+        flags = [0] * len(self.patterns)
         for step in self.steps:
             if step.parent == 0:
                 always = step.fa is not None and step.fa.nullable
-                known[step.pattern] |= (y.GIVES if step.gives else 0) | (y.HOLDS_ALWAYS if always else 0)
-        self.ints += known
+                flags[step.pattern] |= (y.RETURNS_NODES if step.returns_below else 0) | (
+                    y.HOLDS_ALWAYS if always else 0
+                )
+        self.ints += flags
         self.ints[y.P_PUSHED] = sum(self.ints[self._address(n) + y.SP_SIZE] for n in range(len(self.steps)))
         self.ints[y.P_LASTS], self.ints[y.P_LEAVES] = lasts, len(self.steps) - 1
-        self.ints[y.P_RUN_ROOM] = 2 * y.ROPE_WIDTH * edges * y.GRACE * len(runs) + 64 * len(self.steps)
+        self.ints[y.P_RUN_CELLS] = 2 * y.ROPE_WIDTH * edges * y.GRACE * len(runs) + 64 * len(self.steps)
         # Ropes, and a result and a rope for each child if each is a run of its own.
-        self.ints[y.P_CHILD_ROOM] = y.ROPE_WIDTH * edges * (y.PATIENCE + 2) + 16
+        self.ints[y.P_CHILD_CELLS] = y.ROPE_WIDTH * edges * (y.PATIENCE + 2) + 16
 
     def _address(self, number: int) -> int:
         return self.ints[y.P_STEPS] + number * y.STEP_WIDTH
@@ -282,11 +284,11 @@ class _Writing:
         words = [0] * y.STEP_WIDTH
         parent = self.steps[step.parent] if step.parent >= 0 else None
         words[y.SP_PARENT], words[y.SP_AXIS], words[y.SP_KIND] = step.parent, step.axis, step.kind
-        words[y.SP_BIT], words[y.SP_ALL] = step.bit, 0 if number == 0 else step.all
-        words[y.SP_RETURN], words[y.SP_GIVES] = step.returns is not None, step.gives
+        words[y.SP_BIT], words[y.SP_ALL] = step.bit, 0 if number == 0 else step.all_demands
+        words[y.SP_RETURN], words[y.SP_RETURNS_BELOW] = step.returns is not None, step.returns_below
         words[y.SP_TEXT] = (step.kind == y.ELEMENT_STEP and _needs_text(step)) or step.kind == y.LEAF_STEP
         words[y.SP_TESTS], words[y.SP_TEST_COUNT] = self._tests(step), len(step.comparisons)
-        words[y.SP_PLACE], words[y.SP_COUNTER], words[y.SP_LAST] = step.place, -1, -1
+        words[y.SP_PLACE], words[y.SP_COUNTER], words[y.SP_LAST] = step.position, -1, -1
         words[y.SP_LAST_BIT], words[y.SP_PATTERN] = step.last_bit, step.pattern
         free = number == 0 or (parent is not None and self._is_free(step))  # leaves return nothing
         words[y.SP_FREE] = free
@@ -302,7 +304,7 @@ class _Writing:
                 for n in range(number, len(self.steps))
                 if self.steps[n].parent == number
             }
-            giving = [item for item in range(len(step.fa.items)) if below[item].gives]
+            giving = [item for item in range(len(step.fa.items)) if below[item].returns_below]
             step.ropes = [giving.index(item) if item in giving else -1 for item in range(len(step.fa.items))]
             words[y.SP_ROPES], words[y.SP_FA] = len(giving), self._automaton(step.fa, step.ropes)
             words[y.SP_SIZE] = y.RUN_CANDIDATE_WIDTH + 2 * len(giving) + 3 * len(step.fa.states)
@@ -333,9 +335,9 @@ class _Writing:
     def _bound(self, bound: Bound) -> list[int]:
         return [bound.sign, bound.point, *self._bytes(bound.digits)]
 
-    def _bytes(self, given: bytes) -> tuple[int, int]:
+    def _bytes(self, data: bytes) -> tuple[int, int]:
         at = len(self.constants)
-        self.constants += given
+        self.constants += data
         return at, len(self.constants)
 
     def _automaton(self, fa: SiblingFA, ropes: Sequence[int]) -> int:
@@ -349,8 +351,8 @@ class _Writing:
         for part in (
             offsets,
             [word for edges in fa.states for edge in edges for word in (edge.item, edge.state)],
-            fa.most,
-            [int(any(edge.item == OVER for edge in edges)) for edges in fa.states],
+            fa.max_more,
+            [int(any(edge.item == END_OF_RUN for edge in edges)) for edges in fa.states],
         ):
             head.append(len(self.ints))
             self.ints += part
@@ -383,10 +385,10 @@ class _Writing:
 
     def _list(self, numbers: Iterable[int]) -> int:
         """Encode a list of steps: those that are not leaves, 0, the leaves, 0; return its offset, or 0 if empty."""
-        found = sorted(numbers, reverse=True)
-        if not found:
+        ordered = sorted(numbers, reverse=True)
+        if not ordered:
             return 0
         at = len(self.ints)
-        self.ints += [*(n for n in found if not self.steps[n].is_leaf), 0]
-        self.ints += [*(n for n in found if self.steps[n].is_leaf), 0]
+        self.ints += [*(n for n in ordered if not self.steps[n].is_leaf), 0]
+        self.ints += [*(n for n in ordered if self.steps[n].is_leaf), 0]
         return at

@@ -15,7 +15,7 @@ from pyarrow import fs
 
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.fields import NODE
-from perseid.engines.trees.limits import MOST_NAMES
+from perseid.engines.trees.limits import MAX_NAMES
 from perseid.engines.trees.matcher import MatchRecord, TreeMatcher
 from perseid.engines.trees.plan import TreePlan
 from perseid.errors import DocumentError, PerseidError
@@ -61,10 +61,10 @@ class Findings:
     def first_texts(self, steps: Sequence[int]) -> pa.StringArray:
         """By result: the text of the first node that any of ``steps`` returned in it, or null."""
         at = np.flatnonzero(np.isin(self.rows[:, y.O_STEP], steps))
-        results, first = np.unique(self.result[at], return_index=True)
-        found = np.full(len(self.firsts), -1)
-        found[results] = at[first]
-        return self.texts.take(pa.array(found, mask=found < 0)).cast(pa.string())
+        results, first_indices = np.unique(self.result[at], return_index=True)
+        row_of_result = np.full(len(self.firsts), -1)
+        row_of_result[results] = at[first_indices]
+        return self.texts.take(pa.array(row_of_result, mask=row_of_result < 0)).cast(pa.string())
 
     def all_texts(self, steps: Sequence[int]) -> pa.ListArray:
         """By result: the texts of all nodes that ``steps`` returned in it."""
@@ -78,7 +78,7 @@ class Findings:
         numbers = rows[:, y.O_NAME]
         named = pa.array(numbers, mask=numbers < 0)
         steps = rows[:, y.O_STEP]
-        told = pa.StructArray.from_arrays(
+        structs = pa.StructArray.from_arrays(
             [
                 pa.array(variables, pa.string()).take(pa.array(steps, mask=steps < 0)),
                 pa.array(rows[:, y.O_LEVEL], pa.int32()),
@@ -89,7 +89,7 @@ class Findings:
             fields=list(NODE),
         )
         shown = np.flatnonzero(steps >= 0)
-        return self._lists(self.result[shown], told.take(pa.array(shown)))
+        return self._lists(self.result[shown], structs.take(pa.array(shown)))
 
     def _lists(self, results: IntArray, values: pa.Array) -> pa.ListArray:
         counts = np.bincount(results, minlength=len(self.firsts)) if len(self.firsts) else np.zeros(0, np.int64)
@@ -105,8 +105,8 @@ class DocumentReader:
         self.matcher = TreeMatcher(plan)
         self.names: list[Name] = []
         self._numbers: dict[Name, int] = {}
-        self._codes = np.full(MOST_NAMES + 1, -1)
-        self._made = -1
+        self._codes = np.full(MAX_NAMES + 1, -1)
+        self._renumbered = -1
 
     def read(self, bodies: pa.Array | pa.ChunkedArray | Sequence[bytes | str | None]) -> Findings:
         """Match a column of documents, text or binary; a document that cannot be read has an error and no results."""
@@ -121,14 +121,14 @@ class DocumentReader:
             # A null becomes an empty document, which is not simple and is read on its own.
             filled = pa.concat_arrays([column.fill_null(b"")])
             data, offsets = filled.buffers()[2], filled.buffers()[1]
-        given = np.frombuffer(data or b"", np.uint8)
-        places = np.frombuffer(offsets, np.int64)[: len(column) + 1] if len(column) else np.zeros(1, np.int64)
+        document_bytes = np.frombuffer(data or b"", np.uint8)
+        bounds = np.frombuffer(offsets, np.int64)[: len(column) + 1] if len(column) else np.zeros(1, np.int64)
         gathered, refused, since = _Gathered(), [], 0
-        for done, told, ends in self.matcher.read_all(given, places, trusted=self.trusted):
-            if told is not None:
-                if len(told.rows):
-                    self._name(told)
-                    gathered.add_all(since, np.diff(ends[since:done], prepend=0), told)
+        for done, record, ends in self.matcher.read_all(document_bytes, bounds, trusted=self.trusted):
+            if record is not None:
+                if len(record.rows):
+                    self._name(record)
+                    gathered.add_all(since, np.diff(ends[since:done], prepend=0), record)
                 since = done
             else:
                 body = column[done]
@@ -140,17 +140,17 @@ class DocumentReader:
         """Match a document that is too complex for the batch path."""
         if body is None:
             return [BadRecord(number, "The document is null")]
-        held: list[MatchRecord] = []
+        records: list[MatchRecord] = []
         try:
-            for told in self._told(lambda: (body,), is_text):
-                if told is None:
-                    held.clear()
+            for record in self._match_records(lambda: (body,), is_text):
+                if record is None:
+                    records.clear()
                 else:
-                    held.append(told)
+                    records.append(record)
         except DocumentError as error:
             return [BadRecord(number, error.message, error.line, error.column)]
-        for told in held:
-            gathered.add(number, told)
+        for record in records:
+            gathered.add(number, record)
         return []
 
     def read_file(self, number: int, path: str | None) -> Iterator[Findings]:
@@ -158,21 +158,21 @@ class DocumentReader:
 
         If it turns out to be malformed, results before the error are not retracted, and the error follows.
         """
-        gathered, said, again = _Gathered(), 0, 0
+        gathered, yielded, to_skip = _Gathered(), 0, 0
         if path is None:
             yield gathered.findings(self.names, [BadRecord(number, "The path is null")], [number])
             return
         try:
-            for told in self._told(lambda: file_chunks(path), False):
-                if told is None:
+            for record in self._match_records(lambda: file_chunks(path), False):
+                if record is None:
                     # The matcher repeats all results: skip those that were yielded.
-                    again, gathered = said, _Gathered()
+                    to_skip, gathered = yielded, _Gathered()
                     continue
-                new, again = _without(told, again)
+                new, to_skip = _skip_results(record, to_skip)
                 if new is not None:
                     gathered.add(number, new)
                 if gathered.rows > ROWS:
-                    said += gathered.results
+                    yielded += gathered.results
                     yield gathered.findings(self.names, ())
                     gathered = _Gathered()
             yield gathered.findings(self.names, (), [number])
@@ -181,32 +181,32 @@ class DocumentReader:
         except (OSError, PerseidError, ValueError) as error:
             yield gathered.findings(self.names, [BadRecord(number, f"The file cannot be read: {error}")], [number])
 
-    def _told(self, chunks: Callable[[], Iterable[bytes]], is_text: bool) -> Iterator[MatchRecord | None]:
-        for told in self.matcher.read(chunks, trusted=self.trusted, is_text=is_text):
-            if told is not None:
-                self._name(told)
-            yield told
+    def _match_records(self, chunks: Callable[[], Iterable[bytes]], is_text: bool) -> Iterator[MatchRecord | None]:
+        for record in self.matcher.read(chunks, trusted=self.trusted, is_text=is_text):
+            if record is not None:
+                self._name(record)
+            yield record
 
-    def _name(self, told: MatchRecord) -> None:
+    def _name(self, record: MatchRecord) -> None:
         """Replace the scanner's name numbers by numbers that are the same for all documents."""
-        if self._made != self.matcher.scanner.made:
-            self._made = self.matcher.scanner.made
+        if self._renumbered != self.matcher.scanner.renumberings:
+            self._renumbered = self.matcher.scanner.renumberings
             self._codes[:] = -1
-        numbers = told.rows[:, y.O_NAME]
+        numbers = record.rows[:, y.O_NAME]
         codes = self._codes[numbers]
         for number in np.unique(numbers[(codes < 0) & (numbers >= 0)]).tolist():
-            name = told.names(number)
+            name = record.names(number)
             self._codes[number] = self._numbers.setdefault(name, len(self.names))
             if self._numbers[name] == len(self.names):
                 self.names.append(name)
-        told.rows[:, y.O_NAME] = np.where(numbers < 0, -1, self._codes[numbers])
+        record.rows[:, y.O_NAME] = np.where(numbers < 0, -1, self._codes[numbers])
 
 
 def file_chunks(path: str) -> Iterator[bytes]:
     """Yield the chunks of a file from any place that pyarrow can read: a local path, or a URI."""
-    system, here = fs.FileSystem.from_uri(path) if "://" in path or path.startswith("file:") else (None, path)
+    system, local_path = fs.FileSystem.from_uri(path) if "://" in path or path.startswith("file:") else (None, path)
     system = system or fs.LocalFileSystem()
-    with system.open_input_stream(here, compression=None) as stream:
+    with system.open_input_stream(local_path, compression=None) as stream:
         while chunk := stream.read(CHUNK):
             yield chunk
 
@@ -215,45 +215,45 @@ class _Gathered:
     """Buffer of output rows."""
 
     def __init__(self) -> None:
-        self.told: list[MatchRecord] = []
+        self.records: list[MatchRecord] = []
         self.documents: list[IntArray] = []
         self.rows = 0
 
-    def add(self, document: int, told: MatchRecord) -> None:
-        self.add_all(document, [len(told.rows)], told)
+    def add(self, document: int, record: MatchRecord) -> None:
+        self.add_all(document, [len(record.rows)], record)
 
-    def add_all(self, first: int, counts: IntArray | Sequence[int], told: MatchRecord) -> None:
+    def add_all(self, first: int, counts: IntArray | Sequence[int], record: MatchRecord) -> None:
         """Add the output rows of consecutive documents from ``first``; ``counts`` has the rows of each."""
-        self.told.append(told)
+        self.records.append(record)
         self.documents.append(np.repeat(np.arange(first, first + len(counts)), counts))
-        self.rows += len(told.rows)
+        self.rows += len(record.rows)
 
     @property
     def results(self) -> int:
-        return sum(int(np.count_nonzero(told.rows[:, y.O_LEVEL] == 0)) for told in self.told)
+        return sum(int(np.count_nonzero(record.rows[:, y.O_LEVEL] == 0)) for record in self.records)
 
     def findings(self, names: Sequence[Name], refused: Iterable[BadRecord], done: Sequence[int] = ()) -> Findings:
         empty = np.zeros((0, y.ROW_WIDTH), np.int64)
-        rows = np.concatenate([empty, *(told.rows for told in self.told)])
+        rows = np.concatenate([empty, *(record.rows for record in self.records)])
         lengths = rows[:, y.O_TO] - rows[:, y.O_FROM]
         # The texts are concatenated in the order of the rows.
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        body = b"".join(told.text for told in self.told)
+        body = b"".join(record.text for record in self.records)
         texts = pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(body))
         return Findings(
             np.concatenate([np.zeros(0, np.int64), *self.documents]), rows, names, texts, tuple(refused), done
         )
 
 
-def _without(told: MatchRecord, results: int) -> tuple[MatchRecord | None, int]:
+def _skip_results(record: MatchRecord, results: int) -> tuple[MatchRecord | None, int]:
     """Drop the first results; also return how many are still to be dropped."""
     if not results:
-        return told, 0
-    firsts = np.flatnonzero(told.rows[:, y.O_LEVEL] == 0)
+        return record, 0
+    firsts = np.flatnonzero(record.rows[:, y.O_LEVEL] == 0)
     if len(firsts) <= results:
         return None, results - len(firsts)
     at = int(firsts[results])
-    begin = int(told.rows[at, y.O_FROM])
-    rows = told.rows[at:].copy()
+    begin = int(record.rows[at, y.O_FROM])
+    rows = record.rows[at:].copy()
     rows[:, [y.O_FROM, y.O_TO]] -= begin
-    return MatchRecord(rows, told.text[begin:], told.names), 0
+    return MatchRecord(rows, record.text[begin:], record.names), 0

@@ -73,7 +73,7 @@ def _element(name: str, contents: pa.Array, nulls: pa.BooleanArray | None) -> pa
 
 def _elements(name: str, column: pa.Array, is_item: bool = False) -> pa.LargeStringArray:
     """By row: the elements of a named value."""
-    column = _within_years(column)
+    column = _clip_years(column)
     kind = column.type
     nulls = column.is_null() if column.null_count or pa.types.is_null(kind) else None
     if _is_list(kind) and not is_item:
@@ -88,10 +88,10 @@ def _elements(name: str, column: pa.Array, is_item: bool = False) -> pa.LargeStr
 def _contents(structs: pa.StructArray) -> pa.LargeStringArray:
     """By row: the elements of all fields."""
     written = [_elements(xml_name(f.name), structs.field(i)) for i, f in enumerate(structs.type)]
-    return pc.binary_join_element_wise(*written, pa.scalar("", _TEXT)) if written else _same("", len(structs))
+    return pc.binary_join_element_wise(*written, pa.scalar("", _TEXT)) if written else _repeat("", len(structs))
 
 
-def _same(text: str, count: int) -> pa.LargeStringArray:
+def _repeat(text: str, count: int) -> pa.LargeStringArray:
     return pa.repeat(pa.scalar(text, _TEXT), count)
 
 
@@ -106,14 +106,14 @@ def _joined(lists: pa.Array, write: Callable[[pa.Array], pa.LargeStringArray]) -
 
 def _entries(maps: pa.MapArray) -> pa.LargeStringArray:
     kind = maps.type
-    plain = maps.cast(pa.list_(pa.struct([pa.field("key", kind.key_type, False), ("value", kind.item_type)])))
+    as_list = maps.cast(pa.list_(pa.struct([pa.field("key", kind.key_type, False), ("value", kind.item_type)])))
 
     def write(entries: pa.StructArray) -> pa.LargeStringArray:
         names = [xml_name(key) for key in _raw_texts(entries.field(0)).to_pylist()]
         written = _elements(_NAMELESS, entries.field(1)).to_pylist()
         return pa.array([one.replace(_NAMELESS, name) for name, one in zip(names, written, strict=True)], _TEXT)
 
-    return _joined(plain, write)
+    return _joined(as_list, write)
 
 
 def _texts(column: pa.Array) -> pa.LargeStringArray:
@@ -127,8 +127,10 @@ def _texts(column: pa.Array) -> pa.LargeStringArray:
     doubtful = pc.match_substring_regex(raw, "[&<>\\r\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x{fffe}\\x{ffff}]")
     if not pc.any(doubtful).as_py():
         return raw
-    found = doubtful.to_pylist()
-    return pa.array([xml_text(t) if bad else t for t, bad in zip(raw.to_pylist(), found, strict=True)], _TEXT)
+    is_doubtful = doubtful.to_pylist()
+    return pa.array(
+        [xml_text(t) if is_bad else t for t, is_bad in zip(raw.to_pylist(), is_doubtful, strict=True)], _TEXT
+    )
 
 
 def _raw_texts(column: pa.Array) -> pa.LargeStringArray:
@@ -136,7 +138,7 @@ def _raw_texts(column: pa.Array) -> pa.LargeStringArray:
     if is_.is_dictionary(kind):
         return _raw_texts(column.cast(kind.value_type))
     if is_.is_null(kind):
-        return _same("", len(column))
+        return _repeat("", len(column))
     if is_.is_timestamp(kind):
         shown = pc.fill_null(column.cast(pa.timestamp("us")).cast(_TEXT), "")
         return pc.replace_substring_regex(shown, r"^(\S+) (\S+?)(\.000000)?$", r"\1T\2Z")
@@ -158,7 +160,7 @@ def _number(value: np.floating) -> str:
     return np.format_float_positional(value, trim="-") if value else "0"
 
 
-def _within_years(column: pa.Array) -> pa.Array:
+def _clip_years(column: pa.Array) -> pa.Array:
     """Replace timestamps and dates outside the years 1 to 9999 by nulls, as everywhere."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us"), safe=False)

@@ -11,7 +11,7 @@ the element ends all runs are found from the last child backwards, in time linea
 from __future__ import annotations
 
 from perseid.engines.trees.cells import result, rope
-from perseid.engines.trees.delivery import give, hold, let_go, mark, nearest
+from perseid.engines.trees.delivery import mark, nearest, propagate, release_references, retain
 from perseid.engines.trees.match_layout import *
 from perseid.engines.trees.match_layout import Space, compiled
 
@@ -47,42 +47,48 @@ def advance(M: Space, candidate: int, child: int) -> None:
     offsets, edges, bits = P[fa + F_OFFSETS], P[fa + F_EDGES], C[child + K_BITS]
     threads = threads_of(M, candidate)
     # Buffer for threads: by state the number of its thread, counted from 1; then the threads.
-    where = A[X_THREADS]
-    fresh = where + A[X_STATES]
+    thread_numbers = A[X_THREADS]
+    fresh = thread_numbers + A[X_STATES]
     count = 0
     for k in range(S[candidate + M_THREADS]):
-        state, taken, found = S[threads + 3 * k], S[threads + 3 * k + 1], S[threads + 3 * k + 2]
+        state, taken_count, rope_so_far = S[threads + 3 * k], S[threads + 3 * k + 1], S[threads + 3 * k + 2]
         for e in range(P[offsets + state], P[offsets + state + 1]):
             item, after = P[edges + 2 * e], P[edges + 2 * e + 1]
-            if item == OVER or (item >= 0 and (bits >> item) & 1 == 0):
+            if item == END_OF_RUN or (item >= 0 and (bits >> item) & 1 == 0):
                 continue
-            more = taken + 1 if item >= 0 else taken
-            there = A[where + after]
-            if there != 0:
-                if A[fresh + 3 * (there - 1) + 1] >= more:
+            new_count = taken_count + 1 if item >= 0 else taken_count
+            earlier = A[thread_numbers + after]
+            if earlier != 0:
+                if A[fresh + 3 * (earlier - 1) + 1] >= new_count:
                     continue
-                A[fresh + 3 * (there - 1)] = -1
-            A[where + after] = count + 1
+                A[fresh + 3 * (earlier - 1)] = -1
+            A[thread_numbers + after] = count + 1
             A[fresh + 3 * count] = after
-            A[fresh + 3 * count + 1] = more
-            own = P[items + item] if item >= 0 else -1
-            A[fresh + 3 * count + 2] = rope(M, found, C[child + K_ROPES + own]) if own >= 0 else found
+            A[fresh + 3 * count + 1] = new_count
+            item_rope = P[items + item] if item >= 0 else -1
+            A[fresh + 3 * count + 2] = (
+                rope(M, rope_so_far, C[child + K_ROPES + item_rope]) if item_rope >= 0 else rope_so_far
+            )
             count += 1
     S[candidate + M_LENGTH] += 1
-    left = 0
+    remaining = 0
     for k in range(count):
         state = A[fresh + 3 * k]
         if state < 0:
             continue
-        A[where + state] = 0
-        taken, found = A[fresh + 3 * k + 1], A[fresh + 3 * k + 2]
-        S[threads + 3 * left], S[threads + 3 * left + 1], S[threads + 3 * left + 2] = state, taken, found
-        left += 1
-        if P[P[fa + F_OVER] + state] and taken > S[candidate + M_BEST]:
-            S[candidate + M_BEST] = taken
+        A[thread_numbers + state] = 0
+        taken_count, rope_so_far = A[fresh + 3 * k + 1], A[fresh + 3 * k + 2]
+        S[threads + 3 * remaining], S[threads + 3 * remaining + 1], S[threads + 3 * remaining + 2] = (
+            state,
+            taken_count,
+            rope_so_far,
+        )
+        remaining += 1
+        if P[P[fa + F_ACCEPTS] + state] and taken_count > S[candidate + M_BEST]:
+            S[candidate + M_BEST] = taken_count
             S[candidate + M_BEST_LENGTH] = S[candidate + M_LENGTH]
-            S[candidate + M_BEST_ROPE] = found
-    S[candidate + M_THREADS] = left
+            S[candidate + M_BEST_ROPE] = rope_so_far
+    S[candidate + M_THREADS] = remaining
     S[candidate + M_SPENT] += 1
 
 
@@ -95,11 +101,11 @@ def decided(M: Space, candidate: int) -> bool:
         return True
     if best == 0:
         return False
-    most = P[P[P[P_STEPS] + S[candidate + C_STEP] * STEP_WIDTH + SP_FA] + F_MOST]
+    max_more = P[P[P[P_STEPS] + S[candidate + C_STEP] * STEP_WIDTH + SP_FA] + F_MAX_MORE]
     threads = threads_of(M, candidate)
     for k in range(S[candidate + M_THREADS]):
-        still = P[most + S[threads + 3 * k]]
-        if still < 0 or S[threads + 3 * k + 1] + still > best:
+        max_left = P[max_more + S[threads + 3 * k]]
+        if max_left < 0 or S[threads + 3 * k + 1] + max_left > best:
             return False
     return True
 
@@ -117,25 +123,25 @@ def drop(M: Space, candidate: int, count: int) -> None:
 
 
 @compiled
-def choose(M: Space, candidate: int, found: int) -> int:
-    """Decide the first buffered child: drop it, or its best run; return ``found`` with the results of that run."""
+def choose(M: Space, candidate: int, results: int) -> int:
+    """Decide the first buffered child: drop it, or its best run; return ``results`` with the results of that run."""
     S, P, C = M.stack, M.plan, M.cells
     number = S[candidate + C_STEP]
     if S[candidate + M_BEST] == 0:
         drop(M, candidate, 1)
-        return found
+        return results
     mark(M, number, S[candidate + C_DEPTH])
-    S[candidate + M_DONE] = 1 - P[P[P_STEPS] + number * STEP_WIDTH + SP_GIVES]
+    S[candidate + M_DONE] = 1 - P[P[P_STEPS] + number * STEP_WIDTH + SP_RETURNS_BELOW]
     if S[candidate + M_BEST_ROPE] != 0:
         first = C[S[candidate + M_FIRST] + K_ORDINAL]
-        found = rope(M, found, result(M, first, number, -1, 0, 0, S[candidate + M_BEST_ROPE]))
+        results = rope(M, results, result(M, first, number, -1, 0, 0, S[candidate + M_BEST_ROPE]))
     drop(M, candidate, S[candidate + M_BEST_LENGTH])
-    return found
+    return results
 
 
 @compiled
-def go_on(M: Space, candidate: int, found: int, ended: bool) -> int:
-    """Find runs from the first buffered child, as far as they are decided; return ``found`` with their results."""
+def find_runs(M: Space, candidate: int, results: int, ended: bool) -> int:
+    """Find runs from the first buffered child, as far as they are decided; return ``results`` with their results."""
     S, P, C = M.stack, M.plan, M.cells
     step = P[P_STEPS] + S[candidate + C_STEP] * STEP_WIDTH
     firsts = P[P[step + SP_FA] + F_FIRST]
@@ -147,26 +153,26 @@ def go_on(M: Space, candidate: int, found: int, ended: bool) -> int:
         begin_run(M, candidate)
         child = S[candidate + M_FIRST]
         if child == 0:
-            return found
-        if S[candidate + M_SPENT] > PATIENCE * S[candidate + M_LOT] + GRACE:
-            S[candidate + M_WAITS] = 1
-            return found
+            return results
+        if S[candidate + M_SPENT] > PATIENCE * S[candidate + M_BUDGET] + GRACE:
+            S[candidate + M_DEFERRED] = 1
+            return results
         while child != 0:
             advance(M, candidate, child)
             if decided(M, candidate):
                 break
             child = C[child + K_NEXT]
         if child == 0 and not ended:
-            return found
-        found = choose(M, candidate, found)
+            return results
+        results = choose(M, candidate, results)
 
 
 @compiled
-def backwards(M: Space, candidate: int, found: int) -> int:
-    """Find all runs of the buffered children, by the best run from each child; return ``found`` with their results."""
+def backwards(M: Space, candidate: int, results: int) -> int:
+    """Find all runs of the buffered children, by the best run from each child; return ``results`` with their results."""
     S, P, A, C, G = M.stack, M.plan, M.head, M.cells, M.scratch
     fa = P[P[P_STEPS] + S[candidate + C_STEP] * STEP_WIDTH + SP_FA]
-    states, offsets, edges, over = P[fa + F_STATES], P[fa + F_OFFSETS], P[fa + F_EDGES], P[fa + F_OVER]
+    states, offsets, edges, accepts = P[fa + F_STATES], P[fa + F_OFFSETS], P[fa + F_EDGES], P[fa + F_ACCEPTS]
     count = S[candidate + M_BUFFERED]
     children, ends = A[X_GATHERED], A[X_GATHERED] + count
     child = S[candidate + M_FIRST]
@@ -174,29 +180,29 @@ def backwards(M: Space, candidate: int, found: int) -> int:
         G[children + k] = child
         child = C[child + K_NEXT]
     # By state: the most members that a run may still take, and its end; before and after a child.
-    here, there = A[X_THREADS] + A[X_STATES], A[X_THREADS] + 3 * A[X_STATES]
+    current, following = A[X_THREADS] + A[X_STATES], A[X_THREADS] + 3 * A[X_STATES]
     for s in range(states):
-        A[there + 2 * s] = 0 if P[over + s] else -1
-        A[there + 2 * s + 1] = count
+        A[following + 2 * s] = 0 if P[accepts + s] else -1
+        A[following + 2 * s + 1] = count
     for k in range(count - 1, -1, -1):
         bits = C[G[children + k] + K_BITS]
         for s in range(states):
-            most, end = (0, k) if P[over + s] else (-1, k)
+            longest, end = (0, k) if P[accepts + s] else (-1, k)
             for e in range(P[offsets + s], P[offsets + s + 1]):
                 item, after = P[edges + 2 * e], P[edges + 2 * e + 1]
-                if item == OVER or (item >= 0 and (bits >> item) & 1 == 0):
+                if item == END_OF_RUN or (item >= 0 and (bits >> item) & 1 == 0):
                     continue
-                beyond = A[there + 2 * after]
+                beyond = A[following + 2 * after]
                 if beyond < 0:
                     continue
                 if item >= 0:
                     beyond += 1
-                if beyond > most or (beyond == most and A[there + 2 * after + 1] < end):
-                    most, end = beyond, A[there + 2 * after + 1]
-            A[here + 2 * s] = most
-            A[here + 2 * s + 1] = end
-        G[ends + k] = A[here + 1] if A[here] > 0 else -1
-        here, there = there, here
+                if beyond > longest or (beyond == longest and A[following + 2 * after + 1] < end):
+                    longest, end = beyond, A[following + 2 * after + 1]
+            A[current + 2 * s] = longest
+            A[current + 2 * s + 1] = end
+        G[ends + k] = A[current + 1] if A[current] > 0 else -1
+        current, following = following, current
     at = 0
     while at < count:
         end = G[ends + at]
@@ -207,18 +213,18 @@ def backwards(M: Space, candidate: int, found: int) -> int:
         begin_run(M, candidate)
         for k in range(at, end):
             advance(M, candidate, G[children + k])
-        found = choose(M, candidate, found)
+        results = choose(M, candidate, results)
         at = end
-    return found
+    return results
 
 
 @compiled
-def hand_over(M: Space, candidate: int, found: int) -> None:
+def propagate_runs(M: Space, candidate: int, results: int) -> None:
     """Pass the results of runs to the candidate of the parent of the children."""
-    if found != 0:
+    if results != 0:
         number = M.stack[candidate + C_STEP]
         above = M.plan[M.plan[P_STEPS] + number * STEP_WIDTH + SP_PARENT]
-        give(M, nearest(M, above, M.stack[candidate + C_DEPTH]), found, number)
+        propagate(M, nearest(M, above, M.stack[candidate + C_DEPTH]), results, number)
 
 
 @compiled
@@ -231,7 +237,7 @@ def release(M: Space, candidate: int) -> None:
     for k in range(2 * P[P[P_STEPS] + S[candidate + C_STEP] * STEP_WIDTH + SP_ROPES]):
         if S[ropes + k] != 0:
             return
-    let_go(M, candidate)
+    release_references(M, candidate)
 
 
 @compiled
@@ -261,7 +267,7 @@ def feed(M: Space, candidate: int, ordinal: int) -> None:
         C[child + K_ROPES + k] = S[ropes + k]
         S[ropes + k] = 0
     S[candidate + C_MARKS] = 0
-    hold(M, candidate)
+    retain(M, candidate)
     if S[candidate + M_FIRST] == 0:
         S[candidate + M_FIRST] = child
         begin_run(M, candidate)
@@ -270,14 +276,14 @@ def feed(M: Space, candidate: int, ordinal: int) -> None:
     S[candidate + M_LAST] = child
     S[candidate + M_BUFFERED] += 1
     A[X_BUFFERED] += 1
-    if S[candidate + M_WAITS]:
+    if S[candidate + M_DEFERRED]:
         return
-    S[candidate + M_LOT] = S[candidate + M_BUFFERED]
+    S[candidate + M_BUDGET] = S[candidate + M_BUFFERED]
     S[candidate + M_SPENT] = 0
     advance(M, candidate, child)
     if decided(M, candidate):
-        found = choose(M, candidate, 0)
-        hand_over(M, candidate, go_on(M, candidate, found, False))
+        results = choose(M, candidate, 0)
+        propagate_runs(M, candidate, find_runs(M, candidate, results, False))
     release(M, candidate)
 
 
@@ -285,14 +291,14 @@ def feed(M: Space, candidate: int, ordinal: int) -> None:
 def end_runs(M: Space, candidate: int) -> None:
     """Process the end of the element: decide all runs that are still open."""
     S = M.stack
-    found = 0
+    results = 0
     if S[candidate + M_FIRST] != 0 and S[candidate + M_DONE] == 0:
-        S[candidate + M_LOT] = S[candidate + M_BUFFERED]
+        S[candidate + M_BUDGET] = S[candidate + M_BUFFERED]
         S[candidate + M_SPENT] = 0
-        if S[candidate + M_WAITS] == 0:
-            found = choose(M, candidate, 0)
-            found = go_on(M, candidate, found, True)
-        if S[candidate + M_WAITS]:
-            found = backwards(M, candidate, found)
+        if S[candidate + M_DEFERRED] == 0:
+            results = choose(M, candidate, 0)
+            results = find_runs(M, candidate, results, True)
+        if S[candidate + M_DEFERRED]:
+            results = backwards(M, candidate, results)
     M.head[X_BUFFERED] -= S[candidate + M_BUFFERED]
-    hand_over(M, candidate, found)
+    propagate_runs(M, candidate, results)

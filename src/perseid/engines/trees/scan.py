@@ -11,9 +11,9 @@ Texts, comments, instructions and CDATA may be of any length and are read in pie
 from __future__ import annotations
 
 from perseid.engines.trees.layout import *
-from perseid.engines.trees.layout import Bytes, Ints, Room, Tokens, compiled, entry
+from perseid.engines.trees.layout import Bytes, Ints, Tokens, WritableBytes, compiled, entry
 from perseid.engines.trees.signs import *
-from perseid.engines.trees.tags import doubt, end_tag, put, start_tag
+from perseid.engines.trees.tags import doubt, end_tag, start_tag, write_token
 
 
 @compiled
@@ -82,7 +82,7 @@ def instruction(A: Ints, D: Bytes, at: int, end: int) -> int:
 
 
 @compiled
-def markup(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
+def markup(A: Ints, N: WritableBytes, D: Bytes, K: Tokens, at: int, end: int) -> int:
     """Scan anything that begins with ``<``; return a scan status."""
     if at + 1 >= end:
         A[H_AT] = at
@@ -112,15 +112,15 @@ def markup(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
 @compiled
 def cdata(A: Ints, K: Tokens, begin: int, end: int) -> None:
     if A[H_TEXTS] and begin < end:
-        put(K, A[H_TOKENS], CDATA, -1, begin, end)
+        write_token(K, A[H_TOKENS], CDATA, -1, begin, end)
         A[H_TOKENS] += 1
 
 
 @compiled
-def passed_over(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
+def skip_piece(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
     """Scan the rest, or a piece, of a comment, an instruction or CDATA; return a scan status."""
     mode, begin = A[H_MODE], at
-    if mode == IN_CDATA and A[H_TEXTS] and A[H_TOKENS] + 1 > A[H_ROOM]:
+    if mode == IN_CDATA and A[H_TEXTS] and A[H_TOKENS] + 1 > A[H_TOKEN_CAPACITY]:
         A[H_AT] = at
         return FULL
     while at < end:
@@ -166,11 +166,11 @@ def passed_over(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
 @compiled
 def text(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
     """Scan text up to the next ``<``, or a piece of it; return a scan status."""
-    if A[H_TOKENS] + 1 > A[H_ROOM]:
+    if A[H_TOKENS] + 1 > A[H_TOKEN_CAPACITY]:
         A[H_AT] = at
         return FULL
     begin, kind, strict = at, TEXT, A[H_STRICT]
-    answer = DONE
+    status = DONE
     while True:
         at = after_plain(D, at, end)
         if at >= end:
@@ -183,14 +183,14 @@ def text(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
             if length <= 0:
                 if length == 0:
                     return doubt(A, at, UNSURE)
-                answer = MORE
+                status = MORE
                 break
             at += length
         elif is_ == REFERS:
             # Also if not strict: a piece does not end within a reference.
             close = reference(D, at, end)
             if close < 0:
-                answer = MORE
+                status = MORE
                 break
             if close == 0:
                 if strict:
@@ -200,13 +200,13 @@ def text(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
             at = close
         elif is_ == RETURN:
             if at + 1 >= end and A[H_DEPTH] > 0:  # After the root there may be no more input.
-                answer = MORE
+                status = MORE
                 break
             kind = ESCAPED
             at += 1
         elif is_ == BRACKET and strict:
             if at + 2 >= end:
-                answer = MORE
+                status = MORE
                 break
             if D[at + 1] == BRACKET_CLOSE and D[at + 2] == GREATER:
                 return doubt(A, at, UNSURE)
@@ -221,10 +221,10 @@ def text(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
                 if not is_space(D[k]):
                     return doubt(A, k, UNSURE)
     elif A[H_TEXTS] and begin < at:
-        put(K, A[H_TOKENS], kind, -1, begin, at)
+        write_token(K, A[H_TOKENS], kind, -1, begin, at)
         A[H_TOKENS] += 1
     A[H_AT] = at
-    return answer
+    return status
 
 
 @compiled
@@ -264,32 +264,32 @@ def begin_scan(A: Ints, strict: bool) -> None:
 
 
 @compiled
-def is_over(A: Ints) -> bool:
+def is_complete(A: Ints) -> bool:
     """Return whether the input so far is a complete document."""
     return bool(A[H_DEPTH] == 0 and A[H_ROOTS] == 2 and A[H_MODE] == OUTSIDE)
 
 
 @compiled
-def scan_next(A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
+def scan_next(A: Ints, N: WritableBytes, D: Bytes, K: Tokens, end: int) -> int:
     """Scan one tag, or a piece of something else, from H_AT; return a scan status."""
     at = A[H_AT]
     if A[H_MODE] != OUTSIDE:
-        return passed_over(A, D, K, at, end)
+        return skip_piece(A, D, K, at, end)
     if D[at] != LESS:
         return text(A, D, K, at, end)
-    answer = markup(A, N, D, K, at, end)
-    if answer == DONE and A[H_AT] - at > A[H_LONGEST]:
+    status = markup(A, N, D, K, at, end)
+    if status == DONE and A[H_AT] - at > A[H_LONGEST]:
         return doubt(A, at, TOO_LONG)
-    return answer
+    return status
 
 
 @entry
-def scan(A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
+def scan(A: Ints, N: WritableBytes, D: Bytes, K: Tokens, end: int) -> int:
     """Scan from H_AT to the end of the input; return a scan status. H_AT and H_TOKENS are updated."""
-    answer = DONE
-    while A[H_AT] < end and answer == DONE:
-        answer = scan_next(A, N, D, K, end)
-    return answer
+    status = DONE
+    while A[H_AT] < end and status == DONE:
+        status = scan_next(A, N, D, K, end)
+    return status
 
 
 @entry

@@ -18,12 +18,12 @@ from typing import TypeAlias
 from perseid.errors import LimitError
 from perseid.lang import tree_patterns as tp
 
-MOST_EDGES = 1 << 16
-MOST_PASSES = 64
-MOST_ITEMS = 62
+MAX_EDGES = 1 << 16
+MAX_PASSES = 64
+MAX_ITEMS = 62
 """As many as bits of a word, with two to spare."""
 
-OVER, PASS = -1, -2
+END_OF_RUN, PASS = -1, -2
 """Edges that take no item: the end of a run, and the skip of a child."""
 
 
@@ -45,7 +45,7 @@ class SiblingFA:
     """True if the expression matches without any sibling."""
 
     @cached_property
-    def most(self) -> tuple[int, ...]:
+    def max_more(self) -> tuple[int, ...]:
         """By state: how many more siblings a run may take from it; -1 if there is no bound."""
         return _longest(self.states)
 
@@ -63,43 +63,43 @@ _Task: TypeAlias = tp.SiblingExpr | tp.SiblingLink | _Round
 
 
 @dataclass(frozen=True)
-class _Still:
+class _DerivationState:
     """A state: remaining tasks, whether anything was taken, and whether a gap is open since the last member."""
 
     tasks: tuple[_Task, ...]
-    taken: bool = False
+    has_taken: bool = False
     gap: bool = False
 
 
 def sibling_automaton(expr: tp.SiblingExpr) -> SiblingFA:
     """Build the automaton of an expression; raise LimitError if it is too large."""
     items = tuple(dict.fromkeys(_items(expr)))  # equal items return nothing, and are one
-    if len(items) > MOST_ITEMS:
-        raise LimitError(f"A sibling expression has at most {MOST_ITEMS} distinct steps, got {len(items)}.")
+    if len(items) > MAX_ITEMS:
+        raise LimitError(f"A sibling expression has at most {MAX_ITEMS} distinct steps, got {len(items)}.")
     number = {item: k for k, item in enumerate(items)}
-    first = _Still((expr,))
-    known = {first: 0}
+    first = _DerivationState((expr,))
+    numbers = {first: 0}
     states: list[tuple[SiblingEdge, ...]] = []
-    waiting, edges, nullable = [first], 0, False
-    while waiting:
-        still = waiting.pop(0)
-        found: dict[SiblingEdge, None] = {}
-        for item, after in _ways(still):
+    pending, edges, nullable = [first], 0, False
+    while pending:
+        state = pending.pop(0)
+        edges_of_state: dict[SiblingEdge, None] = {}
+        for item, after in _next_actions(state):
             if after is None:
-                nullable = nullable or not still.taken
-                if still.taken:
-                    found[SiblingEdge(OVER, -1)] = None
+                nullable = nullable or not state.has_taken
+                if state.has_taken:
+                    edges_of_state[SiblingEdge(END_OF_RUN, -1)] = None
                 continue
-            if after not in known:
-                known[after] = len(known)
-                waiting.append(after)
-            found[SiblingEdge(PASS if item is None else number[item], known[after])] = None
-            if edges + len(found) > MOST_EDGES:
+            if after not in numbers:
+                numbers[after] = len(numbers)
+                pending.append(after)
+            edges_of_state[SiblingEdge(PASS if item is None else number[item], numbers[after])] = None
+            if edges + len(edges_of_state) > MAX_EDGES:
                 raise LimitError(
                     "The sibling expression is too large.", hint="Repeat less, or without an upper bound: {2,}."
                 )
-        edges += len(found)
-        states.append(tuple(found))
+        edges += len(edges_of_state)
+        states.append(tuple(edges_of_state))
     return SiblingFA(items, tuple(states), nullable)
 
 
@@ -117,62 +117,62 @@ def _items(expr: tp.SiblingExpr) -> Iterator[tp.TreeNode]:
                 yield from _items(one)
 
 
-def _ways(still: _Still) -> Iterator[tuple[tp.TreeNode | None, _Still | None]]:
+def _next_actions(state: _DerivationState) -> Iterator[tuple[tp.TreeNode | None, _DerivationState | None]]:
     """Yield the next actions in order: take an item, skip a sibling (no item), or end (no state after it)."""
-    if not still.tasks:
+    if not state.tasks:
         yield None, None
         return
-    task, rest = still.tasks[0], still.tasks[1:]
+    task, rest = state.tasks[0], state.tasks[1:]
     match task:
         case tp.TreeNode():
             marked = tuple(_Round(one.repeat, one.done, True) if isinstance(one, _Round) else one for one in rest)
-            yield task, _Still(marked, taken=True)
-            if still.gap:
-                yield None, still
+            yield task, _DerivationState(marked, has_taken=True)
+            if state.gap:
+                yield None, state
         case tp.SiblingAlternation():
             for branch in task.branches:
-                yield from _ways(_Still((branch, *rest), still.taken, still.gap))
+                yield from _next_actions(_DerivationState((branch, *rest), state.has_taken, state.gap))
         case tp.SiblingSequence():
             tasks: list[_Task] = [task.items[0]]
             for link, item in zip(task.links, task.items[1:], strict=True):
                 tasks += [link, item]
-            yield from _ways(_Still((*tasks, *rest), still.taken, still.gap))
+            yield from _next_actions(_DerivationState((*tasks, *rest), state.has_taken, state.gap))
         case tp.SiblingLink():
-            gap = still.gap or (task is tp.SiblingLink.LATER and still.taken)
-            yield from _ways(_Still(rest, still.taken, gap))
+            gap = state.gap or (task is tp.SiblingLink.LATER and state.has_taken)
+            yield from _next_actions(_DerivationState(rest, state.has_taken, gap))
         case tp.SiblingRepeat():
-            yield from _rounds(task, 0, rest, still)
+            yield from _rounds(task, 0, rest, state)
         case _Round():
             if task.took:
                 unbounded = task.repeat.high is None and task.done >= task.repeat.low
-                yield from _rounds(task.repeat, task.done if unbounded else task.done + 1, rest, still)
+                yield from _rounds(task.repeat, task.done if unbounded else task.done + 1, rest, state)
             elif task.done < task.repeat.low:
                 # An empty iteration covers all required iterations that remain.
-                yield from _ways(_Still(rest, still.taken, still.gap))
+                yield from _next_actions(_DerivationState(rest, state.has_taken, state.gap))
 
 
 def _rounds(
-    repeat: tp.SiblingRepeat, done: int, rest: tuple[_Task, ...], still: _Still
-) -> Iterator[tuple[tp.TreeNode | None, _Still | None]]:
+    repeat: tp.SiblingRepeat, done: int, rest: tuple[_Task, ...], state: _DerivationState
+) -> Iterator[tuple[tp.TreeNode | None, _DerivationState | None]]:
     if repeat.high is None or done < repeat.high:
         round_ = _Round(repeat, done, took=False)
-        yield from _ways(_Still((repeat.item, round_, *rest), still.taken, still.gap))
+        yield from _next_actions(_DerivationState((repeat.item, round_, *rest), state.has_taken, state.gap))
     if done >= repeat.low:
-        yield from _ways(_Still(rest, still.taken, still.gap))
+        yield from _next_actions(_DerivationState(rest, state.has_taken, state.gap))
 
 
 def _longest(states: tuple[tuple[SiblingEdge, ...], ...]) -> tuple[int, ...]:
     """Return the most items on any path from each state; -1 for all if unbounded, or if passes run out."""
-    most = [0] * len(states)
-    for _ in range(MOST_PASSES):
+    longest = [0] * len(states)
+    for _ in range(MAX_PASSES):
         changed = False
         for at in range(len(states) - 1, -1, -1):
-            best = most[at]
+            best = longest[at]
             for edge in states[at]:
-                if edge.item != OVER:
-                    best = max(best, most[edge.state] + (edge.item >= 0))
-            changed = changed or best > most[at]
-            most[at] = best
+                if edge.item != END_OF_RUN:
+                    best = max(best, longest[edge.state] + (edge.item >= 0))
+            changed = changed or best > longest[at]
+            longest[at] = best
         if not changed:
-            return tuple(most)
+            return tuple(longest)
     return tuple(-1 for _ in states)

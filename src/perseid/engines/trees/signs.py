@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perseid.engines.trees.entities import entity
-from perseid.engines.trees.layout import Bytes, Room, compiled
+from perseid.engines.trees.layout import Bytes, WritableBytes, compiled
 from perseid.engines.trees.vectors import REACH, plain_bytes
 
 # classes of bytes in text
@@ -56,9 +56,9 @@ def after_space(D: Bytes, at: int, end: int) -> int:
 def after_plain(D: Bytes, at: int, end: int) -> int:
     """Return the offset of the next byte of text that needs processing, or ``end``."""
     while at + REACH <= end:
-        plain = plain_bytes(D, at)
-        if plain < REACH:
-            return at + plain
+        plain_length = plain_bytes(D, at)
+        if plain_length < REACH:
+            return at + plain_length
         at += REACH  # a constant, so that the next load does not wait for these bytes
     while at < end and IN_TEXT[D[at]] == PLAIN:
         at += 1
@@ -146,17 +146,17 @@ def reference(D: Bytes, at: int, end: int) -> int:
     b = D[at + 2] if length > 1 else 0
     c = D[at + 3] if length > 2 else 0
     d = D[at + 4] if length > 3 else 0
-    known = (
+    is_known = (
         (length == 2 and (a == 108 or a == 103) and b == 116)  # lt, gt
         or (length == 3 and a == 97 and b == 109 and c == 112)  # amp
         or (length == 4 and a == 97 and b == 112 and c == 111 and d == 115)  # apos
         or (length == 4 and a == 113 and b == 117 and c == 111 and d == 116)  # quot
     )
-    return close + 1 if known else 0
+    return close + 1 if is_known else 0
 
 
 @compiled
-def put_character(N: Room, at: int, code: int) -> int:
+def put_character(N: WritableBytes, at: int, code: int) -> int:
     """Write a character in UTF-8; return the end offset."""
     if code < 0x80:
         N[at] = code

@@ -17,7 +17,7 @@ from perseid.engines.sequence.results import Matches
 from perseid.engines.sequence.stream import Events
 from perseid.engines.trees.engine import Trees, TreesPlan, compile_trees
 from perseid.engines.trees.formats import JSON, ROW, XML
-from perseid.engines.trees.limits import DEEPEST, MOST_ATTRIBUTES, MOST_BYTES, MOST_TIMES
+from perseid.engines.trees.limits import DEEPEST, GROWTH_ALLOWANCE_BYTES, MAX_ATTRIBUTES, MAX_GROWTH
 from perseid.engines.trees.results import result_fields
 from perseid.engines.trees.row_documents import has_text, textless
 from perseid.errors import EventDataError, SemanticError, UnknownNameError, missing_column, nearest
@@ -33,7 +33,7 @@ from perseid.semantics import types as t
 ANY_DOCUMENT = "Document"
 """The type of a document without a declared one."""
 _PROVED = "XML, proven well formed by the scanner, or validated by expat"
-_READ_AS = {
+_FORMAT_DESCRIPTIONS = {
     JSON: "JSON: the root is /json, a member is an element of its name, each array item is an element, null is none",
     ROW: "rows: the root is /row, a column is an element of its name, each array item is an element, null is none",
 }
@@ -86,17 +86,17 @@ class Documents(StreamDeclaration[Matches, Data_co]):
                     raise textless(name, column.type_name)
         else:
             self._require_readable(self.column, columns[self.column])
-        kept = tuple(name for name, column in columns.items() if column.type is not None and name != self.body)
-        return PrepareInput({BODY: kept if self.column is None else self.column}, {}, kept)
+        retained = tuple(name for name, column in columns.items() if column.type is not None and name != self.body)
+        return PrepareInput({BODY: retained if self.column is None else self.column}, {}, retained)
 
     def bind_events(self, schema: TableSchema) -> PrepareInput:
         """Return the input of a table with this schema that has documents as events."""
-        found = self.bind_table(schema)
+        table_input = self.bind_table(schema)
         self.require_time(list(schema.columns))
         named = schema.event_type is None and self.type is not None
         return replace(
-            found,
-            columns={**found.columns, **({STREAM: str(self.type)} if named else {})},
+            table_input,
+            columns={**table_input.columns, **({STREAM: str(self.type)} if named else {})},
             constants={} if schema.event_type is None else {STREAM: schema.event_type},
             identity=EventIdentity(self.events.id),
             time=self.events.time,
@@ -119,15 +119,15 @@ class Documents(StreamDeclaration[Matches, Data_co]):
 
     def require(self, names: Sequence[str], event_type: str | None = None) -> None:
         """Validate that a table has the columns declared for documents, and no reserved column names."""
-        where = "" if event_type is None else f" of {event_type}"
+        of_table = "" if event_type is None else f" of {event_type}"
         for role, name in (("path" if self.is_path else "body", self.column), ("type", self.type)):
             if name is not None and name not in names:
                 raise missing_column(
-                    f"The table{where}", name, f"{role} of documents", names, f"ps.documents(df, {role}=…)"
+                    f"The table{of_table}", name, f"{role} of documents", names, f"ps.documents(df, {role}=…)"
                 )
         for name in (DOCUMENT, PLACE, TYPE, WRONG):
             if name in names:
-                raise EventDataError(f"Column {name!r}{where} has a reserved name.", hint="Rename the column.")
+                raise EventDataError(f"Column {name!r}{of_table} has a reserved name.", hint="Rename the column.")
 
     def require_time(self, names: Sequence[str]) -> None:
         """Validate that a table has the time column, which documents need only as events."""
@@ -160,15 +160,15 @@ class Documents(StreamDeclaration[Matches, Data_co]):
 
     def explain(self) -> str:
         """Describe the input, format, limits and namespaces of documents."""
-        where = "all columns of a row" if self.column is None else f"column {self.column!r}"
-        where = f"files with paths in column {self.path!r}, in chunks" if self.is_path else where
-        proof = _READ_AS.get(self.format, "XML, trusted to be well formed" if self.trusted else _PROVED)
+        source = "all columns of a row" if self.column is None else f"column {self.column!r}"
+        source = f"files with paths in column {self.path!r}, in chunks" if self.is_path else source
+        proof = _FORMAT_DESCRIPTIONS.get(self.format, "XML, trusted to be well formed" if self.trusted else _PROVED)
         lines = [
             "documents",
-            f"  source: {where}; read before the shuffle, so bodies are not shuffled",
+            f"  source: {source}; read before the shuffle, so bodies are not shuffled",
             f"  format: {proof}; an unreadable document is a bad row",
-            f"  limits: nesting depth {DEEPEST:,}, {MOST_ATTRIBUTES:,} attributes per tag, results of {MOST_TIMES} times the bytes "
-            f"of the document plus {MOST_BYTES >> 20} MB",
+            f"  limits: nesting depth {DEEPEST:,}, {MAX_ATTRIBUTES:,} attributes per tag, results of {MAX_GROWTH} times the bytes "
+            f"of the document plus {GROWTH_ALLOWANCE_BYTES >> 20} MB",
         ]
         lines += [f"  namespace {prefix or '(none)'}: {uri}" for prefix, uri in self.namespaces]
         return "\n".join(lines)
@@ -223,7 +223,7 @@ def extract_trees(
     patterns: Sequence[ast.PatternDefinition], namespaces: Sequence[tuple[str, str]] = ()
 ) -> tuple[tuple[ast.PatternDefinition, ...], TreeQuery]:
     """Replace tree patterns in steps by event types; return the patterns, and the trees that were replaced."""
-    found: dict[TreeStep, None] = {}
+    trees: dict[TreeStep, None] = {}
     whole = False
     names = {pattern.name for pattern in patterns}
 
@@ -233,7 +233,7 @@ def extract_trees(
             tests = [part.test for part, _ in walk(value.tree) if isinstance(part, TreeNode)]
             used = {test.prefix or "" for test in tests if test.prefix is not None or not test.is_wildcard}
             step = TreeStep(value.stream, value.tree, tuple(one for one in namespaces if one[0] in used))
-            found[step] = None
+            trees[step] = None
             return ast.EventType(step.type)
         if isinstance(value, ast.AnyEvent) or (isinstance(value, ast.EventType) and value.name not in names):
             whole = True
@@ -246,7 +246,7 @@ def extract_trees(
         return value
 
     lowered_patterns = tuple(replace(pattern, match=lowered(pattern.match)) for pattern in patterns)
-    return lowered_patterns, TreeQuery(tuple(found), whole)
+    return lowered_patterns, TreeQuery(tuple(trees), whole)
 
 
 def together(part: TreePart) -> list[tuple[str, ...]]:
@@ -255,10 +255,10 @@ def together(part: TreePart) -> list[tuple[str, ...]]:
         return [return_names(TreePattern(part))]
     groups: list[tuple[str, ...]] = []
     for child in children(part):
-        found = together(child)
-        if found and _is_run(part, child):
-            found = [tuple(name for group in found for name in group)]
-        groups += found
+        child_groups = together(child)
+        if child_groups and _is_run(part, child):
+            child_groups = [tuple(name for group in child_groups for name in group)]
+        groups += child_groups
     return groups
 
 
@@ -289,11 +289,11 @@ def check_variables(patterns: Sequence[ast.PatternDefinition], columns: Sequence
             tree = trees.get(ref.parts[0]) if len(ref.parts) > 1 else None
             if tree is None:
                 continue
-            known = [*return_names(tree), *columns]
-            if ref.parts[1] not in known:
+            available = [*return_names(tree), *columns]
+            if ref.parts[1] not in available:
                 raise UnknownNameError(
                     f"{'.'.join(ref.parts[:2])}: the tree pattern of {ref.parts[0]} does not return {ref.parts[1]!r}.",
-                    nearest=nearest(ref.parts[1], known),
+                    nearest=nearest(ref.parts[1], available),
                     span=ref.span,
                     hint=f"Returned: {', '.join(return_names(tree)) or 'none'}. Add ->{ref.parts[1]} after a step to return its node.",
                 )

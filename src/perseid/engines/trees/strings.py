@@ -7,7 +7,7 @@ between two bounds, which are computed with the plan. So digits are compared wit
 from __future__ import annotations
 
 from perseid.engines.trees.layout import *
-from perseid.engines.trees.layout import Bytes, Ints, Room
+from perseid.engines.trees.layout import Bytes, Ints, WritableBytes
 from perseid.engines.trees.match_layout import *
 from perseid.engines.trees.match_layout import Space, compiled
 from perseid.engines.trees.signs import (
@@ -27,7 +27,7 @@ ZERO, NINE, POINT = 48, 57, 46
 
 
 @compiled
-def read_escaped(D: Bytes, at: int, end: int, R: Room, to: int, value: bool) -> int:
+def read_escaped(D: Bytes, at: int, end: int, R: WritableBytes, to: int, value: bool) -> int:
     """Decode references and line ends, in a value also white space; return the end offset, -1 for an unknown entity."""
     while at < end:
         byte = D[at]
@@ -54,7 +54,7 @@ def read_escaped(D: Bytes, at: int, end: int, R: Room, to: int, value: bool) -> 
 
 
 @compiled
-def read_cdata(D: Bytes, at: int, end: int, R: Room, to: int, after_return: bool) -> int:
+def read_cdata(D: Bytes, at: int, end: int, R: WritableBytes, to: int, after_return: bool) -> int:
     """Decode the line ends of CDATA; return the end offset."""
     if after_return and at < end and D[at] == LINE_FEED:
         at += 1
@@ -89,7 +89,7 @@ def holds(op: int, order: int) -> bool:
 
 
 @compiled
-def text_order(R: Room, begin: int, end: int, Z: Bytes, low: int, high: int) -> int:
+def text_order(R: WritableBytes, begin: int, end: int, Z: Bytes, low: int, high: int) -> int:
     """Compare a text with a constant by code points: -1, 0 or 1."""
     length = min(end - begin, high - low)
     for k in range(length):
@@ -101,11 +101,11 @@ def text_order(R: Room, begin: int, end: int, Z: Bytes, low: int, high: int) -> 
 
 
 @compiled
-def bound_order(R: Room, begin: int, end: int, sign: int, point: int, P: Ints, bound: int, Z: Bytes) -> int:
+def bound_order(R: WritableBytes, begin: int, end: int, sign: int, point: int, P: Ints, bound: int, Z: Bytes) -> int:
     """Compare a number, given as sign, point and digits (perhaps with the point in them), with a bound: -1, 0 or 1."""
-    other = P[bound + B_SIGN]
-    if sign != other:
-        return -1 if sign < other else 1
+    bound_sign = P[bound + B_SIGN]
+    if sign != bound_sign:
+        return -1 if sign < bound_sign else 1
     if sign == 0:
         return 0
     if point != P[bound + B_POINT]:
@@ -116,16 +116,16 @@ def bound_order(R: Room, begin: int, end: int, sign: int, point: int, P: Ints, b
             at += 1
         if at >= end and to >= P[bound + B_TO]:
             return 0
-        mine = R[at] - ZERO if at < end else 0
-        its = int(Z[to]) if to < P[bound + B_TO] else 0
-        if mine != its:
-            return sign if mine > its else -sign
+        digit = R[at] - ZERO if at < end else 0
+        bound_digit = int(Z[to]) if to < P[bound + B_TO] else 0
+        if digit != bound_digit:
+            return sign if digit > bound_digit else -sign
         at += 1
         to += 1
 
 
 @compiled
-def number_order(R: Room, begin: int, end: int, P: Ints, test: int, Z: Bytes) -> int:
+def number_order(R: WritableBytes, begin: int, end: int, P: Ints, test: int, Z: Bytes) -> int:
     """Compare a text as a number with a constant, both as doubles: -1, 0 or 1; NOT_A_NUMBER if it is none."""
     while begin < end and is_space(R[begin]):
         begin += 1
@@ -170,10 +170,10 @@ def number_order(R: Room, begin: int, end: int, P: Ints, test: int, Z: Bytes) ->
 
 
 @compiled
-def tested(M: Space, step: int, R: Room, begin: int, end: int) -> int:
+def tested(M: Space, step: int, R: WritableBytes, begin: int, end: int) -> int:
     """Return the bits of a step's comparisons that are true for a text."""
     P, Z = M.plan, M.constants
-    found = 0
+    bits = 0
     for k in range(P[step + SP_TEST_COUNT]):
         test = P[step + SP_TESTS] + k * TEST_WIDTH
         if P[test + TE_NUMERIC]:
@@ -181,5 +181,5 @@ def tested(M: Space, step: int, R: Room, begin: int, end: int) -> int:
         else:
             order = text_order(R, begin, end, Z, P[test + TE_FROM], P[test + TE_TO])
         if holds(P[test + TE_OP], order):
-            found |= 1 << P[test + TE_BIT]
-    return found
+            bits |= 1 << P[test + TE_BIT]
+    return bits

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from perseid.engines.trees.layout import *
-from perseid.engines.trees.layout import Bytes, Ints, Room, Tokens, compiled
+from perseid.engines.trees.layout import Bytes, Ints, Tokens, WritableBytes, compiled
 from perseid.engines.trees.names import (
+    add_recent,
     declare,
     expanded,
     leave_scope,
@@ -13,7 +14,6 @@ from perseid.engines.trees.names import (
     read_name,
     read_uri,
     recent_name,
-    remember,
     same_name,
 )
 from perseid.engines.trees.signs import *
@@ -21,24 +21,24 @@ from perseid.engines.trees.vectors import REACH, value_bytes
 
 
 @compiled
-def put(K: Tokens, place: int, kind: int, name: int, begin: int, end: int) -> None:
-    K[T_KIND, place] = kind
-    K[T_NAME, place] = name
-    K[T_BEGIN, place] = begin
-    K[T_END, place] = end
+def write_token(K: Tokens, index: int, kind: int, name: int, begin: int, end: int) -> None:
+    K[T_KIND, index] = kind
+    K[T_NAME, index] = name
+    K[T_BEGIN, index] = begin
+    K[T_END, index] = end
 
 
 @compiled
-def doubt(A: Ints, at: int, why: int) -> int:
+def doubt(A: Ints, at: int, reason: int) -> int:
     A[H_AT] = at
-    A[H_WHY] = why
+    A[H_REASON] = reason
     return DOUBT
 
 
 @compiled
 def close_tag(A: Ints, K: Tokens, name: int, at: int) -> None:
     """Close an element, given its name in its namespace."""
-    put(K, A[H_TOKENS], END, name, at, at)
+    write_token(K, A[H_TOKENS], END, name, at, at)
     A[H_TOKENS] += 1
     leave_scope(A)
     A[H_DEPTH] -= 1
@@ -47,9 +47,9 @@ def close_tag(A: Ints, K: Tokens, name: int, at: int) -> None:
 
 
 @compiled
-def end_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
+def end_tag(A: Ints, N: WritableBytes, D: Bytes, K: Tokens, at: int, end: int) -> int:
     """Scan ``</name>``; return a scan status."""
-    if A[H_TOKENS] + 1 > A[H_ROOM]:
+    if A[H_TOKENS] + 1 > A[H_TOKEN_CAPACITY]:
         A[H_AT] = at
         return FULL
     if A[H_DEPTH] == 0:
@@ -77,19 +77,19 @@ def end_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
 @compiled
 def value_end(A: Ints, D: Bytes, at: int, end: int, quote: int) -> int:
     """Return the closing quote's offset, or -3 - offset for a value to decode; -1 at the input end, -2 for DOUBT."""
-    plain = True
+    is_plain = True
     while at < end:
         if at + REACH <= end:
-            passed = value_bytes(D, at)
-            at += passed
-            if passed == REACH:
+            skipped = value_bytes(D, at)
+            at += skipped
+            if skipped == REACH:
                 continue
         byte = D[at]
         if byte == quote:
-            return at if plain else -3 - at
+            return at if is_plain else -3 - at
         kind = IN_TEXT[byte]
         if kind == PLAIN or kind == BRACKET:
-            plain = plain and byte >= SPACE
+            is_plain = is_plain and byte >= SPACE
             at += 1
         elif kind == WIDE:
             length = wide(D, at, end) if A[H_STRICT] else 1
@@ -97,7 +97,7 @@ def value_end(A: Ints, D: Bytes, at: int, end: int, quote: int) -> int:
                 return -1 if length < 0 else -2
             at += length
         elif kind == REFERS:
-            plain = False
+            is_plain = False
             if A[H_STRICT]:
                 close = reference(D, at, end)
                 if close <= 0:
@@ -106,7 +106,7 @@ def value_end(A: Ints, D: Bytes, at: int, end: int, quote: int) -> int:
             else:
                 at += 1
         elif kind == RETURN:
-            plain = False
+            is_plain = False
             at += 1
         elif A[H_STRICT]:
             return -2
@@ -116,19 +116,19 @@ def value_end(A: Ints, D: Bytes, at: int, end: int, quote: int) -> int:
 
 
 @compiled
-def declarations(A: Ints, N: Room, D: Bytes, K: Tokens, first: int, tokens: int) -> int:
+def declarations(A: Ints, N: WritableBytes, D: Bytes, K: Tokens, first: int, tokens: int) -> int:
     """Bind declared namespaces; return the end of the other attributes, or -1 for no capacity, -2 for DOUBT."""
-    left = first
-    for place in range(first, tokens):
-        name = K[T_NAME, place]
+    remaining = first
+    for index in range(first, tokens):
+        name = K[T_NAME, index]
         prefix = A[A[H_RECORDS] + name * RECORD_WIDTH + R_PREFIX]
         if name != XMLNS_PREFIX and prefix != XMLNS_PREFIX:
-            put(K, left, K[T_KIND, place], name, K[T_BEGIN, place], K[T_END, place])
-            left += 1
+            write_token(K, remaining, K[T_KIND, index], name, K[T_BEGIN, index], K[T_END, index])
+            remaining += 1
             continue
-        begin, end = K[T_BEGIN, place], K[T_END, place]
+        begin, end = K[T_BEGIN, index], K[T_END, index]
         bound = EMPTY if name == XMLNS_PREFIX else A[A[H_RECORDS] + name * RECORD_WIDTH + R_LOCAL]
-        if K[T_KIND, place] == ESCAPED_VALUE:
+        if K[T_KIND, index] == ESCAPED_VALUE:
             if A[H_STRICT]:
                 return -2
             uri = read_uri(A, N, D, begin, end)
@@ -144,11 +144,11 @@ def declarations(A: Ints, N: Room, D: Bytes, K: Tokens, first: int, tokens: int)
         if not declare(A, bound, -1 if uri == EMPTY else uri):
             return -1
     A[H_EPOCH] += 1
-    return left
+    return remaining
 
 
 @compiled
-def name_at(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
+def name_at(A: Ints, N: WritableBytes, D: Bytes, begin: int, end: int) -> int:
     """Return the record of a tag or attribute name; -1 for no capacity, -2 for DOUBT, -3 if the input ends in it."""
     length = name_length(D, begin, end)
     record = recent_name(A, N, D, begin, length) if length else 0
@@ -166,21 +166,21 @@ def name_at(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
     name = read_name(A, N, D, begin, close)
     if name < 0:
         return name
-    remember(A, D, begin, close, name, end)
+    add_recent(A, D, begin, close, name, end)
     return int(A[H_RECORDS] + name * RECORD_WIDTH)
 
 
 @compiled
-def without_name(A: Ints, at: int, why: int) -> int:
+def without_name(A: Ints, at: int, reason: int) -> int:
     """Return the scan status of a tag without a name where one is required, from the error of ``name_at``."""
-    if why == -3:
+    if reason == -3:
         A[H_AT] = at
         return MORE
-    return doubt(A, at, TOO_MANY_NAMES if why == -1 else UNSURE)
+    return doubt(A, at, TOO_MANY_NAMES if reason == -1 else UNSURE)
 
 
 @compiled
-def start_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
+def start_tag(A: Ints, N: WritableBytes, D: Bytes, K: Tokens, at: int, end: int) -> int:
     """Scan ``<name a="b">`` or ``<name/>``; return a scan status. An incomplete tag has no effect except new names."""
     if A[H_ROOTS] == 2:
         return doubt(A, at, UNSURE)
@@ -230,17 +230,17 @@ def start_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
             kind = ESCAPED_VALUE
             close = -3 - close
         attributes += 1
-        if attributes > A[H_MOST]:
+        if attributes > A[H_MAX_ATTRIBUTES]:
             return doubt(A, at, TOO_MANY_ATTRIBUTES)
         attribute = (record - A[H_RECORDS]) // RECORD_WIDTH
         if A[record + R_STAMP] == A[H_SERIAL]:
             return doubt(A, at, UNSURE)
         A[record + R_STAMP] = A[H_SERIAL]
-        if tokens >= A[H_ROOM]:
+        if tokens >= A[H_TOKEN_CAPACITY]:
             A[H_AT] = at
             return FULL
         # For now under the name as written: namespaces are resolved at the end of the tag, as declarations may follow.
-        put(K, tokens, kind, attribute, begin, close)
+        write_token(K, tokens, kind, attribute, begin, close)
         tokens += 1
         if attribute == XMLNS_PREFIX or A[record + R_PREFIX] == XMLNS_PREFIX:
             declared = True
@@ -255,34 +255,34 @@ def start_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
             return MORE
         if D[begin] != GREATER:
             return doubt(A, at, UNSURE)
-    if tokens + 1 > A[H_ROOM]:
+    if tokens + 1 > A[H_TOKEN_CAPACITY]:
         A[H_AT] = at
         return FULL
     if declared:
         tokens = declarations(A, N, D, K, first + 1, tokens)
         if tokens < 0:
             return doubt(A, at, TOO_MANY_NAMES if tokens == -1 else UNSURE)
-    found = expanded(A, (tag - A[H_RECORDS]) // RECORD_WIDTH, False)
-    if found < 0:
-        return doubt(A, at, TOO_MANY_NAMES if found == -1 else UNSURE)
+    pair_number = expanded(A, (tag - A[H_RECORDS]) // RECORD_WIDTH, False)
+    if pair_number < 0:
+        return doubt(A, at, TOO_MANY_NAMES if pair_number == -1 else UNSURE)
     if tokens > first + 1 and (A[H_ATTRIBUTES] or prefixed):
-        for place in range(first + 1, tokens):
-            one = expanded(A, K[T_NAME, place], True)
-            if one < 0:
-                return doubt(A, at, TOO_MANY_NAMES if one == -1 else UNSURE)
-            pair = A[H_PAIR] + A[H_PAIR_SIZE] + one * PAIR_WIDTH
+        for index in range(first + 1, tokens):
+            attribute_number = expanded(A, K[T_NAME, index], True)
+            if attribute_number < 0:
+                return doubt(A, at, TOO_MANY_NAMES if attribute_number == -1 else UNSURE)
+            pair = A[H_PAIR] + A[H_PAIR_SIZE] + attribute_number * PAIR_WIDTH
             if A[pair + P_STAMP] == A[H_SERIAL]:
                 return doubt(A, at, UNSURE)  # two prefixes for one namespace
             A[pair + P_STAMP] = A[H_SERIAL]
-            K[T_NAME, place] = one
-    put(K, first, START, found, at, begin + 1)
+            K[T_NAME, index] = attribute_number
+    write_token(K, first, START, pair_number, at, begin + 1)
     A[H_TOKENS] = tokens if A[H_ATTRIBUTES] else first + 1
     top = A[H_STACK] + 2 * A[H_DEPTH]
     A[top] = tag
-    A[top + 1] = found
+    A[top + 1] = pair_number
     A[H_DEPTH] += 1
     A[H_ROOTS] = 1
     if empty:
-        close_tag(A, K, found, begin)
+        close_tag(A, K, pair_number, begin)
     A[H_AT] = begin + 1
     return DONE

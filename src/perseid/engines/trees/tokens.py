@@ -16,14 +16,14 @@ from typing import TypeAlias
 import numpy as np
 
 from perseid.engines.trees import layout as y
-from perseid.engines.trees.judge import judged
+from perseid.engines.trees.judge import validated
 from perseid.engines.trees.limits import (
     DEEPEST,
     LARGEST_PIECE,
     LONGEST_DECLARATION,
     LONGEST_TAG,
-    MOST_ATTRIBUTES,
-    MOST_NAMES,
+    MAX_ATTRIBUTES,
+    MAX_NAMES,
     NAME_BYTES,
 )
 from perseid.engines.trees.names import number_name, number_pair
@@ -46,8 +46,8 @@ _BOM = b"\xef\xbb\xbf"
 _BEGINS_DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[ \t\r\n]")
 _LIMITS = {
     y.TOO_DEEP: f"Elements are nested deeper than {DEEPEST:,} levels",
-    y.TOO_MANY_ATTRIBUTES: f"A tag has more than {MOST_ATTRIBUTES:,} attributes",
-    y.TOO_MANY_NAMES: f"The document has more than {MOST_NAMES:,} distinct names, or more than {NAME_BYTES:,} bytes of them",
+    y.TOO_MANY_ATTRIBUTES: f"A tag has more than {MAX_ATTRIBUTES:,} attributes",
+    y.TOO_MANY_NAMES: f"The document has more than {MAX_NAMES:,} distinct names, or more than {NAME_BYTES:,} bytes of them",
     y.TOO_LONG: f"A tag has more than {LONGEST_TAG:,} bytes",
 }
 
@@ -91,28 +91,28 @@ class Scanner:
         self.scan = scan
         self.names, self.texts, self.attributes = tuple(names), texts, attributes
         self.tokens = np.empty((y.TOKEN_WIDTH, TOKENS), np.int32)
-        self.made = 0
+        self.renumberings = 0
         """Number of times that names were renumbered."""
-        self.behind = 0
-        self.given = 0
+        self.bytes_before = 0
+        self.batch_bytes = 0
         """Bytes of the document before those that the tokens point into, and the number of the latter."""
-        self._make()
+        self._allocate()
 
-    def _make(self) -> None:
-        self.made += 1
+    def _allocate(self) -> None:
+        self.renumberings += 1
         sizes = (
             (y.H_STACK, None, 2 * DEEPEST),
-            (y.H_RECORDS, y.H_RECORDS_END, y.RECORD_WIDTH * MOST_NAMES),
-            (y.H_TABLE, None, 2 * MOST_NAMES),
-            (y.H_PAIR, y.H_PAIRS_END, (2 + y.PAIR_WIDTH) * MOST_NAMES),
-            (y.H_SCOPE, y.H_SCOPE_END, y.SCOPE_WIDTH * MOST_NAMES),
-            (y.H_SEEN, None, y.SEEN_WIDTH * y.SEEN_NAMES),
+            (y.H_RECORDS, y.H_RECORDS_END, y.RECORD_WIDTH * MAX_NAMES),
+            (y.H_TABLE, None, 2 * MAX_NAMES),
+            (y.H_PAIR, y.H_PAIRS_END, (2 + y.PAIR_WIDTH) * MAX_NAMES),
+            (y.H_SCOPE, y.H_SCOPE_END, y.SCOPE_WIDTH * MAX_NAMES),
+            (y.H_RECENT, None, y.RECENT_WIDTH * y.RECENT_NAMES),
         )
         self.space = space = np.zeros(y.SCAN_HEAD + sum(size for _, _, size in sizes), np.int64)
         allocate(space, y.SCAN_HEAD, sizes)
-        self.room = np.empty(NAME_BYTES + REACH, np.uint8)
-        space[y.H_TABLE_SIZE], space[y.H_PAIR_SIZE] = 2 * MOST_NAMES, 2 * MOST_NAMES
-        space[y.H_BYTES_END], space[y.H_DEEPEST], space[y.H_MOST] = NAME_BYTES, DEEPEST, MOST_ATTRIBUTES
+        self.name_bytes = np.empty(NAME_BYTES + REACH, np.uint8)
+        space[y.H_TABLE_SIZE], space[y.H_PAIR_SIZE] = 2 * MAX_NAMES, 2 * MAX_NAMES
+        space[y.H_BYTES_END], space[y.H_DEEPEST], space[y.H_MAX_ATTRIBUTES] = NAME_BYTES, DEEPEST, MAX_ATTRIBUTES
         space[y.H_TEXTS], space[y.H_ATTRIBUTES] = self.texts, self.attributes
         space[y.H_LONGEST] = LONGEST_TAG
         space[y.H_SALT], space[y.H_FACTOR] = secrets.randbits(48), secrets.randbits(13) << 1 | 0x4001
@@ -121,10 +121,10 @@ class Scanner:
         space[space[y.H_RECORDS] + y.XML_PREFIX * y.RECORD_WIDTH + y.R_BOUND] = y.XML_URI
         for uri, local in self.names:
             number_pair(space, self._number(uri.encode()), self._number(local.encode()))
-        self._own = int(space[y.H_NAMES])
+        self._own_names = int(space[y.H_NAMES])
 
     def _number(self, name: bytes) -> int:
-        return int(number_name(self.space, self.room, np.frombuffer(name, np.uint8), len(name)))
+        return int(number_name(self.space, self.name_bytes, np.frombuffer(name, np.uint8), len(name)))
 
     def name(self, number: int) -> Name:
         """Return the name that a number in the tokens refers to."""
@@ -135,21 +135,23 @@ class Scanner:
     def _text(self, number: int) -> str:
         record = int(self.space[y.H_RECORDS]) + number * y.RECORD_WIDTH
         at, length = self.space[record + y.R_AT], self.space[record + y.R_LENGTH]
-        return self.room[at : at + length].tobytes().decode("utf-8", "replace")  # trusted input may not be valid UTF-8
+        return (
+            self.name_bytes[at : at + length].tobytes().decode("utf-8", "replace")
+        )  # trusted input may not be valid UTF-8
 
     @property
     def is_full(self) -> bool:
         """True if the names of earlier documents should be evicted."""
         space = self.space
-        return bool(2 * max(space[y.H_NAMES], space[y.H_PAIRS]) > MOST_NAMES or 2 * space[y.H_BYTES] > NAME_BYTES)
+        return bool(2 * max(space[y.H_NAMES], space[y.H_PAIRS]) > MAX_NAMES or 2 * space[y.H_BYTES] > NAME_BYTES)
 
     def renumber(self) -> None:
         """Evict all names except those that patterns test."""
-        self._make()
+        self._allocate()
 
     def _begin(self, strict: bool) -> None:
         if self.is_full:
-            self._make()
+            self._allocate()
         begin_scanning(self.space, strict)
 
     def read(
@@ -161,15 +163,15 @@ class Scanner:
 
         Raises a :class:`DocumentError` if it is not well formed or exceeds a limit; earlier tokens are then not valid.
         """
-        self._crowded = int(self.space[y.H_NAMES]) > self._own
+        self._crowded = int(self.space[y.H_NAMES]) > self._own_names
         try:
-            yield from self._tried(chunks, trusted, is_text)
+            yield from self._read_checked(chunks, trusted, is_text)
         except _CrowdedError:
-            self._make()
+            self._allocate()
             self._crowded = False
-            yield from self._tried(chunks, trusted, is_text)
+            yield from self._read_checked(chunks, trusted, is_text)
 
-    def _tried(
+    def _read_checked(
         self, chunks: Callable[[], Iterable[bytes]], trusted: bool, is_text: bool
     ) -> Iterator[TokenBatch | None]:
         yield None
@@ -180,89 +182,92 @@ class Scanner:
             except UncertainError:
                 yield None
         if is_text:
-            again, given = chunks, chunks() if trusted else judged(chunks(), "utf-8")
+            reread, source = chunks, chunks() if trusted else validated(chunks(), "utf-8")
         else:
-            again, given = lambda: _in_utf8(chunks()), _in_utf8(chunks() if trusted else judged(_known(chunks())))
+            reread, source = (
+                lambda: _in_utf8(chunks()),
+                _in_utf8(chunks() if trusted else validated(_require_known_encoding(chunks()))),
+            )
         try:
-            yield from self._read(again, strict=False, given=given)
+            yield from self._read(reread, strict=False, source=source)
         except UncertainError:
-            ended = self.space[y.H_WHY] < 0
-            what = "Unexpected end of document" if ended else "The XML is not well formed"
-            raise self.refuse(what, int(self.space[y.H_AT])) from None
+            at_end = self.space[y.H_REASON] < 0
+            message = "Unexpected end of document" if at_end else "The XML is not well formed"
+            raise self.refuse(message, int(self.space[y.H_AT])) from None
 
-    def refuse(self, what: str, at: int, kind: type[DocumentError] = DocumentError) -> DocumentError:
+    def refuse(self, message: str, at: int, kind: type[DocumentError] = DocumentError) -> DocumentError:
         """Return an error with the position of an offset in the bytes that the tokens point into."""
-        line, column = _place(self.chunks(), self.behind + at)
-        return kind(what, line=line, column=column)
+        line, column = _position_of(self.chunks(), self.bytes_before + at)
+        return kind(message, line=line, column=column)
 
     def _read(
-        self, chunks: Callable[[], Iterable[bytes]], *, strict: bool, given: Iterable[bytes] | None = None
+        self, chunks: Callable[[], Iterable[bytes]], *, strict: bool, source: Iterable[bytes] | None = None
     ) -> Iterator[TokenBatch]:
-        """Yield the tokens of ``given``, by default ``chunks``; to locate an error, ``chunks`` is read again."""
+        """Yield the tokens of ``source``, by default ``chunks``; to locate an error, ``chunks`` is read again."""
         self._begin(strict)
-        self.chunks, self.behind, self.given = chunks, 0, 0
+        self.chunks, self.bytes_before, self.batch_bytes = chunks, 0, 0
         space, first = self.space, True
-        left, held, size = b"", [], 0
-        for chunk in _from_the_start(chunks() if given is None else given):
-            held.append(chunk)
+        remaining, pieces, size = b"", [], 0
+        for chunk in _from_the_start(chunks() if source is None else source):
+            pieces.append(chunk)
             size += len(chunk)
-            if len(left) > TOKENS and size < min(len(left), LONGEST_TAG - len(left)):
+            if len(remaining) > TOKENS and size < min(len(remaining), LONGEST_TAG - len(remaining)):
                 continue  # A long incomplete tag is scanned again only when its input has doubled.
-            data = b"".join([left, *held]) if left else chunk
-            held, size = [], 0
-            left = yield from self._scanned(data, _after_declaration(data, strict) if first else 0)
+            data = b"".join([remaining, *pieces]) if remaining else chunk
+            pieces, size = [], 0
+            remaining = yield from self._scanned(data, _after_declaration(data, strict) if first else 0)
             first = False
-            if len(left) > LONGEST_TAG:
+            if len(remaining) > LONGEST_TAG:
                 raise self.refuse(_LIMITS[y.TOO_LONG], 0)
-        if held:
-            left = yield from self._scanned(b"".join([left, *held]), 0)
-        if left or space[y.H_DEPTH] or space[y.H_ROOTS] != 2 or space[y.H_MODE] != y.OUTSIDE:
-            space[y.H_AT], space[y.H_WHY] = len(left), -1
+        if pieces:
+            remaining = yield from self._scanned(b"".join([remaining, *pieces]), 0)
+        if remaining or space[y.H_DEPTH] or space[y.H_ROOTS] != 2 or space[y.H_MODE] != y.OUTSIDE:
+            space[y.H_AT], space[y.H_REASON] = len(remaining), -1
             raise UncertainError
 
     def _scanned(self, data: bytes, at: int) -> Generator[TokenBatch, None, bytes]:
-        space, given = self.space, np.frombuffer(data, np.uint8)
-        space[y.H_AT], self.given = at, len(data)
+        space, array = self.space, np.frombuffer(data, np.uint8)
+        space[y.H_AT], self.batch_bytes = at, len(data)
         guard = ProgressGuard()
         while True:
-            space[y.H_TOKENS], space[y.H_ROOM] = 0, self.tokens.shape[1]
-            answer = self.scan(space, self.room, given, self.tokens, len(given))
+            space[y.H_TOKENS], space[y.H_TOKEN_CAPACITY] = 0, self.tokens.shape[1]
+            status = self.scan(space, self.name_bytes, array, self.tokens, len(array))
             count = int(space[y.H_TOKENS])
-            yield TokenBatch(given, self.tokens, count)
-            if answer == y.DOUBT:
+            yield TokenBatch(array, self.tokens, count)
+            if status == y.DOUBT:
                 self._doubt()
-            if answer in (y.DONE, y.MORE):
-                self.behind += int(space[y.H_AT])
+            if status in (y.DONE, y.MORE):
+                self.bytes_before += int(space[y.H_AT])
                 return data[int(space[y.H_AT]) :]
-            if answer == y.FULL and not count:
+            if status == y.FULL and not count:
                 # A tag has more attributes than the token array has columns.
                 self.tokens = np.empty((y.TOKEN_WIDTH, 2 * self.tokens.shape[1]), np.int32)
-            if guard.is_stalled(answer, count, int(space[y.H_AT]), int(space[y.H_DEPTH]), self.tokens.shape[1]):
+            if guard.is_stalled(status, count, int(space[y.H_AT]), int(space[y.H_DEPTH]), self.tokens.shape[1]):
                 raise self.refuse(
                     "The scanner made no progress in this document, which is a bug in Perseid", 0, StalledMatcherError
                 )
 
     def _doubt(self) -> None:
-        why = int(self.space[y.H_WHY])
-        if why == y.UNSURE:
+        reason = int(self.space[y.H_REASON])
+        if reason == y.UNSURE:
             raise UncertainError
-        if why == y.TOO_MANY_NAMES and self._crowded:
+        if reason == y.TOO_MANY_NAMES and self._crowded:
             raise _CrowdedError
-        raise self.refuse(_LIMITS[why], int(self.space[y.H_AT]))
+        raise self.refuse(_LIMITS[reason], int(self.space[y.H_AT]))
 
 
-def _place(chunks: Iterable[bytes], offset: int) -> tuple[int, int]:
+def _position_of(chunks: Iterable[bytes], offset: int) -> tuple[int, int]:
     """Return line and column of an offset. Errors are rare, so the document is read again."""
     line, column = 1, 1
     for chunk in chunks:
-        line, column = _moved(line, column, chunk[:offset])
+        line, column = _advance_position(line, column, chunk[:offset])
         offset -= min(offset, len(chunk))
         if not offset:
             break
     return line, column
 
 
-def _moved(line: int, column: int, data: bytes) -> tuple[int, int]:
+def _advance_position(line: int, column: int, data: bytes) -> tuple[int, int]:
     """Return line and column after some data; columns are characters, as in expat."""
     lines = data.count(b"\n")
     last = np.frombuffer(data, np.uint8)[data.rfind(b"\n") + 1 :]
@@ -271,11 +276,11 @@ def _moved(line: int, column: int, data: bytes) -> tuple[int, int]:
 
 def _after_declaration(data: bytes, strict: bool) -> int:
     """Return the offset after the byte order mark and XML declaration of a document in UTF-8."""
-    found = _DECLARED.match(data, 0, LONGEST_DECLARATION)
-    if found is not None:
-        if strict and (found["version"] != b"1.0" or (found["encoding"] or b"utf-8").lower() != b"utf-8"):
+    declaration = _DECLARED.match(data, 0, LONGEST_DECLARATION)
+    if declaration is not None:
+        if strict and (declaration["version"] != b"1.0" or (declaration["encoding"] or b"utf-8").lower() != b"utf-8"):
             raise UncertainError
-        return found.end()
+        return declaration.end()
     if _BEGINS_DECLARATION.match(data):
         if strict:
             raise UncertainError
@@ -292,20 +297,20 @@ def _has_no_declaration(first: bytes) -> bool:
 
 def _from_the_start(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the same bytes, with all of an XML declaration in the first chunk, and limited chunk sizes."""
-    first, begun = b"", False
+    first, has_declaration = b"", False
     for chunk in chunks:
-        given = chunk
-        if not begun:
-            given = first = first + chunk
-            begun = len(first) >= LONGEST_DECLARATION or b"?>" in first or _has_no_declaration(first)
-            if not begun:
+        chunk_out = chunk
+        if not has_declaration:
+            chunk_out = first = first + chunk
+            has_declaration = len(first) >= LONGEST_DECLARATION or b"?>" in first or _has_no_declaration(first)
+            if not has_declaration:
                 continue
-        if len(given) <= LARGEST_PIECE:
-            yield given
+        if len(chunk_out) <= LARGEST_PIECE:
+            yield chunk_out
             continue
-        for begin in range(0, len(given), LARGEST_PIECE):
-            yield given[begin : begin + LARGEST_PIECE]
-    if not begun:
+        for begin in range(0, len(chunk_out), LARGEST_PIECE):
+            yield chunk_out[begin : begin + LARGEST_PIECE]
+    if not has_declaration:
         yield first
 
 
@@ -313,7 +318,7 @@ def _in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield a document in UTF-8, from its declared or detected encoding; it is validated before, or trusted."""
     decode: Callable[[bytes, bool], str] | None = None
     first, line, column = True, 1, 1
-    for chunk, last in _and_last(_from_the_start(chunks)):
+    for chunk, last in _with_last(_from_the_start(chunks)):
         if first:
             decode, first = _decoder(chunk), False
         if decode is None:
@@ -322,14 +327,14 @@ def _in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
         try:
             data = decode(chunk, last).encode()
         except UnicodeError as error:
-            read = error.start if isinstance(error, UnicodeDecodeError) else 0
-            at = _moved(line, column, decode(chunk[:read], False).encode()) if read else (line, column)
+            valid = error.start if isinstance(error, UnicodeDecodeError) else 0
+            at = _advance_position(line, column, decode(chunk[:valid], False).encode()) if valid else (line, column)
             raise DocumentError("Invalid bytes for the encoding of the document", line=at[0], column=at[1]) from None
-        line, column = _moved(line, column, data)
+        line, column = _advance_position(line, column, data)
         yield data
 
 
-def _known(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _require_known_encoding(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the same bytes; raise an error if their encoding is not supported. Expat would use any codec of Python."""
     first = True
     for chunk in _from_the_start(chunks):
@@ -339,7 +344,7 @@ def _known(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _and_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+def _with_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Yield each chunk, and whether it is the last."""
     before = None
     for chunk in chunks:
@@ -356,8 +361,8 @@ def _decoder(data: bytes) -> Callable[[bytes, bool], str] | None:
         return codecs.getincrementaldecoder("utf-16-le")().decode
     if data.startswith(codecs.BOM_UTF16_BE) or data[:1] == b"\0":
         return codecs.getincrementaldecoder("utf-16-be")().decode
-    found = _DECLARED.match(data, 0, LONGEST_DECLARATION)
-    name = "utf-8" if found is None else (found["encoding"] or b"utf-8").decode().lower()
+    declaration = _DECLARED.match(data, 0, LONGEST_DECLARATION)
+    name = "utf-8" if declaration is None else (declaration["encoding"] or b"utf-8").decode().lower()
     if name == "utf-8":
         return None
     # The codec's table of single bytes, as in expat, rather than the codec itself: some decode sequences of bytes.

@@ -28,13 +28,13 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from perseid.engines.trees.siblings import OVER, PASS, SiblingFA, sibling_automaton
+from perseid.engines.trees.siblings import END_OF_RUN, PASS, SiblingFA, sibling_automaton
 from perseid.lang import tree_patterns as tp
 
-MOST_SHOWN = 40
+MAX_RULES_SHOWN = 40
 """Rules printed per state; the rest are counted."""
 
-MENDED: Mapping[str, str] = MappingProxyType(
+CORRECTED: Mapping[str, str] = MappingProxyType(
     {
         "T1-1": "stops at the first tag that passes the test; requirements below it may fail, and other tags may return more, so "
         "Perseid continues in x2",
@@ -219,19 +219,19 @@ class TransducerRule:
     right: Right
     paper: tuple[str, ...] = ()
     """The rules of Table 2 that this one is an instance of, the leading one first."""
-    mended: str | None = None
+    corrected: str | None = None
     """The one of them that differs from the paper."""
     printed: Right | None = None
     """The right-hand side of that one as printed."""
     has_parameter: bool = False
 
     @property
-    def below(self) -> tuple[str, ...]:
+    def children_called(self) -> tuple[str, ...]:
         """The states that a start tag pushes for x1: CS1."""
         return _called(self.right, "x1")
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def siblings_called(self) -> tuple[str, ...]:
         """The states that a start tag pushes for x2: CS2."""
         return _called(self.right, "x2")
 
@@ -240,7 +240,7 @@ class TransducerRule:
         """True if the end tag decides the rule (RS). A tag without requirements is decided when it begins."""
         return isinstance(self.head, Tag) and any(
             (isinstance(one, SetMark | AddNode) and one.inner is not None)
-            or (isinstance(one, If) and any(isinstance(asked, Compares) for asked in one.conditions))
+            or (isinstance(one, If) and any(isinstance(condition, Compares) for condition in one.conditions))
             for one in _parts(self.right)
         )
 
@@ -256,7 +256,7 @@ class State:
     """The step with the node that it searches below; 0 for the document."""
     by: str | None = None
     """T2-3 for an expression in ``[ ]``, T3-2 for a member of a run."""
-    answers: bool
+    returns_nodes: bool
     """True if it returns nodes, rather than only marks."""
 
 
@@ -305,17 +305,19 @@ class Transducer:
         return {name: tuple(rules) for name, rules in found.items()}
 
     @property
-    def mended(self) -> tuple[str, ...]:
+    def corrected(self) -> tuple[str, ...]:
         """The rules of the paper that are corrected for this pattern, in the paper's order."""
-        used = {rule.mended for state in self.states for rule in state.rules}
-        return tuple(name for name in MENDED if name in used)
+        used = {rule.corrected for state in self.states for rule in state.rules}
+        return tuple(name for name in CORRECTED if name in used)
 
 
 def translate(pattern: tp.TreePattern) -> Transducer:
     """Translate a pattern; raise LimitError if a sibling expression is too large for an automaton."""
     first, *others = _Translation().expression(pattern.root, 0, None)
     q0 = Beginning(
-        name="q0", rules=(TransducerRule("q0", Whole(), StateCall(first.name, "x0")),), answers=first.answers
+        name="q0",
+        rules=(TransducerRule("q0", Whole(), StateCall(first.name, "x0")),),
+        returns_nodes=first.returns_nodes,
     )
     return Transducer(pattern, (q0, first, *others))
 
@@ -342,21 +344,21 @@ class _Translation:
         parts += [] if node.siblings is None else [self.siblings(node.siblings, step, None)]
         parts += [] if node.next is None else [self.path(node.next, step, None, compared)]
         inner = None if not parts else StateCall(parts[0][0].name if len(parts) == 1 else f"{name}'", "x1")
-        answers = any(part[0].answers for part in parts)
+        returns_below = any(part[0].returns_nodes for part in parts)
         conditions = _conditions(node, compared)
         only_runs = node.siblings is not None and len(parts) == 1
-        own = StepState(
+        state = StepState(
             name=name,
-            rules=_StepRules(name, node, conditions, inner, answers, only_runs).rules(),
+            rules=_StepRules(name, node, conditions, inner, returns_below, only_runs).rules(),
             parent=parent,
             by=by,
-            answers=answers or node.returns is not None,
+            returns_nodes=returns_below or node.returns is not None,
             step=step,
             node=node,
             conditions=conditions,
         )
         demands = [] if len(parts) < 2 else [_demands(f"{name}'", step, [part[0] for part in parts])]
-        return [own, *demands, *chain.from_iterable(parts)]
+        return [state, *demands, *chain.from_iterable(parts)]
 
     def predicate(self, predicate: tp.TreePredicate, step: int) -> list[State]:
         """Return the states of a predicate on nodes below; other predicates are conditions of the node's rule."""
@@ -379,17 +381,17 @@ class _Translation:
             else:
                 members[node] = self.path(node, parent, "T3-2")
         items = [members[item][0] for item in automaton.items]
-        own = SiblingState(
+        state = SiblingState(
             name=name,
             rules=_sibling_rules(name, automaton, items),
             parent=parent,
             by=by,
-            answers=any(item.answers for item in items),
+            returns_nodes=any(item.returns_nodes for item in items),
             expr=expr,
             automaton=automaton,
             items=tuple(item.name for item in items),
         )
-        return [own, *chain.from_iterable(members.values())]
+        return [state, *chain.from_iterable(members.values())]
 
 
 @dataclass(frozen=True)
@@ -400,7 +402,7 @@ class _StepRules:
     node: tp.TreeNode
     conditions: tuple[Condition, ...]
     inner: StateCall | None
-    answers: bool
+    returns_nodes: bool
     """True if nodes below are returned."""
     only_runs: bool
     """True if a sibling expression is the only requirement below."""
@@ -429,24 +431,24 @@ class _StepRules:
         return tuple(names)
 
     def rules(self) -> tuple[TransducerRule, ...]:
-        beside, below = StateCall(self.name, "x2"), StateCall(self.name, "x1")
-        everywhere = (below, beside) if self.deep else (beside,)
+        sibling_call, child_call = StateCall(self.name, "x2"), StateCall(self.name, "x1")
+        everywhere = (child_call, sibling_call) if self.deep else (sibling_call,)
         # An attribute has nothing below it.
-        onward = (beside,) if self.node.is_attribute else everywhere
-        matched, mended, printed = self._marked(onward) if self.node.returns is None else self._returned(onward)
-        passed = _join(everywhere) if self.answers or self.node.returns is not None else _either(everywhere)
+        onward = (sibling_call,) if self.node.is_attribute else everywhere
+        matched, corrected, printed = self._marked(onward) if self.node.returns is None else self._returned(onward)
+        passed = _join(everywhere) if self.returns_nodes or self.node.returns is not None else _either(everywhere)
         # T1-3 has 'or' here too.
-        lost = mended == "T1-3" and self.answers
+        lost = corrected == "T1-3" and self.returns_nodes
         return (
             TransducerRule(
-                self.name, Tag(self.node.test, self.node.is_attribute), matched, self.paper, mended, printed
+                self.name, Tag(self.node.test, self.node.is_attribute), matched, self.paper, corrected, printed
             ),
             TransducerRule(
                 self.name,
                 OtherTag(),
                 passed,
                 self.paper,
-                mended if lost else None,
+                corrected if lost else None,
                 _either(everywhere) if lost else None,
             ),
             TransducerRule(self.name, EmptyForest(), EMPTY, self.paper),
@@ -462,17 +464,17 @@ class _StepRules:
 
     def _marked(self, on: tuple[StateCall, ...]) -> tuple[Right, str | None, Right | None]:
         mark = SetMark(self.inner)
-        again = _join(on) if self.answers else _either(on)
+        otherwise = _join(on) if self.returns_nodes else _either(on)
         if self.inner is None:
             # Nothing below can fail or return more: as printed, the first match is enough.
-            return self._asked(mark, again), None, None
+            return self._conditional(mark, otherwise), None, None
         matched: Right = Or((mark, *on))
-        if self.answers:
+        if self.returns_nodes:
             matched = Merge((mark, *on)) if self.deep else Concatenation((mark, *on))
-        mended = "T2-1" if self.compared else self.plain
-        return self._asked(matched, again), mended, self._asked(mark, _either(on))
+        corrected = "T2-1" if self.compared else self.plain
+        return self._conditional(matched, otherwise), corrected, self._conditional(mark, _either(on))
 
-    def _asked(self, then: Right, otherwise: Right) -> Right:
+    def _conditional(self, then: Right, otherwise: Right) -> Right:
         return If(self.conditions, then, otherwise) if self.conditions else then
 
 
@@ -487,34 +489,34 @@ def _either(calls: tuple[StateCall, ...]) -> Right:
 def _conditions(node: tp.TreeNode, compared: tp.Comparison | None) -> tuple[Condition, ...]:
     """Return the conditions on the node itself: position, text, and text as the end of a compared path."""
     tag = _tag(node)
-    asked: list[Condition] = []
+    conditions: list[Condition] = []
     for predicate in node.predicates:
         match predicate:
             case tp.Position():
-                asked.append(AtPosition(tag, predicate.index))
+                conditions.append(AtPosition(tag, predicate.index))
             case tp.LastPosition():
-                asked.append(AtPosition(tag, None))
+                conditions.append(AtPosition(tag, None))
             case tp.Comparison(path=None):
-                asked.append(Compares(tag, predicate.op, predicate.value))
+                conditions.append(Compares(tag, predicate.op, predicate.value))
             case _:
                 pass
     if compared is not None and node.next is None:
-        asked.append(Compares(tag, compared.op, compared.value))
-    return tuple(asked)
+        conditions.append(Compares(tag, compared.op, compared.value))
+    return tuple(conditions)
 
 
 def _demands(name: str, step: int, parts: list[State]) -> Demands:
     """Build the state of T2-4; if at most one part returns nodes, their order needs no merge."""
     calls = tuple(StateCall(part.name, "x0") for part in parts)
-    found = tuple(ResultTest(call) for call in calls)
-    answering = sum(part.answers for part in parts)
-    if answering < 2:
-        rule = TransducerRule(name, Whole(), If(found, Concatenation(calls)), ("T2-4",))
+    tests = tuple(ResultTest(call) for call in calls)
+    returning = sum(part.returns_nodes for part in parts)
+    if returning < 2:
+        rule = TransducerRule(name, Whole(), If(tests, Concatenation(calls)), ("T2-4",))
     else:
         rule = TransducerRule(
-            name, Whole(), If(found, Merge(calls)), ("T2-4",), "T2-4", If(found, Concatenation(calls))
+            name, Whole(), If(tests, Merge(calls)), ("T2-4",), "T2-4", If(tests, Concatenation(calls))
         )
-    return Demands(name=name, rules=(rule,), parent=step, answers=answering > 0)
+    return Demands(name=name, rules=(rule,), parent=step, returns_nodes=returning > 0)
 
 
 def _sibling_rules(name: str, automaton: SiblingFA, items: list[State]) -> tuple[TransducerRule, ...]:
@@ -529,29 +531,31 @@ def _sibling_rules(name: str, automaton: SiblingFA, items: list[State]) -> tuple
         state = f"{name}.{number}"
         for edge in edges:
             after = f"{name}.{edge.state}"
-            if edge.item == OVER:
+            if edge.item == END_OF_RUN:
                 rules.append(TransducerRule(state, Whole(), Reduce(y), paper, has_parameter=True))
             elif edge.item == PASS:
                 rules.append(TransducerRule(state, Sibling(), StateCall(after, "x2", y), paper, has_parameter=True))
             else:
                 item = items[edge.item]
-                asked = StateCall(item.name, "t")
-                taken = StateCall(after, "x2", Concatenation((y, asked)) if item.answers else y)
+                member_call = StateCall(item.name, "t")
+                next_call = StateCall(after, "x2", Concatenation((y, member_call)) if item.returns_nodes else y)
                 rules.append(
-                    TransducerRule(state, Sibling(), If((ResultTest(asked),), taken), paper, has_parameter=True)
+                    TransducerRule(
+                        state, Sibling(), If((ResultTest(member_call),), next_call), paper, has_parameter=True
+                    )
                 )
     return tuple(rules)
 
 
 def _members(expr: tp.SiblingExpr) -> Iterator[tp.TreeNode]:
     """Yield the member nodes of a sibling expression, in printed order."""
-    waiting: list[tp.TreePart] = [expr]
-    while waiting:
-        part = waiting.pop()
+    pending: list[tp.TreePart] = [expr]
+    while pending:
+        part = pending.pop()
         if isinstance(part, tp.TreeNode):
             yield part
         else:
-            waiting.extend(reversed(tp.children(part)))
+            pending.extend(reversed(tp.children(part)))
 
 
 def _parts(right: Right) -> Iterator[Right]:
@@ -563,8 +567,8 @@ def _parts(right: Right) -> Iterator[Right]:
         case Concatenation() | Merge() | Or():
             inner = right.parts
         case If():
-            found = tuple(one.call for one in right.conditions if isinstance(one, ResultTest))
-            inner = (*found, right.then, right.otherwise)
+            calls = tuple(one.call for one in right.conditions if isinstance(one, ResultTest))
+            inner = (*calls, right.then, right.otherwise)
         case Reduce():
             inner = (right.run,)
         case StateCall():
@@ -590,19 +594,19 @@ def print_rules(transducer: Transducer) -> list[str]:
     lines: list[str] = []
     for state in transducer.states:
         lines.append(f"{state.name}: {print_state(state)}")
-        shown = state.rules[:MOST_SHOWN]
+        shown = state.rules[:MAX_RULES_SHOWN]
         rows = [
-            (print_head(rule), print_right(rule.right), f"{rule.mended} corrected" if rule.mended else "")
+            (print_head(rule), print_right(rule.right), f"{rule.corrected} corrected" if rule.corrected else "")
             for rule in shown
         ]
-        left = max(len(row[0]) for row in rows)
+        widest = max(len(row[0]) for row in rows)
         middle = max(len(row[1]) for row in rows)
-        lines += [f"  {head:<{left}} = {right:<{middle}}  {mended}".rstrip() for head, right, mended in rows]
+        lines += [f"  {head:<{widest}} = {right:<{middle}}  {corrected}".rstrip() for head, right, corrected in rows]
         if len(state.rules) > len(shown):
             lines.append(f"  … {len(state.rules) - len(shown):,} more rules")
-    if transducer.mended:
+    if transducer.corrected:
         lines.append("corrected")
-        lines += [f"  {name} {MENDED[name]}" for name in transducer.mended]
+        lines += [f"  {name} {CORRECTED[name]}" for name in transducer.corrected]
     # A text constant may contain line breaks.
     return [" ".join(line.splitlines()) for line in lines]
 
@@ -651,8 +655,8 @@ def print_right(right: Right) -> str:
         case RunParameter():
             return "y"
         case StateCall():
-            more = "" if right.parameter is None else f", {print_right(right.parameter)}"
-            return f"{right.state}({right.stream}{more})"
+            parameter = "" if right.parameter is None else f", {print_right(right.parameter)}"
+            return f"{right.state}({right.stream}{parameter})"
         case SetMark():
             return f"setMark({'true' if right.inner is None else print_right(right.inner)})"
         case AddNode():
@@ -664,8 +668,8 @@ def print_right(right: Right) -> str:
         case Or():
             return " or ".join(map(print_right, right.parts))
         case If():
-            asked = " and ".join(map(print_condition, right.conditions))
-            return f"if {asked} then {print_right(right.then)} else {print_right(right.otherwise)}"
+            condition_text = " and ".join(map(print_condition, right.conditions))
+            return f"if {condition_text} then {print_right(right.then)} else {print_right(right.otherwise)}"
         case Reduce():
             return f"reduce({print_right(right.run)})"
         case Longest():

@@ -63,13 +63,13 @@ def _bytes_before(signs: bytes, least: int, most: int, also: bytes = b"") -> Cal
         flags_type = ir.IntType(REACH)
 
         def code(context: object, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]) -> ir.Value:
-            found = _load(builder, *args, ir.VectorType(ir.IntType(8), REACH))
+            values = _load(builder, *args, ir.VectorType(ir.IntType(8), REACH))
             # From the least on, those below it lie above all others.
-            odd = builder.icmp_unsigned(">", builder.sub(found, _all(least)), _all(most - least))
+            odd = builder.icmp_unsigned(">", builder.sub(values, _all(least)), _all(most - least))
             for sign in also:
-                odd = builder.and_(odd, builder.icmp_unsigned("!=", found, _all(sign)))
+                odd = builder.and_(odd, builder.icmp_unsigned("!=", values, _all(sign)))
             for sign in signs:
-                odd = builder.or_(odd, builder.icmp_unsigned("==", found, _all(sign)))
+                odd = builder.or_(odd, builder.icmp_unsigned("==", values, _all(sign)))
             flags = builder.zext(builder.bitcast(odd, flags_type), ir.IntType(64))
             flags = builder.or_(flags, ir.Constant(ir.IntType(64), 1 << REACH))
             return builder.cttz(flags, ir.Constant(ir.IntType(1), 1))
@@ -89,8 +89,8 @@ def _ir() -> ModuleType:
 
 
 def _load(builder: ir.IRBuilder, row: ir.Value, at: ir.Value, kind: ir.Type) -> ir.Value:
-    place = builder.bitcast(builder.gep(row, [at]), kind.as_pointer())
-    return builder.load(place, align=1)
+    pointer = builder.bitcast(builder.gep(row, [at]), kind.as_pointer())
+    return builder.load(pointer, align=1)
 
 
 def _all(byte: int) -> ir.Constant:
@@ -109,12 +109,12 @@ name_bytes = _bytes_before(b"/=>", 0x21, 0xFF)
 
 
 @compiled
-def same_bytes(D: Bytes, at: int, N: Bytes, there: int, length: int) -> bool:
+def same_bytes(D: Bytes, at: int, N: Bytes, other_at: int, length: int) -> bool:
     """Return whether ``length`` bytes of two arrays are equal."""
     if length < WORD:
-        return (word(D, at) ^ word(N, there)) & ((1 << 8 * length) - 1) == 0
+        return (word(D, at) ^ word(N, other_at)) & ((1 << 8 * length) - 1) == 0
     for k in range(0, length - WORD, WORD):
-        if word(D, at + k) != word(N, there + k):
+        if word(D, at + k) != word(N, other_at + k):
             return False
     last = length - WORD
-    return word(D, at + last) == word(N, there + last)
+    return word(D, at + last) == word(N, other_at + last)

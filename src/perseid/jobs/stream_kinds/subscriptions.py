@@ -13,7 +13,7 @@ from perseid.api.patterns import PatternSet
 from perseid.api.subscription_table import SubscriptionTable, subscription_table
 from perseid.api.subscriptions import SubscriptionSet, subscriptions
 from perseid.deprecated import RENAMED_JOB_KEYS
-from perseid.engines.joins.plan import DEFAULT_SHARES
+from perseid.engines.joins.plan import DEFAULT_QUERY_PARTITIONS
 from perseid.errors import SettingsError
 from perseid.jobs.stream_kinds.contract import JobQueryOptions, Row, Table, Tables
 from perseid.jobs.stream_kinds.documents import DocumentStream
@@ -61,7 +61,7 @@ class SubscriptionStream(DocumentStream):
     """Output one row for each subscription, instead of one row with the list of all subscriptions to a pair."""
     results: bool | None = None
     """Output the XML of SELECT: true always, false never; without a value, if a subscription has SELECT."""
-    query_partitions: int = Field(default=DEFAULT_SHARES, ge=1, le=4096)
+    query_partitions: int = Field(default=DEFAULT_QUERY_PARTITIONS, ge=1, le=4096)
     """Number of partitions of the subscriptions: about the number of cores."""
 
     @property
