@@ -1,4 +1,4 @@
-"""What a driver does in these tests: ask the doctor, then detect. Usage: application.py MASTER SETTINGS.json OUT.json"""
+"""Driver program of these tests: run the doctor, then match. Usage: application.py MASTER SETTINGS.json OUT.json"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULE = """
 
 
 def rows() -> list[dict[str, Any]]:
-    """Three events a user; the third one matters where the user's number is even."""
+    """Return three events per user; the third is needed if the user's number is even."""
     out: list[dict[str, Any]] = []
     for n in range(USERS):
         user, at = f"u{n}", 1_000 * n

@@ -1,7 +1,7 @@
-"""A standalone master and two workers, and environments for them; each module of tests has a cluster of its own.
+"""A standalone master and two workers, and Python environments for them; each test module has its own cluster.
 
 Workers find ``perseid-python`` on a path of their own, so that each can have another environment. Environments are
-made on top of the one that runs the tests: they see its packages, but not its perseid.
+based on the environment that runs the tests: they have its packages, but not its perseid.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 APPLICATION = Path(__file__).with_name("application.py")
 OTHER = "0.0.7"
-"""The version that one of the environments has."""
+"""Version of perseid in one of the environments."""
 
 
 def spark_home() -> Path:
@@ -47,7 +47,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Environments:
-    """Environments by name, and the files that perseid travels in."""
+    """Environments by name, and the packaged files of perseid."""
 
     folder: Path
     wheel: Path
@@ -56,7 +56,7 @@ class Environments:
         return self.folder / name / "bin" / "python"
 
     def make(self, name: str, wheel: Path | None = None) -> None:
-        """An environment with the packages of this one but perseid, and with that wheel of it."""
+        """Create an environment with the packages of this one, and with perseid from that wheel."""
         venv.create(self.folder / name, symlinks=True, with_pip=False)
         (site,) = (self.folder / name / "lib").glob("python*/site-packages")
         (site / "below.pth").write_text(f"{self.folder / 'below'}\n")
@@ -102,13 +102,13 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> Environments:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A master and two workers, and how to run an application on them."""
+    """A master and two workers, with a method that runs an application on them."""
 
     master: str
     folder: Path
     environments: Environments
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    """The master and the workers, by name."""
+    """Processes of the master and the workers, by name."""
 
     def variables(self) -> dict[str, str]:
         foreign = ("SPARK_", "PYSPARK_", "PERSEID_", "PYTHON")
@@ -129,7 +129,7 @@ class Cluster:
             "spark.executor.cores": "1",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
-            # A failure is seen at once, and small shuffles stay on both executors.
+            # Failures are detected immediately, and small shuffles use both executors.
             "spark.task.maxFailures": "1",
             "spark.sql.shuffle.partitions": "4",
             "spark.sql.adaptive.enabled": "false",
@@ -139,20 +139,20 @@ class Cluster:
         }
 
     def give(self, *names: str) -> None:
-        """Which environment each worker's ``perseid-python`` is."""
+        """Set the environment of each worker's ``perseid-python``."""
         for number, name in enumerate(names):
             script = self.folder / f"worker{number}" / "bin" / "perseid-python"
             script.write_text(f'#!/bin/sh\nexec "{self.environments.python(name)}" "$@"\n')
             script.chmod(0o755)
 
     def command(self, application: Path, *arguments: Path, **settings: str) -> list[str]:
-        """How an application is started; the driver has the first environment."""
+        """Return the command that starts an application; the driver has the first environment."""
         given = self.folder / "settings.json"
         given.write_text(json.dumps(self.settings(**settings)))
         return [str(self.environments.python("first")), str(application), self.master, *map(str, (given, *arguments))]
 
     def run(self, python: str = "perseid-python", **settings: str) -> dict[str, Any]:
-        """What the application wrote."""
+        """Run the application and return its output."""
         out = self.folder / "out.json"
         out.unlink(missing_ok=True)
         done = subprocess.run(
@@ -176,7 +176,7 @@ def cluster(environments: Environments, tmp_path_factory: pytest.TempPathFactory
     port, web = free_port(), free_port()
     made = Cluster(f"spark://127.0.0.1:{port}", folder, environments)
     started = made.processes
-    # Whoever ends this run means the cluster too: without it, a polite signal would leave three processes behind.
+    # A signal that ends this run must end the cluster too: otherwise SIGTERM would leave three processes behind.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def start(name: str, *arguments: str, **variables: str) -> None:
@@ -223,7 +223,7 @@ def cluster(environments: Environments, tmp_path_factory: pytest.TempPathFactory
 
 
 def alive(web: int) -> int:
-    """How many workers the master knows."""
+    """Return the number of workers that the master has registered."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{web}/json/", timeout=5) as reply:
             return int(json.load(reply)["aliveworkers"])

@@ -1,6 +1,6 @@
 """A stream on a cluster: stream_application.py MASTER SETTINGS.json FOLDER
 
-It reads the files of FOLDER/input, a file a batch, and writes the matches of batch 7 to FOLDER/out/batch=7.
+It reads the files of FOLDER/input, one file per batch, and writes the matches of batch 7 to FOLDER/out/batch=7.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def main(master: str, settings: str, place: str) -> None:
         ps.events(source.withWatermark("ts", "15 seconds"), id="n", options=ps.StreamOptions(shards=4))
     )
 
-    def keep(frame: Any, batch: int) -> None:
+    def write_batch(frame: Any, batch: int) -> None:
         frame.write.mode("overwrite").parquet(str(folder / "out" / f"batch={batch}"))
 
-    writer = matches.writeStream.foreachBatch(keep).option("checkpointLocation", str(folder / "checkpoint"))
+    writer = matches.writeStream.foreachBatch(write_batch).option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     spark.stop()

@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept when the package is not a folder, or nothing can be written."""
+"""Location of the kernel cache if the package is a zip file or its folder is read-only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from perseid.runtime.jit import COMPILED
 
 SOURCE = Path(__file__).parents[2] / "src"
-ASK = """
+PROBE = """
 import numpy
 from perseid.runtime import jit, event_order
 print(event_order.__file__, jit.cache_folder())
@@ -33,9 +33,9 @@ def zipped(path: Path) -> Path:
     return path
 
 
-def ask(package: Path, **variables: str) -> list[str]:
+def run_probe(package: Path, **variables: str) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", ASK],
+        [sys.executable, "-c", PROBE],
         env={**os.environ, "PYTHONPATH": str(package), **variables},
         capture_output=True,
         text=True,
@@ -45,32 +45,32 @@ def ask(package: Path, **variables: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_from_zips_at_different_paths_one_compilation(tmp_path: Path) -> None:
+def test_zips_at_different_paths_share_one_compilation(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     for place, counted in (("a", "0 found 1 made"), ("b", "1 found 0 made")):
         (tmp_path / place).mkdir()
         package = zipped(tmp_path / place / "perseid.zip")
-        # As on executors: nobody's home, so Numba has no place of its own either.
-        where, results, told = ask(package, PERSEID_CACHE=str(cache), HOME="/dev/null/home")
+        # As on executors: no home directory, so Numba has no location of its own.
+        where, results, report = run_probe(package, PERSEID_CACHE=str(cache), HOME="/dev/null/home")
         assert where.startswith(f"{package}/perseid/runtime/event_order.py {cache}/")
         assert results == "True False"
-        assert told.startswith(str(cache))
-        assert told.endswith(counted)
+        assert report.startswith(str(cache))
+        assert report.endswith(counted)
 
 
-def test_the_same_source_in_a_folder_shares_it(tmp_path: Path) -> None:
+def test_folder_with_the_same_source_shares_the_cache(tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
-    first = ask(zipped(tmp_path / "perseid.zip"), PERSEID_CACHE=cache)
-    second = ask(SOURCE, PERSEID_CACHE=cache)
+    first = run_probe(zipped(tmp_path / "perseid.zip"), PERSEID_CACHE=cache)
+    second = run_probe(SOURCE, PERSEID_CACHE=cache)
     assert first[0].split()[1] == second[0].split()[1]
     assert first[2].endswith(" 0 found 1 made")
     assert second[2].endswith(" 1 found 0 made")
 
 
 @pytest.mark.parametrize("zip_it", [False, True])
-def test_nowhere_to_write(tmp_path: Path, zip_it: bool) -> None:
+def test_read_only_cache_and_package(tmp_path: Path, zip_it: bool) -> None:
     package = zipped(tmp_path / "perseid.zip") if zip_it else SOURCE
-    where, results, told = ask(package, PERSEID_CACHE="/dev/null/cache", HOME="/dev/null/home")
+    where, results, report = run_probe(package, PERSEID_CACHE="/dev/null/cache", HOME="/dev/null/home")
     assert where.split()[1] == "None"
     assert results == "True False"
-    assert told == "None 0 found 1 made"
+    assert report == "None 0 found 1 made"

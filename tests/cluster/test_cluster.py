@@ -1,4 +1,4 @@
-"""Executors that are other processes, and each way of giving them perseid."""
+"""Executors in separate processes, and each way of distributing perseid to them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.cluster.application import USERS
 from tests.cluster.conftest import OTHER, Cluster, Environments
 
 UNWRITABLE = "/dev/null/cache"
-"""Below a file: not even root can write there."""
+"""Path below a file, which not even root can write to."""
 MATCHES = sorted([f"u{n}", f"10.0.1.{n}", 1_000] for n in range(0, USERS, 2))
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 def workers_of(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """The Python workers of the report, checked to be those of two executors."""
+    """Return the Python workers of the report, and assert that they are those of two executors."""
     workers: list[dict[str, Any]] = found["report"]["workers"]
     assert len({worker["folder"] for worker in workers}) == 2
     assert found["report"]["driver"]["process"] not in {worker["process"] for worker in workers}
@@ -33,7 +33,7 @@ def notes_of(found: dict[str, Any]) -> list[str]:
     return [finding["what"] for finding in found["report"]["findings"]]
 
 
-def test_a_wheel_in_the_environment_of_each_worker(cluster: Cluster, environments: Environments) -> None:
+def test_wheel_in_the_environment_of_each_worker(cluster: Cluster, environments: Environments) -> None:
     cluster.give("first", "second")
     found = cluster.run()
     assert found["matches"] == MATCHES
@@ -48,7 +48,7 @@ def test_a_wheel_in_the_environment_of_each_worker(cluster: Cluster, environment
         assert worker["compiled"]
         assert worker["writable"]
         assert worker["cache"].startswith(str(cluster.folder / "cache"))
-        # The same source shares a folder: the path it was imported from does not matter.
+        # The same source has the same cache folder, independent of its import path.
         assert worker["cache"] == found["report"]["driver"]["cache"]
         assert worker["seconds"] > 0
 
@@ -84,7 +84,7 @@ def test_a_zip_of_the_package(cluster: Cluster, environments: Environments) -> N
         assert worker["cache"] == found["report"]["driver"]["cache"]
 
 
-def test_nowhere_to_write(cluster: Cluster) -> None:
+def test_executors_without_a_writable_cache(cluster: Cluster) -> None:
     cluster.give("first", "second")
     found = cluster.run(spark__executorEnv__PERSEID_CACHE=UNWRITABLE, spark__executorEnv__HOME="/dev/null/home")
     assert found["matches"] == MATCHES
@@ -100,9 +100,9 @@ def test_nowhere_to_write(cluster: Cluster) -> None:
     assert len(note["where"]) == len(workers)
 
 
-def test_another_version_on_one_worker(cluster: Cluster, environments: Environments) -> None:
+def test_different_version_on_one_worker(cluster: Cluster, environments: Environments) -> None:
     cluster.give("first", "other")
-    found = cluster.run(spark__executorEnv__PERSEID_NUMBA="0")  # Nothing of this asks for compiled kernels.
+    found = cluster.run(spark__executorEnv__PERSEID_NUMBA="0")  # This test needs no compiled kernels.
     assert "matches" not in found
     assert "VersionMismatchError" in found["failure"]
     assert f"The driver runs perseid {ps.__version__}, this executor runs {OTHER}." in found["failure"]
@@ -115,7 +115,7 @@ def test_another_version_on_one_worker(cluster: Cluster, environments: Environme
     ]
 
 
-def test_the_command_where_one_worker_has_no_perseid(cluster: Cluster, environments: Environments) -> None:
+def test_doctor_command_reports_a_worker_without_perseid(cluster: Cluster, environments: Environments) -> None:
     cluster.give("first", "bare")
     options = [text for name, value in cluster.settings().items() for text in ("--conf", f"{name}={value}")]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A stream on a cluster goes on when a worker is killed, and tells every match once."""
+"""A stream on a cluster continues when a worker is killed, and emits every match once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def commits(folder: Path) -> int:
     return sum(path.name.isdigit() for path in there.iterdir()) if there.exists() else 0
 
 
-def test_a_worker_is_killed(cluster: Cluster, tmp_path: Path) -> None:
+def test_stream_continues_after_a_worker_is_killed(cluster: Cluster, tmp_path: Path) -> None:
     cluster.give("first", "second")
     chance = random.Random(5)
     batches = [rows_of(file, chance) for file in range(FILES)]
@@ -67,7 +67,7 @@ def test_a_worker_is_killed(cluster: Cluster, tmp_path: Path) -> None:
                 assert child.poll() is None, (tmp_path / "log").read_text()[-5_000:]
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
-            # With it goes its executor, and whatever state that one had in memory.
+            # This ends its executor and the state in its memory.
             cluster.processes["worker1"].kill()
             at_kill = commits(tmp_path)
             assert child.wait(400) == 0, (tmp_path / "log").read_text()[-5_000:]

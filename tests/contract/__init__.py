@@ -1,4 +1,4 @@
-"""What every registered engine keeps to; the toy engine is registered here, and is asked all that the others are."""
+"""Properties that every registered engine must have; the toy engine is registered here and tested like the others."""
 
 from perseid.runtime.registry import engines, register
 from tests.contract.toy import TOY

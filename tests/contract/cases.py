@@ -18,42 +18,42 @@ SECOND = 1_000_000
 FAR = 10**17
 """A time after every window."""
 Output: TypeAlias = "list[str]"
-"""Output rows as texts in one order, exact to the last bit: matches that were retracted are not among them."""
+"""Sorted output rows as text, exact to the last bit, without retracted matches."""
 
 
 def is_behind(times: IntArray, watermark: int) -> BoolArray:
-    """True for the rows that the watermark has passed."""
+    """Return true for the rows that the watermark has passed."""
     behind: BoolArray = times <= watermark
     return behind
 
 
 @dataclass(frozen=True)
-class Case:
-    """One plan and all rows of a stream."""
+class EngineCase:
+    """A plan and all rows of a stream."""
 
     plan: Plan
     rows: EventBatch
     read: Callable[[Sequence[pa.Table]], Output]
-    """The output rows of some calls, in the order of the calls."""
+    """Function that returns the output rows of some calls, in the order of the calls."""
     check: Callable[[Sequence[pa.Table]], int]
-    """Compares the output of a batch over all rows with an oracle; returns the number of rows that the oracle has."""
+    """Function that compares a batch over all rows with an oracle, and returns the oracle's number of rows."""
     owners: IntArray | None = None
-    """By row: the number of its key. Rows of one key stay in one shard. None where no key divides the rows."""
+    """Number of the key of each row; rows of one key stay in one shard. None if no key divides the rows."""
     is_late: Callable[[IntArray, int], BoolArray] = is_behind
-    """(times, watermark): the rows that are late."""
+    """Function of times and a watermark that marks late rows."""
     bounded: bool = True
-    """Whether every window closes after some time."""
+    """True if every window closes after some time."""
     moments: Sequence[int] = ()
-    """Times at which something may be decided without a row, in order."""
+    """Sorted times at which something may become final without a row."""
 
 
 @dataclass(frozen=True)
 class GoldenCase:
     """A plan, its rows before and after a state was written, and the watermark of that state."""
 
-    case: Case
+    case: EngineCase
     before: IntArray
-    """The numbers of the rows that are in the state."""
+    """Numbers of the rows that are in the state."""
     now: int
 
     @property
@@ -62,26 +62,25 @@ class GoldenCase:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class EngineInputs:
     """The cases of one engine."""
 
-    make_case: Callable[[int], Case]
-    """A random case from a seed."""
+    make_case: Callable[[int], EngineCase]
+    """Function that draws a case from a seed."""
     drop_caches: Callable[[], None] = lambda: None
-    """Drop what the process keeps of states, as a restart does."""
+    """Function that clears the caches of states in this process, as a restart does."""
     seeds: int = 20
-    """The number of seeds of an ordinary test."""
+    """Number of seeds of an ordinary test."""
     golden: Mapping[str, Callable[[], GoldenCase]] = field(default_factory=dict)
-    """By name: cases whose states lie in ``tests/contract/states``. Engines of patterns and of subscriptions have files of
-    their own."""
+    """Cases by name, with states in ``tests/contract/states``; engines of patterns and subscriptions have separate files."""
 
 
-def some_rows(case: Case, numbers: Sequence[int] | IntArray) -> EventBatch:
+def some_rows(case: EngineCase, numbers: Sequence[int] | IntArray) -> EventBatch:
     return take_events(case.rows, np.asarray(numbers, np.int64))
 
 
-def run_batch(engine: Engine, case: Case, numbers: Sequence[int] | IntArray | None = None) -> list[pa.Table]:
-    """The output of a batch over some rows, or over all: one table, or one for each partition of the queries."""
+def run_batch(engine: Engine, case: EngineCase, numbers: Sequence[int] | IntArray | None = None) -> list[pa.Table]:
+    """Return the output of a batch over some or all rows: one table, or one for each partition of the queries."""
     rows = case.rows if numbers is None else some_rows(case, numbers)
     partitions = case.plan.shards if engine.capabilities.broadcast else 1
     return [

@@ -1,4 +1,4 @@
-"""The states that are kept of every version: what each is of."""
+"""Golden states of every version: the patterns and rows that each is made from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = {
         pa.struct({"x": pa.int64(), "s": pa.string(), "on": pa.date32()}),
     )
 }  # fmt: skip
-"""The types that columns of these states have, by how they are written down."""
+"""Types of the columns of these states, by their names in the files."""
 SMALL = {"ts": "timestamp[us, tz=UTC]", "type": "string", "k": "int64", "v": "int64", "number": "int64"}
 RICH = {
     **SMALL,
@@ -36,34 +36,34 @@ GREEDY = "match A a -> B+ b\nwithin 10 seconds\npartition by k"
 
 
 @dataclass(frozen=True)
-class Case:
-    """How a state came to be."""
+class GoldenStream:
+    """Patterns and rows that lead to a state."""
 
     patterns: tuple[str, ...]
     columns: Mapping[str, str]
     rows: tuple[Mapping[str, Any], ...]
     cut: int
-    """Rows that had come."""
+    """Number of rows before the state."""
     now: int | None
-    """The second up to which everything had."""
+    """Watermark in seconds."""
     order: str = "watermark"
     order_by: tuple[str, ...] = ()
     id: tuple[str, ...] = ("number",)
     before: tuple[str, ...] = ()
-    """The patterns that were there before those, up to the first row that had come."""
+    """Patterns that are replaced after the first rows."""
     routed: bool = False
     batch: int = 1_000
-    """Rows that came in one call."""
+    """Number of rows in one call."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Of the strategy, where it has some."""
+    """Settings of the strategy, if it has any."""
 
 
-def few(*said: tuple[int, str], key: int = 1) -> tuple[dict[str, Any], ...]:
-    return tuple({"second": second, "type": kind, "k": key, "v": second % 3} for second, kind in said)
+def small_rows(*values: tuple[int, str], key: int = 1) -> tuple[dict[str, Any], ...]:
+    return tuple({"second": second, "type": kind, "k": key, "v": second % 3} for second, kind in values)
 
 
 def rich(second: int, kind: str) -> dict[str, Any]:
-    """Values of every kind, and nulls; the same second has the same values in every version."""
+    """Return a row with values of every type and nulls; the same second has the same values in every version."""
     there = second % 4
     return {
         "second": second, "type": kind, "k": second % 2, "v": None if there == 3 else second,
@@ -75,20 +75,24 @@ def rich(second: int, kind: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-STREAM = few((1, "A"), (2, "A"), (3, "B"), (5, "A"), (6, "C"), (7, "B"), (9, "A"), (12, "B"), (14, "B"), (40, "C"))
+STREAM = small_rows(
+    (1, "A"), (2, "A"), (3, "B"), (5, "A"), (6, "C"), (7, "B"), (9, "A"), (12, "B"), (14, "B"), (40, "C")
+)
 TWO_KEYS = tuple({**row, "k": 1 + i % 2} for i, row in enumerate(STREAM))
-CASES: dict[str, Case] = {
-    "plain": Case((PLAIN,), SMALL, TWO_KEYS, 5, 4),
-    "waiting": Case((PLAIN, GREEDY), SMALL, TWO_KEYS, 7, None),
-    "several patterns": Case(
+CASES: dict[str, GoldenStream] = {
+    "plain": GoldenStream((PLAIN,), SMALL, TWO_KEYS, 5, 4),
+    "waiting": GoldenStream((PLAIN, GREEDY), SMALL, TWO_KEYS, 7, None),
+    "several patterns": GoldenStream(
         (GREEDY, PLAIN, "match A a -> not C for 4 seconds\nreport timeouts\npartition by k"), SMALL, TWO_KEYS, 6, 5
     ),
-    "fed": Case((PLAIN, "match p0 x -> B b\nwithin 9 seconds\npartition by k\nreturn x.v as w"), SMALL, TWO_KEYS, 8, 7),
-    "several routes": Case(
+    "fed": GoldenStream(
+        (PLAIN, "match p0 x -> B b\nwithin 9 seconds\npartition by k\nreturn x.v as w"), SMALL, TWO_KEYS, 8, 7
+    ),
+    "several routes": GoldenStream(
         (PLAIN, "match A a ->> B b\nwithin 8 seconds", "match A a, A b\npartition by v, k"), SMALL, TWO_KEYS, 6, 5
     ),
-    "rows by route": Case((PLAIN, "match A a ->> B b\nwithin 8 seconds"), SMALL, TWO_KEYS, 6, 5, routed=True),
-    "every kind of column": Case(
+    "rows by route": GoldenStream((PLAIN, "match A a ->> B b\nwithin 8 seconds"), SMALL, TWO_KEYS, 6, 5, routed=True),
+    "every kind of column": GoldenStream(
         (
             "match A a -> B b\nwithin 10 seconds\npartition by k\n"
             "return a.s as s, a.price as price, a.day as day, a.at as at, a.span as span, a.d as d, a.f as f, "
@@ -100,7 +104,7 @@ CASES: dict[str, Case] = {
         8,
         4,
     ),
-    "keys and ranks of every kind": Case(
+    "keys and ranks of every kind": GoldenStream(
         ("match A a -> B b\nwithin 10 seconds\npartition by s, day, n.x", "match A a -> B b\nwithin 9 seconds"),
         RICH,
         tuple(rich(second // 2, "AB"[second % 2]) for second in range(16)),
@@ -109,26 +113,31 @@ CASES: dict[str, Case] = {
         order_by=("price", "s"),
         id=("s", "type"),
     ),
-    "occurrence": Case(
+    "occurrence": GoldenStream(
         ("match A a ->> B b\nwithin 10 seconds\npartition by k",),
         SMALL,
-        tuple({**row, "number": 7, "v": 1} for row in few((1, "A"), (1, "A"), (1, "A"), (3, "B"), (3, "B"), (5, "B"))),
+        tuple(
+            {**row, "number": 7, "v": 1}
+            for row in small_rows((1, "A"), (1, "A"), (1, "A"), (3, "B"), (3, "B"), (5, "B"))
+        ),
         4,
         2,
     ),
-    "suppressed": Case((GREEDY + "\nsuppress 30 seconds",), SMALL, (*STREAM, *few((41, "A"), (42, "B"))), 9, 13),
-    "suppressed groups alone": Case(
+    "suppressed": GoldenStream(
+        (GREEDY + "\nsuppress 30 seconds",), SMALL, (*STREAM, *small_rows((41, "A"), (42, "B"))), 9, 13
+    ),
+    "suppressed groups alone": GoldenStream(
         (PLAIN + "\nsuppress 1 minute by v",),
         SMALL,
-        (*STREAM[:6], *few((40, "A"), (41, "B"), (43, "A"), (44, "B"), (80, "A"), (82, "B"))),
+        (*STREAM[:6], *small_rows((40, "A"), (41, "B"), (43, "A"), (44, "B"), (80, "A"), (82, "B"))),
         6,
         30,
     ),
-    "arrival": Case((PLAIN, GREEDY), SMALL, TWO_KEYS, 5, None, order="arrival"),
-    "arrival with time": Case((GREEDY,), SMALL, TWO_KEYS, 6, 4, order="arrival", order_by=("v",)),
-    "since": Case((PLAIN, GREEDY), SMALL, STREAM, 5, 4, before=(GREEDY,)),
-    "context": Case((PLAIN + "\nselection chronicle", PLAIN + "\nselection recent"), SMALL, STREAM, 6, 6),
-    "partial matches": Case(
+    "arrival": GoldenStream((PLAIN, GREEDY), SMALL, TWO_KEYS, 5, None, order="arrival"),
+    "arrival with time": GoldenStream((GREEDY,), SMALL, TWO_KEYS, 6, 4, order="arrival", order_by=("v",)),
+    "since": GoldenStream((PLAIN, GREEDY), SMALL, STREAM, 5, 4, before=(GREEDY,)),
+    "context": GoldenStream((PLAIN + "\nselection chronicle", PLAIN + "\nselection recent"), SMALL, STREAM, 6, 6),
+    "partial matches": GoldenStream(
         tuple(
             f"match {shape}\nwithin 12 seconds\npartition by k\nselection {context}\nreport timeouts"
             for context in ("chronicle", "immediate", "recent", "continuous")
@@ -139,7 +148,7 @@ CASES: dict[str, Case] = {
         7,
         7,
     ),
-    "partial matches by arrival": Case(
+    "partial matches by arrival": GoldenStream(
         (
             PLAIN + "\nselection chronicle",
             "match A+ a -> B b [v < sum(a.v)]\nwithin 20 seconds\npartition by k\nselection recent\nreport timeouts",
@@ -150,26 +159,28 @@ CASES: dict[str, Case] = {
         4,
         order="arrival",
     ),
-    "matches of a context that wait": Case(
+    "matches of a context that wait": GoldenStream(
         ("match A(k as u) a -> (C(k as u) c | B{1,9} b)\nwithin 12 seconds\nselection chronicle\nsuppress 2 seconds",),
         SMALL,
         STREAM,
         7,
         6,
     ),
-    "combinations": Case(("match A a ->> B b ->> B c\nwithin 1 minute",), SMALL, STREAM, 6, 7),
-    "looks back": Case(("match not C for 2 seconds -> A a -> B+ b\nwithin 6 seconds",), SMALL, STREAM, 6, 6),
-    "forever": Case(("match A a -> C c\nwithin forever\npartition by k", "match A a, B b"), SMALL, STREAM, 5, 5),
+    "combinations": GoldenStream(("match A a ->> B b ->> B c\nwithin 1 minute",), SMALL, STREAM, 6, 7),
+    "looks back": GoldenStream(("match not C for 2 seconds -> A a -> B+ b\nwithin 6 seconds",), SMALL, STREAM, 6, 6),
+    "forever": GoldenStream(
+        ("match A a -> C c\nwithin forever\npartition by k", "match A a, B b"), SMALL, STREAM, 5, 5
+    ),
 }
 
 
-# Streams out of order: rows are in the order in which they come
+# Streams out of order: rows are in order of arrival
 
-LATE = few(
+LATE = small_rows(
     (2, "A"), (6, "B"), (5, "A"), (9, "B"), (7, "C"), (11, "B"),
     (4, "C"), (1, "A"), (8, "B"), (3, "B"), (12, "A"), (10, "B"), (40, "C"),
 )  # fmt: skip
-LATER = few(
+LATER = small_rows(
     (2, "A"), (4, "C"), (9, "B"), (5, "A"), (11, "B"), (7, "C"), (8, "B"), (6, "B"), (12, "A"), (13, "B"), (40, "C")
 )  # fmt: skip
 LATE_KEYS = tuple({**row, "k": 1 + i // 2 % 2} for i, row in enumerate(LATE))
@@ -181,7 +192,7 @@ SOURCED = {**SMALL, "s": "string"}
 
 
 def behind(count: int) -> tuple[dict[str, Any], ...]:
-    """A long stream, each of whose events is up to three seconds behind; at last one that is much further."""
+    """Return a long stream with events up to three seconds late, and at the end one that is much later."""
     seconds = [max(i * 0.5 - i * 7 % 11 * 0.3, 0) for i in range(count)]
     rows = [{"second": second, "type": "AB"[i % 2], "k": i % 3, "v": i} for i, second in enumerate(seconds)]
     return (
@@ -191,30 +202,30 @@ def behind(count: int) -> tuple[dict[str, Any], ...]:
     )
 
 
-def promise(second: float, about: str, **said: Any) -> dict[str, Any]:
-    """Nothing up to this second comes any more of the key that is said, or of any where none is; of a type, or of all."""
+def punctuation(second: float, about: str, **values: Any) -> dict[str, Any]:
+    """Return a punctuation up to this second: of the given key or of all keys, and of one type or of all types."""
     more = {"type": about} if about else {"type": "A", "any_type": True}
-    return {"second": second, "k": 1, "v": 0, "promise": 1 if "k" in said else 2, **more, **said}
+    return {"second": second, "k": 1, "v": 0, "promise": 1 if "k" in values else 2, **more, **values}
 
 
-OTHERS: dict[str, dict[str, Case]] = {
+OTHERS: dict[str, dict[str, GoldenStream]] = {
     "toy": {
-        "told and taken back": Case((BROKEN, PLAIN, GREEDY), SMALL, LATE_KEYS, 6, 0),
-        "timed out": Case(
-            (PLAIN + "\nreport timeouts",), SMALL, few((1, "A"), (13, "A"), (20, "C"), (14, "B"), (4, "B")), 3, 0
+        "told and taken back": GoldenStream((BROKEN, PLAIN, GREEDY), SMALL, LATE_KEYS, 6, 0),
+        "timed out": GoldenStream(
+            (PLAIN + "\nreport timeouts",), SMALL, small_rows((1, "A"), (13, "A"), (20, "C"), (14, "B"), (4, "B")), 3, 0
         ),
     },
 }
-"""By the name of the engine; a new engine adds itself here."""
-OUT_OF_ORDER: dict[str, dict[str, Case]] = {
+"""Cases by engine name; a new engine adds its cases here."""
+OUT_OF_ORDER: dict[str, dict[str, GoldenStream]] = {
     "aggressive": {
-        "told and taken back": Case((BROKEN, PLAIN, GREEDY), SMALL, LATE_KEYS, 6, 0),
-        "some of it sure": Case((BROKEN, PLAIN), SMALL, LATER, 5, 5),
+        "told and taken back": GoldenStream((BROKEN, PLAIN, GREEDY), SMALL, LATE_KEYS, 6, 0),
+        "some of it sure": GoldenStream((BROKEN, PLAIN), SMALL, LATER, 5, 5),
         "every kind of column": replace(CASES["every kind of column"], rows=RICH_LATE, cut=6, now=None),
         "fed": replace(CASES["fed"], rows=LATE_KEYS, cut=6, now=0),
         "rows by route": replace(CASES["rows by route"], rows=LATE_KEYS, cut=6, now=0),
-        "timed out": Case((PLAIN + "\nreport timeouts",), SMALL, few((1, "A"), (13, "A"), (20, "C"), (14, "B"), (4, "B")), 3, 0),
-        "matches that depend on others": Case(
+        "timed out": GoldenStream((PLAIN + "\nreport timeouts",), SMALL, small_rows((1, "A"), (13, "A"), (20, "C"), (14, "B"), (4, "B")), 3, 0),
+        "matches that depend on others": GoldenStream(
             (
                 PLAIN + "\nselection chronicle",
                 "match A a -> B b\nwithin 9 seconds\npartition by k\nafter match skip past last",
@@ -226,58 +237,58 @@ OUT_OF_ORDER: dict[str, dict[str, Case]] = {
             6,
             0,
         ),
-        "since": Case((PLAIN, BROKEN), SMALL, LATER, 5, 3, before=(BROKEN,)),
+        "since": GoldenStream((PLAIN, BROKEN), SMALL, LATER, 5, 3, before=(BROKEN,)),
     },
     "assemble": {
-        "slots": Case((ROW, ROW_WITHOUT), SMALL, LATE_KEYS, 6, 0),
-        "what waits": Case((ROW_WITHOUT + ", c.v as x",), SMALL, (*LATE[:6], *LATE[8:9], *LATE[10:]), 6, 5),
-        "every kind of column": Case(
+        "slots": GoldenStream((ROW, ROW_WITHOUT), SMALL, LATE_KEYS, 6, 0),
+        "what waits": GoldenStream((ROW_WITHOUT + ", c.v as x",), SMALL, (*LATE[:6], *LATE[8:9], *LATE[10:]), 6, 5),
+        "every kind of column": GoldenStream(
             (CASES["every kind of column"].patterns[0].replace("->", "->>"),), RICH, RICH_LATE, 6, None
         ),
-        "occurrence": Case(
+        "occurrence": GoldenStream(
             (ROW,),
             SMALL,
-            tuple({**row, "number": 7, "v": 1} for row in few((3, "B"), (1, "A"), (1, "A"), (3, "B"), (1, "A"), (3, "B"))),
+            tuple({**row, "number": 7, "v": 1} for row in small_rows((3, "B"), (1, "A"), (1, "A"), (3, "B"), (1, "A"), (3, "B"))),
             4,
             0,
         ),
-        "since": Case((ROW_WITHOUT, ROW), SMALL, (*few((3, "A"), (4, "B")), *LATE[1:6], *LATE[8:]), 6, 2, before=(ROW,)),
+        "since": GoldenStream((ROW_WITHOUT, ROW), SMALL, (*small_rows((3, "A"), (4, "B")), *LATE[1:6], *LATE[8:]), 6, 2, before=(ROW,)),
     },
     "early": {
-        "told and taken back": Case((BROKEN.replace("-> B", "->> B"), ROW), SMALL, LATER, 5, 1),
-        "what waits": Case((ROW_WITHOUT + ", c.v as x",), SMALL, LATE_KEYS, 6, 0),
-        "every kind of column": Case(
+        "told and taken back": GoldenStream((BROKEN.replace("-> B", "->> B"), ROW), SMALL, LATER, 5, 1),
+        "what waits": GoldenStream((ROW_WITHOUT + ", c.v as x",), SMALL, LATE_KEYS, 6, 0),
+        "every kind of column": GoldenStream(
             (CASES["every kind of column"].patterns[0].replace("-> B", "-> not C ->> B"),), RICH, RICH_LATE, 6, None
         ),
-        "how far time had come alone": Case((BROKEN.replace("-> B", "->> B"),), SMALL, few((9, "D"), (2, "A"), (5, "B"), (3, "C")), 1, 1),
-        "since": Case((ROW_WITHOUT, ROW), SMALL, LATER, 5, 3, before=(ROW,)),
+        "how far time had come alone": GoldenStream((BROKEN.replace("-> B", "->> B"),), SMALL, small_rows((9, "D"), (2, "A"), (5, "B"), (3, "C")), 1, 1),
+        "since": GoldenStream((ROW_WITHOUT, ROW), SMALL, LATER, 5, 3, before=(ROW,)),
     },
     "conservative": {
-        "promises": Case(
+        "promises": GoldenStream(
             (BROKEN,),
             SMALL,
             (
-                *LATE_KEYS[:5], promise(6, "A", k=1), promise(9, "C", k=1), promise(5.5, "B"), promise(3, ""), promise(4, "C"),
-                *few((5, "A")), *LATE_KEYS[8:9], promise(8, ""), *LATE_KEYS[10:11], promise(40, "A", k=1), promise(30, "B", k=1), *LATE_KEYS[11:],
+                *LATE_KEYS[:5], punctuation(6, "A", k=1), punctuation(9, "C", k=1), punctuation(5.5, "B"), punctuation(3, ""), punctuation(4, "C"),
+                *small_rows((5, "A")), *LATE_KEYS[8:9], punctuation(8, ""), *LATE_KEYS[10:11], punctuation(40, "A", k=1), punctuation(30, "B", k=1), *LATE_KEYS[11:],
             ),
             10,
             0,
         ),
-        "sources": Case(
+        "sources": GoldenStream(
             (PLAIN,),
             SOURCED,
             (
                 *({**row, "s": "xyz"[i % 3]} for i, row in enumerate(LATE[:5])),
-                promise(5, "A", s="x"), promise(6, "A", s="y", k=1), promise(4, "A", s="z"),
+                punctuation(5, "A", s="x"), punctuation(6, "A", s="y", k=1), punctuation(4, "A", s="z"),
                 *({**row, "s": "xyz"[i % 3]} for i, row in enumerate(LATE[8:9])),
-                promise(9, "A", s="z"), promise(9, "A", s=None),
+                punctuation(9, "A", s="z"), punctuation(9, "A", s=None),
                 *({**row, "s": "x"} for row in LATE[10:]),
             ),
             8,
             1,
             settings={"source": "s", "sources": ["x", "y", "z"]},
         ),
-        "keys of every kind": Case(
+        "keys of every kind": GoldenStream(
             ("match A a -> B b\nwithin 10 seconds\npartition by s, day, n.x",),
             RICH,
             (
@@ -288,22 +299,22 @@ OUT_OF_ORDER: dict[str, dict[str, Case]] = {
             8,
             0,
         ),
-        "broken promises": Case(
+        "broken promises": GoldenStream(
             (BROKEN,),
             SMALL,
             (
-                *LATE_KEYS[:5], promise(4, ""), promise(5.5, "B"), *few((3, "B"), (4, "A"), key=2), *few((5, "B"), (5, "A")),
-                *LATE_KEYS[8:9], promise(9, ""), *LATE_KEYS[10:],
+                *LATE_KEYS[:5], punctuation(4, ""), punctuation(5.5, "B"), *small_rows((3, "B"), (4, "A"), key=2), *small_rows((5, "B"), (5, "A")),
+                *LATE_KEYS[8:9], punctuation(9, ""), *LATE_KEYS[10:],
             ),
             7,
             0,
         ),
-        "before any promise": Case((PLAIN, GREEDY), SMALL, (*LATE_KEYS[:6], promise(6, ""), *LATE_KEYS[8:9], *LATE_KEYS[10:]), 6, 1),
+        "before any promise": GoldenStream((PLAIN, GREEDY), SMALL, (*LATE_KEYS[:6], punctuation(6, ""), *LATE_KEYS[8:9], *LATE_KEYS[10:]), 6, 1),
     },
     "adaptive": {
-        "frontier": Case((PLAIN,), SMALL, behind(260), 240, 40, batch=20, settings={"loss": 0.05}),
-        "late at once": Case((PLAIN,), SMALL, (*behind(240), *behind(250)[240:250]), 240, 40, batch=20, settings={"loss": 0.05}),
-        "too few to say": Case((PLAIN, GREEDY), SMALL, behind(60), 50, 3, batch=20, settings={"loss": 0.05}),
+        "frontier": GoldenStream((PLAIN,), SMALL, behind(260), 240, 40, batch=20, settings={"loss": 0.05}),
+        "late at once": GoldenStream((PLAIN,), SMALL, (*behind(240), *behind(250)[240:250]), 240, 40, batch=20, settings={"loss": 0.05}),
+        "too few to say": GoldenStream((PLAIN, GREEDY), SMALL, behind(60), 50, 3, batch=20, settings={"loss": 0.05}),
     },
 }  # fmt: skip
-"""By engine."""
+"""Cases of engines of streams out of order, by engine name."""

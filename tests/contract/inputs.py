@@ -1,4 +1,4 @@
-"""What each engine is asked in the contract tests: patterns, data, and how the data become its rows."""
+"""Inputs of the engines for patterns: patterns, data, and their conversion to rows."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True)
-class Question:
-    """A set of patterns and the events they are asked of."""
+class PatternWorkload:
+    """A set of patterns, and the events to match."""
 
     patterns: tuple[CorePattern, ...]
     data: tuple[Mapping[str, Any], ...]
@@ -51,7 +51,7 @@ class Question:
     order_by: tuple[str, ...] = ()
     dedupe: bool = False
     schema: Any = SCHEMA
-    """What the columns of the data are."""
+    """Schema of the data."""
 
     @cached_property
     def plan(self) -> Plan:
@@ -59,7 +59,7 @@ class Question:
 
     @cached_property
     def oracle_rows(self) -> dict[int | None, list[Row]]:
-        """Rows of the oracle by horizon, as far as they were asked for."""
+        """Cache of the oracle's rows by horizon."""
         return {}
 
     @property
@@ -68,33 +68,33 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """How one engine is asked."""
+class PatternInputs:
+    """Inputs of one engine."""
 
-    ask: Callable[[int, bool], Question]
-    """(seed, every pattern is partitioned by k)"""
+    draw_workload: Callable[[int, bool], PatternWorkload]
+    """Function of a seed, and of whether every pattern is partitioned by k."""
     types: Callable[..., Mapping[str, Any]]
-    """(question; without one, any that was asked)"""
-    rows: Callable[[Question, Sequence[Mapping[str, Any]]], EventBatch]
-    """Some of a question's data as rows."""
+    """Function of a workload; without one, of the columns of any drawn workload."""
+    rows: Callable[[PatternWorkload, Sequence[Mapping[str, Any]]], EventBatch]
+    """Function that converts some of the data of a workload to rows."""
     expected: Callable[..., list[Row]]
-    """(question, the time up to which everything has come; without one, everything has)"""
-    write: Callable[..., Question]
-    """(patterns as text, data, schema): events have a second, a type, and what else the schema says."""
+    """Function of a workload and a horizon; without a horizon, the stream is complete."""
+    write: Callable[..., PatternWorkload]
+    """Function of pattern texts, data and a schema: events have a second, a type, and the columns of the schema."""
     whole: bool = True
-    """It is asked any pattern, in any order; others only what ``ask`` gives, and never by arrival."""
+    """True if the engine accepts any pattern in any order; otherwise only drawn workloads, and never in arrival order."""
     punctual: bool = True
-    """Late is what comes behind the watermark, told what the watermark has made final, and nothing else."""
-    promises: bool = False
-    """Rows may be promises."""
+    """True if a row is late exactly when the watermark has passed it, and a match is emitted exactly when it is final."""
+    takes_punctuations: bool = False
+    """True if rows may be punctuations."""
 
 
 # The sequence engine
 
 
-@lru_cache(1024)  # several engines are asked the same, and patterns are parsed from their texts
-def ask_sequence(seed: int, keyed: bool) -> Question:
-    """One to three patterns, simple ones and ones with conditions on columns of every kind, over several keys."""
+@lru_cache(1024)  # several engines have the same workloads, and patterns are parsed from their texts
+def draw_sequence_workload(seed: int, keyed: bool) -> PatternWorkload:
+    """Draw one to three patterns, simple ones and ones with conditions on columns of every type, over several keys."""
     chooser = SeededChooser(seed)
     patterns: list[CorePattern] = []
     while len(patterns) < 1 + seed % 3:
@@ -106,11 +106,11 @@ def ask_sequence(seed: int, keyed: bool) -> Question:
         patterns.append(replace(drawn, name=f"p{number}", returns=own))
     data = make_rows(chooser, longest=24, keys=4)
     identity = chooser.pick(((), (), ("number",), ("s", "number")))
-    return Question(tuple(patterns), tuple(data), identity, chooser.pick(((), (), ("i",), ("d", "s"))))
+    return PatternWorkload(tuple(patterns), tuple(data), identity, chooser.pick(((), (), ("i",), ("d", "s"))))
 
 
-def sequence_rows(question: Question, data: Sequence[Mapping[str, Any]]) -> EventBatch:
-    table = pa.Table.from_pylist(list(data), schema=question.schema).combine_chunks()
+def sequence_rows(workload: PatternWorkload, data: Sequence[Mapping[str, Any]]) -> EventBatch:
+    table = pa.Table.from_pylist(list(data), schema=workload.schema).combine_chunks()
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     names = sorted(set(columns["type"].to_pylist()))
     return EventBatch(
@@ -118,10 +118,10 @@ def sequence_rows(question: Question, data: Sequence[Mapping[str, Any]]) -> Even
         type_codes=np.array([names.index(kind) for kind in columns["type"].to_pylist()], np.int32),
         type_names=names,
         columns=columns,
-        keys={route.id: {name: _inside(columns, name) for name in route.columns} for route in question.plan.routes},
-        identity=identities([columns[name] for name in question.id], columns),
-        tie_breakers=[columns[name] for name in question.order_by],
-        dedupe=question.dedupe,
+        keys={route.id: {name: _inside(columns, name) for name in route.columns} for route in workload.plan.routes},
+        identity=identities([columns[name] for name in workload.id], columns),
+        tie_breakers=[columns[name] for name in workload.order_by],
+        dedupe=workload.dedupe,
     )
 
 
@@ -133,31 +133,31 @@ def _inside(columns: Mapping[str, Any], name: str) -> Any:
     return found
 
 
-def write_sequence(texts: Sequence[str], data: Sequence[Mapping[str, Any]], schema: Any = SCHEMA) -> Question:
-    """Patterns as they are written; a row is ``{"second": 1, "type": "A", …}``, and null in what it does not say."""
+def write_sequence(texts: Sequence[str], data: Sequence[Mapping[str, Any]], schema: Any = SCHEMA) -> PatternWorkload:
+    """Parse pattern texts; a row is ``{"second": 1, "type": "A", …}``, and other columns are null."""
     patterns = [replace(resolve(parse_pattern(f"pattern p{i}\n{text}")), name=f"p{i}") for i, text in enumerate(texts)]
     rows = []
     for number, said in enumerate(data):
         row = {name: said.get(name) for name in schema.names}
         row["ts"] = EPOCH + dt.timedelta(seconds=said["second"])
         rows.append({**row, "number": number if row["number"] is None else row["number"]})
-    return Question(tuple(patterns), tuple(rows), ("number",), schema=schema)
+    return PatternWorkload(tuple(patterns), tuple(rows), ("number",), schema=schema)
 
 
-def oracle(question: Question, horizon: int | None = None) -> list[Row]:
-    """The same rows as the oracle finds them, as far as they are decided at a horizon."""
-    if horizon not in question.oracle_rows:
-        question.oracle_rows[horizon] = _oracle(question, horizon)
-    return list(question.oracle_rows[horizon])
+def oracle(workload: PatternWorkload, horizon: int | None = None) -> list[Row]:
+    """Return the rows of the oracle that are final at a horizon."""
+    if horizon not in workload.oracle_rows:
+        workload.oracle_rows[horizon] = _oracle(workload, horizon)
+    return list(workload.oracle_rows[horizon])
 
 
-def _oracle(question: Question, horizon: int | None) -> list[Row]:
+def _oracle(workload: PatternWorkload, horizon: int | None) -> list[Row]:
     detection = detect(
-        list(question.patterns),
-        read_events(question.events),
+        list(workload.patterns),
+        read_events(workload.events),
         oracle_matcher(),
         horizon=horizon,
-        dedupe=question.dedupe,
+        dedupe=workload.dedupe,
     )
     out = []
     for m in detection.matches:
@@ -167,7 +167,7 @@ def _oracle(question: Question, horizon: int | None) -> list[Row]:
 
 
 def _written(values: Iterable[object]) -> str:
-    """Values as text: NaN equals itself, and numbers are equal by value, as a column has one type for all."""
+    """Return values as text: NaN equals itself, and numbers are equal by value, because a column has one type for all."""
     return repr([_number(v.plain(value)) for value in values])
 
 
@@ -177,7 +177,7 @@ def _number(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _number(part) for name, part in value.items()}
     if isinstance(value, Decimal) or (type(value) is int and abs(value) > 2**53):
-        value = float(value)  # where the column is one of doubles, this is all that is left of it
+        value = float(value)  # the only remainder of the value in a column of doubles
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -186,26 +186,26 @@ def _micros(moment: Any) -> int | None:
 
 
 @lru_cache(1024)
-def ask_one_way(seed: int, keyed: bool) -> Question:
-    """What the sequence engine is asked, where all patterns are partitioned in one way."""
-    question = ask_sequence(seed, keyed)
-    ways = [[path.parts for path in pattern.partition] for pattern in question.patterns]
+def draw_single_key_workload(seed: int, keyed: bool) -> PatternWorkload:
+    """Draw a workload of the sequence engine in which all patterns have the same partition key."""
+    workload = draw_sequence_workload(seed, keyed)
+    ways = [[path.parts for path in pattern.partition] for pattern in workload.patterns]
     return replace(
-        question, patterns=tuple(p for p, way in zip(question.patterns, ways, strict=True) if way == ways[0])
+        workload, patterns=tuple(p for p, way in zip(workload.patterns, ways, strict=True) if way == ways[0])
     )
 
 
-# Assembling
+# Assembling matches
 
 
 @lru_cache(1024)
-def ask_assembled(seed: int, keyed: bool) -> Question:
-    """Patterns whose matches do not depend on one another, over events that all of them may want."""
+def draw_assembly_workload(seed: int, keyed: bool) -> PatternWorkload:
+    """Draw patterns with independent matches, over events that all of them may use."""
     chance = random.Random(f"assembled {seed}")
     texts = [_slots(chance, keyed or chance.random() < 0.7) for _ in range(1 + seed % 3)]
     patterns = [replace(resolve(parse_pattern(f"pattern p{i}\n{text}")), name=f"p{i}") for i, text in enumerate(texts)]
     data = make_rows(SeededChooser(seed), longest=24, keys=4)
-    return Question(tuple(patterns), tuple(data), chance.choice(((), ("number",))), chance.choice(((), ("i",))))
+    return PatternWorkload(tuple(patterns), tuple(data), chance.choice(((), ("number",))), chance.choice(((), ("i",))))
 
 
 def _slots(chance: random.Random, keyed: bool) -> str:
@@ -213,19 +213,21 @@ def _slots(chance: random.Random, keyed: bool) -> str:
     names: list[str] = []
     for i in range(chance.choice((1, 2, 2, 3, 3, 4))):
         if steps and chance.random() < 0.35:
-            barred = [f"not {chance.choice('ABCD')}{_asked(chance, names)}" for _ in range(chance.choice((1, 1, 2)))]
+            barred = [
+                f"not {chance.choice('ABCD')}{_draw_condition(chance, names)}" for _ in range(chance.choice((1, 1, 2)))
+            ]
             steps += [
                 one + (f" for {chance.randrange(1, 4)} seconds" if chance.random() < 0.3 else "") for one in barred
             ]
         unified = "(v as u)" if chance.random() < 0.15 else ""
-        steps.append(f"{chance.choice('ABCD')}{unified} x{i}{_asked(chance, names)}")
+        steps.append(f"{chance.choice('ABCD')}{unified} x{i}{_draw_condition(chance, names)}")
         names.append(f"x{i}")
     text = steps[0]
     for step in steps[1:]:
-        # An absence has no arrow of its own: only how the next event follows counts.
+        # An absence has no arrow of its own: only the arrow of the next event counts.
         text += f" {_arrow(step)} {step}"
     if chance.random() < 0.25:
-        text += f" -> not {chance.choice('ABCD')}{_asked(chance, names)} for {chance.randrange(1, 4)} seconds"
+        text += f" -> not {chance.choice('ABCD')}{_draw_condition(chance, names)} for {chance.randrange(1, 4)} seconds"
     clauses = [f"match {text}", f"within {chance.randrange(4, 12)} seconds"]
     clauses += ["partition by k"] if keyed else []
     clauses += [f"return x0.v as w, {names[-1]}.number as n"] if chance.random() < 0.6 else []
@@ -236,8 +238,8 @@ def _arrow(step: str) -> str:
     return "->" if step.startswith("not ") else "->>"
 
 
-def _asked(chance: random.Random, names: Sequence[str]) -> str:
-    """A condition, of the event alone or of an earlier one too."""
+def _draw_condition(chance: random.Random, names: Sequence[str]) -> str:
+    """Draw a condition on the event alone, or on an earlier one too."""
     if chance.random() < 0.6:
         return ""
     if names and chance.random() < 0.6:
@@ -245,27 +247,31 @@ def _asked(chance: random.Random, names: Sequence[str]) -> str:
     return f" [v > {chance.randrange(3)}]"
 
 
-def _types(question: Question | None = None) -> Mapping[str, Any]:
-    return {field.name: arrow_type(field.type) for field in (SCHEMA if question is None else question.schema)}
+def _types(workload: PatternWorkload | None = None) -> Mapping[str, Any]:
+    return {field.name: arrow_type(field.type) for field in (SCHEMA if workload is None else workload.schema)}
 
 
-_SEQUENCE = Inputs(ask=ask_sequence, types=_types, rows=sequence_rows, expected=oracle, write=write_sequence)
-INPUTS: dict[str, Inputs] = {
-    "sequence": _SEQUENCE,
-    "aggressive": _SEQUENCE,
-    "assemble": replace(_SEQUENCE, ask=ask_assembled, whole=False, punctual=False),
-    "early": replace(_SEQUENCE, ask=ask_assembled, whole=False, punctual=False),
-    "adaptive": replace(_SEQUENCE, whole=False, punctual=False),
-    "conservative": replace(_SEQUENCE, ask=ask_one_way, whole=False, promises=True),
-    "toy": _SEQUENCE,
+_SEQUENCE_INPUTS = PatternInputs(
+    draw_workload=draw_sequence_workload, types=_types, rows=sequence_rows, expected=oracle, write=write_sequence
+)
+INPUTS: dict[str, PatternInputs] = {
+    "sequence": _SEQUENCE_INPUTS,
+    "aggressive": _SEQUENCE_INPUTS,
+    "assemble": replace(_SEQUENCE_INPUTS, draw_workload=draw_assembly_workload, whole=False, punctual=False),
+    "early": replace(_SEQUENCE_INPUTS, draw_workload=draw_assembly_workload, whole=False, punctual=False),
+    "adaptive": replace(_SEQUENCE_INPUTS, whole=False, punctual=False),
+    "conservative": replace(
+        _SEQUENCE_INPUTS, draw_workload=draw_single_key_workload, whole=False, takes_punctuations=True
+    ),
+    "toy": _SEQUENCE_INPUTS,
 }
-"""By the name of the engine; a new engine adds itself here."""
+"""Inputs by engine name; a new engine adds its inputs here."""
 
 
-# What is the same for all
+# Functions for all engines
 
 
-def inputs_of(engine: Engine) -> Inputs:
+def inputs_of(engine: Engine) -> PatternInputs:
     found = INPUTS.get(engine.name)
     assert found is not None, (
         f"The engine {engine.name!r} has no inputs: add it to INPUTS in tests/contract/inputs.py, "
@@ -275,19 +281,19 @@ def inputs_of(engine: Engine) -> Inputs:
 
 
 def run(
-    engine: Engine, question: Question, data: Sequence[Mapping[str, Any]] | None = None, plan: Any = None
+    engine: Engine, workload: PatternWorkload, data: Sequence[Mapping[str, Any]] | None = None, plan: Any = None
 ) -> StepResult:
-    """One call of the engine with all its rows, or with some."""
+    """Run the engine in one call, with all rows or with some."""
     inputs = inputs_of(engine)
-    plan = plan if plan is not None else engine.plan(question.plan, inputs.types())
-    rows = inputs.rows(question, question.data if data is None else data)
+    plan = plan if plan is not None else engine.plan(workload.plan, inputs.types())
+    rows = inputs.rows(workload, workload.data if data is None else data)
     return engine.step(plan, rows, None, Watermark(ended=True))
 
 
-def answer(step: StepResult, question: Question) -> list[Row]:
-    """The rows of a step in one order, with NaN equal to itself and numbers equal by value."""
-    returned = {pattern.name: [name for name, _ in pattern.returns] for pattern in question.patterns}
-    keys = {pattern.name: [".".join(path.parts) for path in pattern.partition] for pattern in question.patterns}
+def result_rows(step: StepResult, workload: PatternWorkload) -> list[Row]:
+    """Return the sorted rows of a step, with NaN equal to itself and numbers equal by value."""
+    returned = {pattern.name: [name for name, _ in pattern.returns] for pattern in workload.patterns}
+    keys = {pattern.name: [".".join(path.parts) for path in pattern.partition] for pattern in workload.patterns}
     out = []
     for row in step.rows.to_pylist():
         name = row["pattern"]
@@ -298,7 +304,7 @@ def answer(step: StepResult, question: Question) -> list[Row]:
 
 
 def without_numba(module: str, call: str) -> Any:
-    """What a function of a module gives in a process that has no compiler; through JSON."""
+    """Return the JSON result of a function of a module, called in a process without Numba."""
     program = f"import json, sys\nfrom {module} import *\njson.dump({call}, sys.stdout)\n"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],

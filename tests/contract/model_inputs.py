@@ -26,7 +26,7 @@ from perseid.semantics.detection import detect
 from perseid.semantics.graphs import Change, Happening
 from perseid.semantics.model_queries import Queries
 from perseid.semantics.model_rules import CHANGES, ROUNDS, Reacting, RuleIteration
-from tests.contract.cases import SECOND, Case, GoldenCase, Inputs, Output
+from tests.contract.cases import SECOND, EngineCase, EngineInputs, GoldenCase, Output
 from tests.engines import test_frames_stream as frames
 from tests.engines import test_models_stream as models
 from tests.engines import test_rules_stream as rules
@@ -46,7 +46,7 @@ def read(tables: Sequence[pa.Table]) -> Output:
 
 
 def _moments(times: Sequence[int]) -> list[int]:
-    """Where time alone may decide something: windows of whole seconds after a change, and rules one microsecond later."""
+    """Return times at which a match may become final: whole seconds after a change, for rules one microsecond later."""
     return sorted(
         {time + span + after for time in {*times} for span in range(0, 21 * SECOND, SECOND) for after in (0, 1)}
     )
@@ -62,7 +62,7 @@ def _owners(keys: Sequence[object]) -> IntArray:
 def _check(
     plan: ModelsPlan, stream: Any, element: pa.DataType, keys: Sequence[pa.DataType], tables: Sequence[pa.Table]
 ) -> int:
-    """Queries computed anew, and their events searched by the oracle of patterns."""
+    """Compare with queries that are computed anew, and their events matched by the oracle of patterns."""
     expected = []
     gathered = [EventRows(plan.queries, one.watched, plan.key) for one in plan.groups]
     for key, time, told in _recomputed(plan.queries, stream.transactions()):
@@ -83,7 +83,7 @@ def _recomputed(queries: Queries, transactions: Iterator[Transaction]) -> Iterat
         yield key, time, live.setdefault(key, Recomputed(queries)).transact(time, changes)
 
 
-def _changes_case(seed: int) -> Case:
+def _changes_case(seed: int) -> EngineCase:
     rows = models.random_rows(seed)
     plan = models.plan_of()
     site = ps.graph.metamodel(models.TEXT)
@@ -91,12 +91,12 @@ def _changes_case(seed: int) -> Case:
     stream = ps.graph.model(listed, site, key="site")
     check = partial(_check, plan, stream, pa.string(), [pa.string()])
     times = [time for time, _ in rows]
-    return Case(
+    return EngineCase(
         plan, models.rows_of(rows), read, check, _owners([row["site"] for _, row in rows]), moments=_moments(times)
     )
 
 
-def _frames_case(seed: int) -> Case:
+def _frames_case(seed: int) -> EngineCase:
     rows = frames.random_frames(seed)[:60]
     plan = frames.plan_of()
     columns = {"ts": pa.array([v.moment(row["time"]) for row in rows], pa.timestamp("us", "UTC"))}
@@ -104,19 +104,21 @@ def _frames_case(seed: int) -> Case:
     _, stream = frames.declared(pa.table(columns))
     check = partial(_check, plan, stream, plan.element, [pa.string()])
     times = [row["time"] for row in rows]
-    return Case(plan, frames.rows_of(rows), read, check, _owners([row["who"] for row in rows]), moments=_moments(times))
+    return EngineCase(
+        plan, frames.rows_of(rows), read, check, _owners([row["who"] for row in rows]), moments=_moments(times)
+    )
 
 
-def make_models_case(seed: int) -> Case:
+def make_models_case(seed: int) -> EngineCase:
     return _frames_case(seed) if seed % 3 == 2 else _changes_case(seed)
 
 
-def _golden(case: Case, now: int) -> GoldenCase:
+def _golden(case: EngineCase, now: int) -> GoldenCase:
     """Rows of two more seconds wait in the state."""
     return GoldenCase(case, np.flatnonzero(case.rows.time <= now + 2 * SECOND), now)
 
 
-MODELS = Inputs(
+MODELS = EngineInputs(
     make_models_case,
     drop_caches,
     seeds=6,
@@ -132,7 +134,7 @@ MODELS = Inputs(
 
 @interpreted()
 def _recomputed_reaction(plan: ReactingPlan, stream: Any) -> Reaction:
-    """Every transaction and what rules make of it, over models whose queries are computed anew and the interpreter."""
+    """Return each transaction and the actions of the rules, with recomputed queries and the interpreter."""
     plans = plan_triggers(plan.rules, plan.key)
     running: dict[Key, Reacting] = {}
     found: list[tuple[Key, int, list[RuleIteration]]] = []
@@ -140,10 +142,10 @@ def _recomputed_reaction(plan: ReactingPlan, stream: Any) -> Reaction:
         if key not in running:
             watch = PatternTrigger(plan.queries, plans, dict(zip(plan.key, key, strict=True)))
             running[key] = Reacting(plan.rules, Recomputed(plan.queries), watch, ROUNDS, CHANGES)
-        found += [(key, moment, told) for moment, told in running[key].until(time)]
+        found += [(key, moment, found_match) for moment, found_match in running[key].until(time)]
         found.append((key, time, running[key].transact(time, changes)))
     for key, reacting in running.items():
-        found += [(key, moment, told) for moment, told in reacting.until(None)]
+        found += [(key, moment, found_match) for moment, found_match in reacting.until(None)]
     return Reaction(stream, plan.rules, found, (), 0, {})
 
 
@@ -153,13 +155,13 @@ def _check_rules(plan: ReactingPlan, rows: list[rules.Row], tables: Sequence[pa.
     return sum(map(len, expected.values()))
 
 
-def make_rules_case(seed: int) -> Case:
+def make_rules_case(seed: int) -> EngineCase:
     rows, plan = rules.random_rows(seed), rules.whole_plan()
     check = partial(_check_rules, plan, rows)
     owners, times = _owners([row["site"] for _, row in rows]), [time for time, _ in rows]
-    return Case(plan, rules.rows_of(rows), read, check, owners, moments=_moments(times))
+    return EngineCase(plan, rules.rows_of(rows), read, check, owners, moments=_moments(times))
 
 
-RULES = Inputs(
+RULES = EngineInputs(
     make_rules_case, drop_caches, seeds=6, golden={"reactions": lambda: _golden(make_rules_case(3), 3 * SECOND)}
 )

@@ -1,13 +1,13 @@
-"""The inputs of the contract tests by the name of the engine; a new engine adds a line."""
+"""Inputs of the contract tests by engine name; a new engine adds a line."""
 
 from __future__ import annotations
 
 from perseid.runtime.contract import Engine
 from tests.contract import model_inputs, pattern_inputs, subscription_inputs, uncertain_inputs
-from tests.contract.cases import Inputs
+from tests.contract.cases import EngineInputs
 from tests.contract.inputs import INPUTS as PATTERNS
 
-ENGINE_INPUTS: dict[str, Inputs] = {
+ENGINE_INPUTS: dict[str, EngineInputs] = {
     **{name: pattern_inputs.pattern_inputs(name) for name in PATTERNS},
     "uncertain": uncertain_inputs.INPUTS,
     "models": model_inputs.MODELS,
@@ -16,7 +16,7 @@ ENGINE_INPUTS: dict[str, Inputs] = {
 }
 
 
-def inputs_for(engine: Engine) -> Inputs:
+def inputs_for(engine: Engine) -> EngineInputs:
     found = ENGINE_INPUTS.get(engine.name)
     assert found is not None, (
         f"The engine {engine.name!r} has no inputs: add it to ENGINE_INPUTS in tests/contract/registered_inputs.py, "

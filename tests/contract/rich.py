@@ -1,4 +1,4 @@
-"""Random streams with columns of every kind, and random patterns whose conditions ask for them."""
+"""Random streams with columns of every type, and random patterns with conditions on them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COLUMNS: dict[str, Sequence[Any]] = {
     "day": DAYS,
     "span": SPANS,
 }
-"""Columns and the values they have besides null."""
+"""Columns and their values besides null."""
 MOMENT = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema(
     {
@@ -51,7 +51,7 @@ SCHEMA = pa.schema(
         "number": pa.int64(),
     }
 )
-"""The rows of :func:`make_rows` as an Arrow table."""
+"""Return the rows of :func:`make_rows` as an Arrow table."""
 
 SHAPES = (
     "A a{0} -> B b{1} -> C c{2}",
@@ -78,7 +78,7 @@ SHAPES = (
 
 
 def make_rows(chooser: SeededChooser, longest: int = 10, keys: int = 2) -> list[dict[str, Any]]:
-    """Rows with every column in every one of them; times repeat, and so may whole rows."""
+    """Return rows with all columns; times and whole rows may repeat."""
     rows = []
     second = 0
     for _ in range(chooser.number(0, longest)):
@@ -99,7 +99,7 @@ def make_rows(chooser: SeededChooser, longest: int = 10, keys: int = 2) -> list[
 
 
 class Conditions:
-    """Random expressions of a type wanted, at a step where some steps can be named."""
+    """Random expressions of a required type, at a step that can refer to some other steps."""
 
     def __init__(self, chooser: SeededChooser, own: bool, singles: Sequence[str], repeated: Sequence[str]) -> None:
         self.ch = chooser
@@ -134,7 +134,7 @@ class Conditions:
         return f"{sides()} {op} {sides()}"
 
     def column(self, name: str) -> str:
-        """A column of an event at hand, or one event of a repetition."""
+        """Return a column of the current event, or of one event of a repetition."""
         ch = self.ch
         if self.repeated and (not self.heads or ch.chance(25)):
             call = ch.pick(("first", "last", "prev", "min", "max"))
@@ -247,7 +247,7 @@ def _drawn(ch: SeededChooser) -> str:
 
 
 def make_rich_pattern(chooser: SeededChooser) -> tuple[CorePattern, str]:
-    """A pattern with a meaning, and its text."""
+    """Return a pattern that compiles, and its text."""
     while True:
         text = _drawn(chooser)
         try:
@@ -257,7 +257,7 @@ def make_rich_pattern(chooser: SeededChooser) -> tuple[CorePattern, str]:
 
 
 def make_rich_pair(seed: int, longest: int = 10) -> tuple[CorePattern, str, list[dict[str, Any]]]:
-    """A pattern, its text and rows from a seed; the same seed gives the same."""
+    """Return a pattern, its text and rows; the same seed gives the same result."""
     chooser = SeededChooser(seed)
     pattern, text = make_rich_pattern(chooser)
     return pattern, text, make_rows(chooser, longest)

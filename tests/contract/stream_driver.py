@@ -15,21 +15,21 @@ from perseid.runtime.contract import Engine, Plan, StepResult
 from perseid.runtime.counters import COUNTERS
 from perseid.runtime.late_rows import LateReason
 from perseid.runtime.watermark import Watermark
-from tests.contract.cases import FAR, Case, Output, some_rows
+from tests.contract.cases import FAR, EngineCase, Output, some_rows
 
 
-class Call(NamedTuple):
-    """The numbers of the rows of a call, and its watermark."""
+class RowCall(NamedTuple):
+    """Numbers of the rows of a call, and its watermark."""
 
     numbers: Sequence[int]
     now: int | None
 
 
-def make_calls(case: Case, seed: int, beyond: float = 1.0, wild: bool = False) -> list[Call]:
+def make_calls(case: EngineCase, seed: int, beyond: float = 1.0, wild: bool = False) -> list[RowCall]:
     """Cut the rows at random.
 
-    Rows arrive out of order by the delay of the watermark times ``beyond``: above 1 some are late. The delay of a ``wild`` case is as
-    long as the stream.
+    Rows arrive out of order by the delay of the watermark times ``beyond``: above 1 some are late. The delay of a
+    ``wild`` case is as long as the stream.
     """
     chance = random.Random(seed)
     times = [int(time) for time in case.rows.time]
@@ -44,10 +44,10 @@ def make_calls(case: Case, seed: int, beyond: float = 1.0, wild: bool = False) -
     order = sorted(range(len(times)), key=lambda i: (arrival[i], i))
     least, most = (6, 12) if wild else (0, 6) if beyond <= 1 else (3, 6)
     cuts = sorted(chance.sample(range(len(times) + 1), min(len(times) + 1, chance.randint(least, most))))
-    calls: list[Call] = []
+    calls: list[RowCall] = []
     now: int | None = None
     for low, high in zip([0, *cuts], [*cuts, len(times)], strict=True):
-        calls.append(Call(order[low:high], now))
+        calls.append(RowCall(order[low:high], now))
         if high:
             now = max(times[i] for i in order[:high]) - delay - 1
     return calls
@@ -64,13 +64,13 @@ def same_step(one: StepResult, other: StepResult) -> None:
 
 @dataclass
 class StreamDriver:
-    """One shard. Checks what holds for every call."""
+    """One shard of a stream; checks the properties that hold for every call."""
 
     engine: Engine
-    case: Case
+    case: EngineCase
     plan: Plan
     partition: int = 0
-    """The partition of the queries, where every shard receives all rows."""
+    """Partition of the queries, if every shard receives all rows."""
     state: bytes | None = None
     now: int | None = None
     timer: int | None = None
@@ -85,7 +85,7 @@ class StreamDriver:
         return self.case.read(self.tables)
 
     def try_call(self, numbers: Sequence[int], now: int | None, ended: bool = False) -> StepResult:
-        """Make a call that leaves the driver as it was."""
+        """Make a call without changing the driver."""
         rows = replace(some_rows(self.case, numbers), query_partition=self.partition)
         watermark = Watermark(self.now, None, True) if ended else Watermark(self.now, now)
         return self.engine.run_step(self.plan, rows, self.state, watermark)
@@ -155,10 +155,10 @@ class StreamDriver:
         self.now = now if self.now is None or now is None else max(self.now, now)
 
 
-def start(engine: Engine, case: Case) -> StreamDriver:
+def start(engine: Engine, case: EngineCase) -> StreamDriver:
     return StreamDriver(engine, case, case.plan)
 
 
-def start_shards(engine: Engine, case: Case, count: int) -> list[StreamDriver]:
+def start_shards(engine: Engine, case: EngineCase, count: int) -> list[StreamDriver]:
     plan = replace(case.plan, shards=count)
     return [StreamDriver(engine, case, plan, number) for number in range(count)]

@@ -1,4 +1,4 @@
-"""How the joins engine is asked in its contract: subscriptions, documents, and shares that live from call to call."""
+"""Inputs of the joins engine: subscriptions, documents, and shards that run over several calls."""
 
 from __future__ import annotations
 
@@ -28,50 +28,52 @@ from perseid.runtime.watermark import ARRIVAL, Watermark
 from tests.semantics.join_documents import random_documents, random_subscriptions, xml
 
 COLUMNS = pa.schema([("n", pa.int64()), ("stream", pa.string())])
-Told = Counter[tuple[Any, ...]]
+NotificationCounts = Counter[tuple[Any, ...]]
 _READ = lru_cache(maxsize=1 << 14)(subscription_groups.parse_normal_form)
 
 
 @pytest.fixture(autouse=True)
-def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text is parsed once however many shares and restarts there are: else these tests do little but parse."""
+def cache_parsed_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parse each text once for all shards and restarts: otherwise these tests mostly parse."""
     monkeypatch.setattr(subscription_groups, "parse_normal_form", _READ)
 
 
 @dataclass(frozen=True)
-class Question:
-    """Subscriptions as texts, and documents."""
+class SubscriptionWorkload:
+    """Texts of subscriptions, and documents."""
 
     texts: Mapping[str, str]
     documents: tuple[Document, ...]
 
     @property
-    def due(self) -> set[tuple[str, int, int]]:
-        """As the oracle has it: who, and the two documents."""
-        return set(self.due_counts)
+    def expected_pairs(self) -> set[tuple[str, int, int]]:
+        """Owner and two documents of each notification of the oracle."""
+        return set(self.expected_counts)
 
     @property
-    def due_counts(self) -> Counter[tuple[str, int, int]]:
-        """How many notifications of the oracle each owner has of each pair of documents."""
+    def expected_counts(self) -> Counter[tuple[str, int, int]]:
+        """Number of notifications of the oracle by owner and pair of documents."""
         given = {name: parse_subscription(text) for name, text in self.texts.items()}
         return Counter((one.subscription, one.left, one.right) for one in notifications(given, self.documents))
 
 
-def ask(seed: int) -> Question:
+def draw_workload(seed: int) -> SubscriptionWorkload:
     chance = random.Random(seed)
     given = random_subscriptions(chance, 8)
-    return Question({name: print_subscription(one) for name, one in given.items()}, tuple(random_documents(chance)))
+    return SubscriptionWorkload(
+        {name: print_subscription(one) for name, one in given.items()}, tuple(random_documents(chance))
+    )
 
 
-def plan_of(question: Question | None = None, **settings: Any) -> JoinsPlan:
-    """For a question, or for a ``table``."""
+def plan_of(workload: SubscriptionWorkload | None = None, **settings: Any) -> JoinsPlan:
+    """Return the plan of a workload, or of a ``table``."""
     settings = {"expand": True, **settings}
-    given = settings.pop("table", None) if question is None else question.texts
+    given = settings.pop("table", None) if workload is None else workload.texts
     return make_plan(given, COLUMNS, **settings)
 
 
 def rows_of(plan: JoinsPlan, documents: Sequence[Document], share: int = 0, files: Sequence[str] = ()) -> EventBatch:
-    """Documents as they come out of ``prepare``, and files that are news."""
+    """Return documents as ``prepare`` outputs them, and control rows of subscription files."""
     written = [xml(one.root) for one in documents]
     bodies = pa.array(written, pa.string()) if plan.texts else pa.array([one.encode() for one in written], pa.binary())
     streams = pa.array([one.stream for one in documents], pa.string())
@@ -100,7 +102,7 @@ def rows_of(plan: JoinsPlan, documents: Sequence[Document], share: int = 0, file
     )
 
 
-def told_in(step: StepResult) -> Told:
+def count_notifications(step: StepResult) -> NotificationCounts:
     rows = step.rows.to_pylist()
     if "subscriptions" in step.rows.column_names:
         return Counter((who, r["left"]["n"], r["right"]["n"]) for r in rows for who in r["subscriptions"])
@@ -108,46 +110,46 @@ def told_in(step: StepResult) -> Told:
 
 
 @dataclass
-class Running:
-    """Shares of a query that runs, in one process or, with ``forgetful``, in a new one each time."""
+class RunningShards:
+    """Running shards of a query, in one process, or with ``forgetful`` in a new one for each call."""
 
     plan: JoinsPlan
     forgetful: bool = False
     states: dict[int, bytes | None] = field(default_factory=dict)
-    told: Told = field(default_factory=Counter)
+    emitted: NotificationCounts = field(default_factory=Counter)
     last: dict[int, StepResult] = field(default_factory=dict)
-    history: list[Told] = field(default_factory=list)
-    """What was told in each call."""
+    history: list[NotificationCounts] = field(default_factory=list)
+    """Notifications of each call."""
 
     def call(self, documents: Sequence[Document], watermark: Watermark, files: Sequence[str] = ()) -> None:
-        self.give(rows_of(self.plan, documents, files=files), watermark)
+        self.call_with_rows(rows_of(self.plan, documents, files=files), watermark)
 
-    def give(self, rows: EventBatch, watermark: Watermark) -> None:
-        told: Told = Counter()
+    def call_with_rows(self, rows: EventBatch, watermark: Watermark) -> None:
+        emitted: NotificationCounts = Counter()
         for share in range(self.plan.shards):
             if self.forgetful:
                 _SHARDS.pop((self.plan, share), None)
             step = JOINS.run_step(self.plan, replace(rows, query_partition=share), self.states.get(share), watermark)
             self.states[share] = step.state
             self.last[share] = step
-            told += told_in(step)
-        self.told += told
-        self.history.append(told)
+            emitted += count_notifications(step)
+        self.emitted += emitted
+        self.history.append(emitted)
 
 
-def whole(question: Question, **settings: Any) -> Running:
-    """All at once."""
-    running = Running(plan_of(question, **settings))
-    running.call(question.documents, Watermark(ended=True))
+def run_all_at_once(workload: SubscriptionWorkload, **settings: Any) -> RunningShards:
+    """Run a workload in one call."""
+    running = RunningShards(plan_of(workload, **settings))
+    running.call(workload.documents, Watermark(ended=True))
     return running
 
 
-def answers(seeds: Sequence[int]) -> list[list[str]]:
-    """The rows of some questions, so that another process can print them."""
-    return [[repr(row) for row in all_rows(whole(ask(seed)))] for seed in seeds]
+def rows_of_seeds(seeds: Sequence[int]) -> list[list[str]]:
+    """Return the rows of some workloads, so that another process can print them."""
+    return [[repr(row) for row in all_rows(run_all_at_once(draw_workload(seed)))] for seed in seeds]
 
 
-def all_rows(running: Running) -> list[object]:
+def all_rows(running: RunningShards) -> list[object]:
     return [row for step in running.last.values() for row in step.rows.to_pylist()]
 
 
@@ -155,10 +157,10 @@ def in_order(documents: Sequence[Document]) -> list[Document]:
     return sorted(documents, key=lambda one: (one.time, one.id))
 
 
-def arrivals(question: Question, seed: int) -> list[tuple[list[Document], int | None]]:
-    """Documents in calls, out of order, with a watermark that none is behind of."""
+def arrivals(workload: SubscriptionWorkload, seed: int) -> list[tuple[list[Document], int | None]]:
+    """Return the documents in calls, out of order, with a watermark that makes none late."""
     chance = random.Random(seed)
-    left = in_order(question.documents)
+    left = in_order(workload.documents)
     calls: list[tuple[list[Document], int | None]] = []
     now: int | None = None
     while left:
@@ -170,84 +172,85 @@ def arrivals(question: Question, seed: int) -> list[tuple[list[Document], int | 
     return [*calls, ([], 10**9)]
 
 
-def moved(question: Question, by: int) -> Question:
-    """The same at other times: none at 0."""
-    return replace(question, documents=tuple(replace(one, time=one.time + by) for one in question.documents))
+def shift_times(workload: SubscriptionWorkload, by: int) -> SubscriptionWorkload:
+    """Return the workload with shifted times, so that none is 0."""
+    return replace(workload, documents=tuple(replace(one, time=one.time + by) for one in workload.documents))
 
 
-# Subscriptions that come and go
+# Changing subscriptions
 
 
 @dataclass(frozen=True)
-class Call:
-    """What comes together."""
+class SubscriptionCall:
+    """Files and documents of one call."""
 
     files: tuple[Mapping[str, str | None], ...]
-    """Files that are written before it; those without a text go."""
-    heard: int
-    """How many of all files written so far it was told of: readers may see one before that."""
+    """Files written before the call; a null text removes the subscription."""
+    announced: int
+    """Number of files announced so far, which can be less than the number written: readers may see a file early."""
     documents: tuple[Document, ...]
     now: int | None
 
 
 @dataclass(frozen=True)
-class Life:
-    """A folder of subscriptions and a stream of documents, call by call."""
+class SubscriptionTimeline:
+    """A folder of subscriptions and a stream of documents, in calls."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[SubscriptionCall, ...]
     order: str
     pairs: Mapping[str, set[tuple[int, int]]]
-    """By text, from the oracle: all documents that it is about, whenever they came."""
+    """Pairs of documents by subscription text, from the oracle, for any time of arrival."""
 
-    def due(self) -> list[set[tuple[str, int, int]]]:
-        """By call: a pair is due to a text that stands when it is told, if both came with its file or later."""
-        came = {one.id: c for c, call in enumerate(self.calls) for one in call.documents}
+    def expected_pairs(self) -> list[set[tuple[str, int, int]]]:
+        """Return the expected pairs of each call, for subscriptions that exist from the first document to the output."""
+        arrived = {one.id: c for c, call in enumerate(self.calls) for one in call.documents}
         documents = in_order([one for call in self.calls for one in call.documents])
-        told: dict[int, int] = {}
+        final: dict[int, int] = {}
         for one in documents:
-            passed = (c for c, call in enumerate(self.calls) if call.now is not None and call.now >= one.time)
-            told[one.id] = came[one.id] if self.order == ARRIVAL else next(passed)
+            final_calls = (c for c, call in enumerate(self.calls) if call.now is not None and call.now >= one.time)
+            final[one.id] = arrived[one.id] if self.order == ARRIVAL else next(final_calls)
         found: list[set[tuple[str, int, int]]] = [set() for _ in self.calls]
-        for name, text, begin, end in self._tenures():
+        for name, text, begin, end in self._lifetimes():
             for left, right in self.pairs[text]:
-                when = max(told[left], told[right])
-                if min(came[left], came[right]) >= begin and when < end:
+                when = max(final[left], final[right])
+                if min(arrived[left], arrived[right]) >= begin and when < end:
                     found[when].add((name, left, right))
         return found
 
-    def _tenures(self) -> Iterator[tuple[str, str, int, int]]:
-        """Every text that stood: whose, what, from which call on, and in which no more."""
+    def _lifetimes(self) -> Iterator[tuple[str, str, int, int]]:
+        """Yield owner, text, first call and end of every subscription."""
         files = [one for call in self.calls for one in call.files]
-        standing: dict[str, tuple[str, int]] = {}
-        heard = 0
+        present: dict[str, tuple[str, int]] = {}
+        announced = 0
         for c, call in enumerate(self.calls):
-            for one in files[heard : call.heard]:
+            for one in files[announced : call.announced]:
                 for name, text in one.items():
-                    if name in standing:
-                        yield name, *standing.pop(name), c
+                    if name in present:
+                        yield name, *present.pop(name), c
                     if text is not None:
-                        standing[name] = text, c
-            heard = call.heard
-        yield from ((name, *since, len(self.calls)) for name, since in standing.items())
+                        present[name] = text, c
+            announced = call.announced
+        yield from ((name, *since, len(self.calls)) for name, since in present.items())
 
-    def run(self, folder: str, ways: Sequence[tuple[int, bool]]) -> list[Running]:
-        """The same by the engine, with so many shares each, forgetful or not."""
+    def run(self, folder: str, ways: Sequence[tuple[int, bool]]) -> list[RunningShards]:
+        """Run the engine over the calls for each number of shards, forgetful or not."""
         runs = [
-            Running(plan_of(table=folder, shards=shares, order=self.order), forgetful) for shares, forgetful in ways
+            RunningShards(plan_of(table=folder, shards=shares, order=self.order), forgetful)
+            for shares, forgetful in ways
         ]
         names: list[str] = []
-        heard = 0
+        announced = 0
         for call in self.calls:
             names += [append(folder, listed(one)) for one in call.files]
-            rows = rows_of(runs[0].plan, call.documents, files=names[heard : call.heard])
+            rows = rows_of(runs[0].plan, call.documents, files=names[announced : call.announced])
             for running in runs:
-                running.give(rows, Watermark(None, call.now, False))
+                running.call_with_rows(rows, Watermark(None, call.now, False))
                 assert not any(len(step.late) for step in running.last.values())
-            heard = call.heard
+            announced = call.announced
         return runs
 
 
-def live(seed: int, order: str) -> Life:
+def draw_timeline(seed: int, order: str) -> SubscriptionTimeline:
     chance = random.Random(seed)
     given = [*random_documents(chance), *(replace(one, time=one.time + 3_000_000) for one in random_documents(chance))]
     numbered = [replace(one, id=i, time=one.time + 1_000_000) for i, one in enumerate(in_order(given))]
@@ -256,20 +259,20 @@ def live(seed: int, order: str) -> Life:
     for name, one in asked.items():
         found = notifications({name: one}, numbered)
         if found or chance.random() < 0.2:
-            pairs[print_subscription(one)] = {(told.left, told.right) for told in found}
+            pairs[print_subscription(one)] = {(one.left, one.right) for one in found}
     texts = list(pairs)
-    arriving = arrivals(Question({}, tuple(numbered)), seed)
+    arriving = arrivals(SubscriptionWorkload({}, tuple(numbered)), seed)
     if order == ARRIVAL:
         waiting = iter(numbered)
         arriving = [([next(waiting) for _ in documents], None) for documents, _ in arriving]
-    calls: list[Call] = []
-    written = heard = 0
+    calls: list[SubscriptionCall] = []
+    written = announced = 0
     for documents, now in arriving:
         files = [_file(chance, texts) for _ in range(chance.choice([0, 0, 0, 1, 1, 2] if calls else [0, 1, 2]))]
         written += len(files)
-        heard = chance.choice([written, written, heard])
-        calls.append(Call(tuple(files), heard, tuple(documents), now))
-    return Life(tuple(calls), order, pairs)
+        announced = chance.choice([written, written, announced])
+        calls.append(SubscriptionCall(tuple(files), announced, tuple(documents), now))
+    return SubscriptionTimeline(tuple(calls), order, pairs)
 
 
 def _file(chance: random.Random, texts: Sequence[str]) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""What every engine keeps to, whichever it is: the oracle's answer, whatever the order, the shards and the compiler."""
+"""Properties of every engine: the oracle's matches for any order, any number of shards, and with or without Numba."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from perseid.runtime.contract import Engine
 from perseid.runtime.registry import engines_for
 from tests.blocks import blocks
-from tests.contract.inputs import answer, inputs_of, run
+from tests.contract.inputs import inputs_of, result_rows, run
 
 every_engine = pytest.mark.parametrize("engine", engines_for("patterns").values(), ids=lambda engine: engine.name)
 telling_engine = pytest.mark.parametrize(
@@ -24,7 +24,7 @@ telling_engine = pytest.mark.parametrize(
     ],
     ids=lambda engine: engine.name,
 )
-"""For those that tell a match once and for all, and take every row that the watermark lets them."""
+"""Engines that never retract, and accept every row that the watermark has not passed."""
 whole_engine = pytest.mark.parametrize(
     "engine",
     [
@@ -34,37 +34,37 @@ whole_engine = pytest.mark.parametrize(
     ],
     ids=lambda engine: engine.name,
 )
-"""For those, among them, that can be asked any pattern."""
+"""Those of them that accept any pattern."""
 
 
 @every_engine
-def test_it_has_inputs(engine: Engine) -> None:
+def test_pattern_engine_has_inputs(engine: Engine) -> None:
     assert inputs_of(engine)
 
 
 @every_engine
 @pytest.mark.parametrize("block", blocks(1, 4))
-def test_equals_the_oracle(engine: Engine, block: int) -> None:
+def test_output_equals_the_oracle(engine: Engine, block: int) -> None:
     inputs = inputs_of(engine)
     found = 0
     for seed in range(block * 50, block * 50 + 50):
-        question = inputs.ask(seed, False)
-        expected = inputs.expected(question)
-        assert answer(run(engine, question), question) == expected, f"seed {seed}"
+        workload = inputs.draw_workload(seed, False)
+        expected = inputs.expected(workload)
+        assert result_rows(run(engine, workload), workload) == expected, f"seed {seed}"
         found += len(expected)
     assert found >= 50
 
 
 @every_engine
-def test_what_a_step_is_made_of(engine: Engine) -> None:
+def test_types_of_a_step_result(engine: Engine) -> None:
     for seed in range(20):
-        question = inputs_of(engine).ask(seed, False)
-        step = run(engine, question)
+        workload = inputs_of(engine).draw_workload(seed, False)
+        step = run(engine, workload)
         assert isinstance(step.rows, pa.Table)
         assert step.state is None or isinstance(step.state, bytes)
         assert step.next_timer is None or isinstance(step.next_timer, int)
         assert all(type(count) is int for count in step.counters.values()), step.counters
-        assert step.counters["events"] == len(question.data)
+        assert step.counters["events"] == len(workload.data)
         kinds = step.rows["kind"].to_pylist()
         assert step.counters["matches"] == kinds.count("match")
         assert step.counters["timed_out"] == kinds.count("timed out")
@@ -73,7 +73,7 @@ def test_what_a_step_is_made_of(engine: Engine) -> None:
         assert len(set(zip(step.rows["pattern"].to_pylist(), ids, kinds, strict=True))) == len(ids), f"seed {seed}"
 
 
-def test_nothing_below_spark_imports_it() -> None:
+def test_engines_do_not_import_spark() -> None:
     program = (
         "import importlib, pkgutil, sys\n"
         "import perseid\n"
@@ -83,7 +83,7 @@ def test_nothing_below_spark_imports_it() -> None:
         "assert len([name for name in sys.modules if name.startswith('perseid.')]) > 30\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('pyspark', 'py4j')])\n"
     )
-    # What is imported does not depend on Numba, and without it nothing has to be compiled.
+    # Imports do not depend on Numba, and without it nothing is compiled.
     env = {**os.environ, "PERSEID_NUMBA": "0"}
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

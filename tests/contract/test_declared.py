@@ -1,4 +1,4 @@
-"""What every registered engine says of itself, and has: no engine is there half."""
+"""Declarations, documentation and examples of every registered engine are complete."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ every_engine = pytest.mark.parametrize("engine", engines().values(), ids=lambda 
 
 
 @every_engine
-def test_it_does_something(engine: Engine) -> None:
+def test_engine_has_a_function(engine: Engine) -> None:
     assert engine.step is not None or engine.prepare is not None
     assert (engine.step is None) == (engine.report is None), "what keeps a state can say what is in it"
     assert isinstance(engine.capabilities.passes, Passes)
@@ -31,12 +31,12 @@ def test_it_does_something(engine: Engine) -> None:
 
 @every_engine
 @pytest.mark.parametrize("what", ["guide", "example"])
-def test_it_has_a_page_and_a_program(engine: Engine, what: str) -> None:
+def test_engine_has_a_page_and_an_example(engine: Engine, what: str) -> None:
     said = getattr(engine, what)
     assert said, f"The engine {engine.name!r} names no {what}."
     page = ROOT / said
     assert page.is_file(), f"The {what} of the engine {engine.name!r}, {said}, is not there."
-    # Whoever reads it finds the word that chooses the engine, or the one that declares its streams.
+    # A reader finds the option that selects the engine, or the function that declares its streams.
     words = {
         "sequence": "ps.events",
         "trees": "ps.documents",
@@ -50,7 +50,7 @@ def test_it_has_a_page_and_a_program(engine: Engine, what: str) -> None:
 
 
 @every_engine
-def test_the_changelog_has_a_line_of_it(engine: Engine) -> None:
+def test_changelog_mentions_the_engine(engine: Engine) -> None:
     log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").lower()
     words = {
         "sequence": "kernels",
@@ -65,14 +65,14 @@ def test_the_changelog_has_a_line_of_it(engine: Engine) -> None:
 
 
 @stepping_engine
-def test_its_rows_are_what_it_says(engine: Engine) -> None:
-    """In a batch and in every call of a stream: kinds, changes, and the columns that the plan declares."""
+def test_output_rows_match_the_declaration(engine: Engine) -> None:
+    """In a batch and in every call of a stream: kinds, changes, and the columns of the plan."""
     ops, kinds = set(), set()
     for seed in range(12):
-        question = inputs_of(engine).ask(seed, False)
-        shard = shard_of(engine, question)
-        steps = [run(engine, question)]
-        for call in arrivals(engine, question, seed, wild=True):
+        workload = inputs_of(engine).draw_workload(seed, False)
+        shard = shard_of(engine, workload)
+        steps = [run(engine, workload)]
+        for call in arrivals(engine, workload, seed, wild=True):
             steps.append(shard.step(call.data, Watermark(shard.now, call.now, False)))
             shard.call(call.data, call.now)
         for step in steps:
@@ -89,16 +89,16 @@ def test_its_rows_are_what_it_says(engine: Engine) -> None:
     assert ("-" in ops) == engine.capabilities.retracts
 
 
-def test_a_state_of_nobody() -> None:
+def test_state_of_an_unknown_engine() -> None:
     with pytest.raises(StateError, match="Unknown engine 'nobody'"):
         report_of(encode_state({"engine": "nobody"}, ()))
 
 
-def test_names_are_taken_once() -> None:
+def test_duplicate_engine_name_is_rejected() -> None:
     with pytest.raises(ValueError, match="Engine 'toy' is already registered"):
         register(TOY)
 
 
-def test_the_toy_is_small() -> None:
-    """What it takes to add an engine."""
+def test_toy_engine_is_small() -> None:
+    """The toy engine shows the size of a minimal engine."""
     assert len((ROOT / TOY.example).read_text(encoding="utf-8").splitlines()) < 150

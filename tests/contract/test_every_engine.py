@@ -21,25 +21,25 @@ from perseid.runtime.contract import Engine
 from perseid.runtime.registry import engines, report_of, stateful_engines
 from perseid.runtime.watermark import Watermark
 from tests.blocks import blocks
-from tests.contract.cases import FAR, SECOND, GoldenCase, Inputs, Output, run_batch, some_rows
+from tests.contract.cases import FAR, SECOND, EngineInputs, GoldenCase, Output, run_batch, some_rows
 from tests.contract.inputs import without_numba
 from tests.contract.registered_inputs import inputs_for
 from tests.contract.stream_driver import StreamDriver, make_calls, same_step, start, start_shards
-from tests.contract.subscriptions import read_once
+from tests.contract.subscriptions import cache_parsed_texts
 from tests.security.adversarial_states import mutate_state
 
-__all__ = ["outputs", "read_once"]
+__all__ = ["cache_parsed_texts", "outputs"]
 
 every_engine = pytest.mark.parametrize("engine", stateful_engines().values(), ids=lambda engine: engine.name)
 STATES = Path(__file__).parent / "states"
 IMPATIENT = [engine for engine in stateful_engines().values() if not engine.capabilities.waits_for_watermark]
 DENSE = 20
-"""Calls of a shard that is called at many moments."""
+"""Number of calls of a shard that is called at many times."""
 MUTATIONS = 100
-"""Malformed states of one test."""
+"""Number of malformed states of one test."""
 
 
-def seeds_of(inputs: Inputs, block: int = 0) -> range:
+def seeds_of(inputs: EngineInputs, block: int = 0) -> range:
     return range(block * inputs.seeds, (block + 1) * inputs.seeds)
 
 
@@ -58,8 +58,8 @@ def test_batch_equals_the_oracle(engine: Engine, block: int) -> None:
     assert found >= inputs.seeds // 4
 
 
-def check_cut(engine: Engine, inputs: Inputs, seed: int, beyond: float = 1.0) -> tuple[int, int]:
-    """The output of a stream is that of a batch over the rows that were not late; every call can be made twice."""
+def check_cut(engine: Engine, inputs: EngineInputs, seed: int, beyond: float = 1.0) -> tuple[int, int]:
+    """The output of a stream is that of a batch over the rows that were not late; every call can be repeated."""
     case = inputs.make_case(seed)
     driver = start(engine, case)
     for call in make_calls(case, seed, beyond):
@@ -92,7 +92,7 @@ def test_late_rows_are_counted_and_left_out(engine: Engine, block: int) -> None:
 
 @pytest.mark.parametrize("engine", IMPATIENT, ids=lambda engine: engine.name)
 def test_engine_that_does_not_wait_for_the_watermark_drops_more_rows(engine: Engine) -> None:
-    """A row far behind a long stream in order is late without a watermark; else the engine would have to declare that it waits."""
+    """A row far behind a long stream in order is late without a watermark; otherwise the engine must declare that it waits."""
     for seed in range(20):
         case = inputs_for(engine).make_case(seed)
         many, rounds = len(case.rows), 40
@@ -110,7 +110,7 @@ def test_engine_that_does_not_wait_for_the_watermark_drops_more_rows(engine: Eng
 
 
 @every_engine
-def test_restart_before_every_call_changes_nothing(engine: Engine) -> None:
+def test_restart_before_every_call_does_not_change_the_output(engine: Engine) -> None:
     """Only the bytes of the state pass from one call to the next."""
     inputs = inputs_for(engine)
     for seed in seeds_of(inputs):
@@ -141,7 +141,7 @@ def test_any_order_of_rows(engine: Engine) -> None:
 @every_engine
 @pytest.mark.parametrize("count", [2, pytest.param(5, marks=pytest.mark.deep)])
 def test_any_number_of_shards(engine: Engine, count: int) -> None:
-    """Each shard has its own state, and may be called or not where it receives no rows."""
+    """Each shard has its own state, and may be called or not if it receives no rows."""
     inputs, divided = inputs_for(engine), 0
     for seed in seeds_of(inputs):
         case = inputs.make_case(seed)
@@ -156,8 +156,8 @@ def test_any_number_of_shards(engine: Engine, count: int) -> None:
                 if not engine.capabilities.broadcast:
                     assert case.owners is not None
                     own = [row for row in numbers if place[case.owners[row]] == number]
-                due = shard.timer is not None and now is not None and shard.timer <= now
-                if own or due or chance.random() < 0.5:
+                expected_pairs = shard.timer is not None and now is not None and shard.timer <= now
+                if own or expected_pairs or chance.random() < 0.5:
                     shard.call(own, now)
         accepted = sorted({row for shard in shards for row in shard.accepted})
         tables = [table for shard in shards if shard.finish() is not None for table in shard.tables]
@@ -195,7 +195,7 @@ def test_timers_are_sufficient(engine: Engine, block: int) -> None:
 
 
 def call_at_timers(driver: StreamDriver, moments: Sequence[int]) -> dict[str, int]:
-    """Call the shard at its timers only; when each output row was emitted. A timer at the next microsecond means any time."""
+    """Call the shard only at its timers, a timer at the next microsecond at any time; return the time of each output row."""
     emitted: dict[str, int] = {}
     calls = 0
     while driver.timer is not None and driver.timer < FAR:
@@ -216,7 +216,7 @@ def call_at_timers(driver: StreamDriver, moments: Sequence[int]) -> dict[str, in
 
 @every_engine
 def test_state_expires_or_not_as_declared(engine: Engine) -> None:
-    """What is bounded leaves no state, which every call of ``finish`` asserts; an engine that keeps one is shown to."""
+    """A bounded stream leaves no state, which every call of ``finish`` asserts; an unbounded one must have a state."""
     inputs, left = inputs_for(engine), 0
     for seed in seeds_of(inputs):
         case = inputs.make_case(seed)
@@ -229,7 +229,7 @@ def test_state_expires_or_not_as_declared(engine: Engine) -> None:
 
 @every_engine
 def test_state_does_not_grow_with_the_stream(engine: Engine) -> None:
-    """The same rows again and again: after each round the state is about as large as after the first ones."""
+    """The same rows repeatedly: after each round the state has about the size of the first rounds."""
     cases = (case for seed in range(100) if (case := inputs_for(engine).make_case(seed)).bounded and len(case.rows))
     for case in islice(cases, 3):
         times = np.asarray(case.rows.time)
@@ -238,14 +238,14 @@ def test_state_does_not_grow_with_the_stream(engine: Engine) -> None:
         for number in range(rounds):
             driver.case = replace(case, rows=replace(case.rows, time=times + number * period))
             driver.call(range(len(times)), None if number == 0 else int(times.min()) + number * period - 1)
-        # An engine that estimates delays has some more bytes with each estimate, up to a limit.
+        # An engine that estimates delays has a few more bytes with each estimate, up to a limit.
         half = rounds // 2
         assert max(driver.sizes[half:]) <= 1.25 * max(driver.sizes[:half]) + 64, driver.sizes
     assert next(cases), "there are too few bounded cases"
 
 
-def states_of(engine: Engine, inputs: Inputs, seeds: range) -> list[tuple[StreamDriver, bytes]]:
-    """Shards in the middle of a stream."""
+def states_of(engine: Engine, inputs: EngineInputs, seeds: range) -> list[tuple[StreamDriver, bytes]]:
+    """Yield states in the middle of a stream."""
     found = []
     for seed in seeds:
         case = inputs.make_case(seed)
@@ -261,7 +261,7 @@ def states_of(engine: Engine, inputs: Inputs, seeds: range) -> list[tuple[Stream
 @every_engine
 @pytest.mark.parametrize("block", blocks(1, 10))
 def test_malformed_state_is_a_state_error_or_a_state(engine: Engine, block: int) -> None:
-    """Under the right checksum: it is rejected as a state, or the stream continues with it to its end."""
+    """With a valid checksum: the state is rejected, or the stream continues with it to its end."""
     inputs, chance, rejected = inputs_for(engine), random.Random(block), 0
     states = states_of(engine, inputs, seeds_of(inputs, block))
     for number in range(MUTATIONS):
@@ -306,7 +306,7 @@ GOLDEN = [
 
 
 def continued(engine: Engine, golden: GoldenCase, state: bytes) -> Output:
-    """The output from a state on, of the rows that are still to come."""
+    """Return the output from a state on, for the remaining rows."""
     driver = replace(start(engine, golden.case), state=state, now=golden.now)
     half = len(golden.after) // 2
     for rows in (golden.after[:half], golden.after[half:]):
@@ -315,13 +315,13 @@ def continued(engine: Engine, golden: GoldenCase, state: bytes) -> Output:
 
 
 def rounded(output: Output) -> Output:
-    """Processors may differ in the last bits of a number."""
+    """Round numbers, because processors may differ in the last bits."""
     return [re.sub(r"\d+\.\d+(e-\d+)?", lambda number: f"{float(number[0]):.9f}", row) for row in output]
 
 
 @pytest.mark.parametrize(("engine", "name"), GOLDEN)
 def test_state_of_an_earlier_version_continues(engine: Engine, name: str, request: pytest.FixtureRequest) -> None:
-    """``PERSEID_ADD_STATES=1`` writes the states that are missing, and never over one that is there."""
+    """``PERSEID_ADD_STATES=1`` writes missing states, and never overwrites one."""
     inputs = inputs_for(engine)
     golden = inputs.golden[name]()
     path = STATES / f"{request.node.callspec.id}.bin"
@@ -404,7 +404,7 @@ def test_rows_are_of_declared_kinds(engine: Engine) -> None:
 
 
 def outputs(name: str, seeds: Sequence[int]) -> list[Output]:
-    """The output of a stream by seed, so that another process can print it."""
+    """Return the output of a stream by seed, so that another process can print it."""
     engine = engines()[name]
     found = []
     for seed in seeds:

@@ -20,8 +20,8 @@ from perseid.runtime.registry import engines, stateful_engines
 from perseid.runtime.watermark import Watermark
 from tests.contract.inputs import ROOT
 from tests.contract.registered_inputs import inputs_for
-from tests.contract.subscriptions import ask, plan_of, rows_of
-from tests.contract.test_prepare import material_of
+from tests.contract.subscriptions import draw_workload, plan_of, rows_of
+from tests.contract.test_prepare import prepare_inputs_of
 from tests.contract.without_parsers import Outcome, Task, run_task
 
 SEEDS = range(8)
@@ -29,7 +29,7 @@ PREPARING = [engine for engine in engines().values() if engine.prepare is not No
 
 
 def run_without_parsers(tasks: Sequence[Task], folder: Path) -> list[Outcome]:
-    """The outcomes of tasks in a process of their own."""
+    """Return the outcomes of tasks in a separate process."""
     path = folder / "tasks"
     path.write_bytes(pickle.dumps(list(tasks)))
     done = subprocess.run(
@@ -49,13 +49,13 @@ def step_tasks(name: str) -> tuple[Task, ...]:
 
 @lru_cache
 def prepare_tasks(name: str) -> tuple[Task, ...]:
-    given = [material_of(engines()[name]).ask(seed) for seed in SEEDS]
+    given = [prepare_inputs_of(engines()[name]).draw(seed) for seed in SEEDS]
     return tuple(Task(name, pickle.dumps(plan), columns=columns) for plan, columns in given)
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[bytes, Outcome]:
-    """By task: its outcome in one process for all."""
+    """Return the outcome of each task, in one process for all."""
     tasks = [task for name in stateful_engines() for task in step_tasks(name)]
     tasks += [task for engine in PREPARING for task in prepare_tasks(engine.name)]
     found = run_without_parsers(tasks, tmp_path_factory.mktemp("tasks"))
@@ -63,7 +63,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[bytes, Outcome]:
 
 
 def same_output(task: Task, outcome: Outcome) -> int:
-    """The rows of a task without parsers, which are those that it has with them."""
+    """Assert that the rows of a task without parsers equal those with parsers."""
     assert outcome.parsed is None, f"{task.engine} parsed {outcome.parsed}"
     expected = run_task(task)
     assert [table.to_pylist() for table in outcome.tables] == [table.to_pylist() for table in expected]
@@ -80,29 +80,29 @@ def test_prepare_runs_without_a_parser(engine: Engine, outcomes: dict[bytes, Out
     assert sum(same_output(task, outcomes[pickle.dumps(task)]) for task in prepare_tasks(engine.name))
 
 
-def test_results_of_subscriptions_are_made_without_a_parser(tmp_path: Path) -> None:
-    """Also by constants that differ, and for subscriptions that do not say what they make."""
-    question = ask(3)
+def test_subscription_results_need_no_parser(tmp_path: Path) -> None:
+    """Also with different constants, and for subscriptions without a SELECT."""
+    workload = draw_workload(3)
     texts = {
         "first": "SELECT <m a='{x}'>{y}</m> FROM S//a->x[. = '1'] JOIN{x = y, 9 seconds} S//a->y",
         "second": "SELECT <m a='{x}'>{y}</m> FROM S//a->x[. = '2'] JOIN{x = y, 9 seconds} S//a->y",
         "third": "S//a->x[. > 1] JOIN{x = y AND y < 7, forever} S//a->y",
-        **question.texts,
+        **workload.texts,
     }
     tasks = []
     for always in (False, True):
-        plan = plan_of(type(question)(texts, question.documents), results=True, always=always, expand=False)
-        tasks.append(Task("joins", pickle.dumps(plan), rows=rows_of(plan, question.documents)))
+        plan = plan_of(type(workload)(texts, workload.documents), results=True, always=always, expand=False)
+        tasks.append(Task("joins", pickle.dumps(plan), rows=rows_of(plan, workload.documents)))
     for task, outcome in zip(tasks, run_without_parsers(tasks, tmp_path), strict=True):
         same_output(task, outcome)
 
 
-def test_subscriptions_of_a_folder_are_parsed_where_they_are_read(tmp_path: Path) -> None:
-    """The one exception: files have texts and come while a query runs, so who reads a file parses it."""
-    question, folder = ask(1), str(tmp_path / "subscriptions")
+def test_subscription_files_are_parsed_by_their_reader(tmp_path: Path) -> None:
+    """The one exception: files contain texts and are added while a query runs, so a reader parses them."""
+    workload, folder = draw_workload(1), str(tmp_path / "subscriptions")
     plan: Plan = plan_of(table=folder)
-    name = append(folder, listed(question.texts))
-    rows = rows_of(plan, question.documents, files=[name])
+    name = append(folder, listed(workload.texts))
+    rows = rows_of(plan, workload.documents, files=[name])
     step, chains = run_without_parsers(
         [
             Task("joins", pickle.dumps(plan), rows=rows),

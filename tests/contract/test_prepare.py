@@ -1,4 +1,4 @@
-"""What every engine keeps to that makes rows of rows before the shuffle: a function of each row, and of nothing else."""
+"""Properties of every engine with a prepare function: it maps each row alone to rows, before the shuffle."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from tests.semantics.join_documents import random_documents, random_subscription
 from tests.semantics.tree_documents import NAMESPACES, Document, RandomTrees, random_document
 
 Row = tuple[int, str]
-"""The number of the row that one was made of, and what was made, as text."""
+"""Number of the input row, and the output row as text."""
 
 
 @dataclass(frozen=True)
-class Material:
-    """How one engine is asked."""
+class PrepareInputs:
+    """Prepare inputs of one engine."""
 
-    ask: Callable[[int], tuple[Any, dict[str, Any]]]
-    """A plan and columns, from a seed; some rows are such that nothing can be made of them."""
+    draw: Callable[[int], tuple[Any, dict[str, Any]]]
+    """Function that draws a plan and columns from a seed; some rows are malformed."""
     expected: Callable[[Any, Mapping[str, Any]], tuple[list[Row], list[int]]]
-    """What is made of the rows, and the numbers of those of which nothing can be."""
-    written: Callable[[Any, Mapping[str, Any]], str]
-    """A row that was made, as text."""
+    """Function that returns the expected output rows, and the numbers of the malformed rows."""
+    as_text: Callable[[Any, Mapping[str, Any]], str]
+    """Function that returns an output row as text."""
 
 
-def ask_trees(seed: int) -> tuple[TreesPlan, dict[str, Any]]:
+def draw_trees(seed: int) -> tuple[TreesPlan, dict[str, Any]]:
     chance = random.Random(seed)
     patterns: list[tp.TreePattern] = []
     while len(patterns) < 3:
@@ -66,8 +66,8 @@ def ask_trees(seed: int) -> tuple[TreesPlan, dict[str, Any]]:
 
 
 def expected_trees(plan: TreesPlan, columns: Mapping[str, Any]) -> tuple[list[Row], list[int]]:
-    """By the oracle: a result at the top is an event, and so is a pattern that holds and returns nothing."""
-    made: list[Row] = []
+    """Return the oracle's output: a top-level result is an event, and so is a pattern that matches without results."""
+    prepared: list[Row] = []
     bad: list[int] = []
     streams = columns[STREAM].to_pylist() if STREAM in columns else None
     for row, body in enumerate(columns[BODY].to_pylist()):
@@ -77,7 +77,7 @@ def expected_trees(plan: TreesPlan, columns: Mapping[str, Any]) -> tuple[list[Ro
         root = Document.parse(body).root
         stream = None if streams is None else streams[row]
         if plan.whole is not None:
-            made.append((row, written(plan, {TYPE: plan.whole if streams is None else stream})))
+            prepared.append((row, as_text(plan, {TYPE: plan.whole if streams is None else stream})))
         for pattern, asks, named in zip(plan.trees.patterns, plan.streams, plan.types, strict=True):
             if streams is not None and stream != asks:
                 continue
@@ -89,8 +89,8 @@ def expected_trees(plan: TreesPlan, columns: Mapping[str, Any]) -> tuple[list[Ro
                 texts: dict[str, str] = {}
                 for one in result:
                     first_texts(one, texts)
-                made.append((row, written(plan, {TYPE: named, **texts})))
-    return sorted(made), bad
+                prepared.append((row, as_text(plan, {TYPE: named, **texts})))
+    return sorted(prepared), bad
 
 
 def first_texts(result: Result, found: dict[str, str]) -> None:
@@ -101,11 +101,11 @@ def first_texts(result: Result, found: dict[str, str]) -> None:
         first_texts(inner, found)
 
 
-def written(plan: TreesPlan, row: Mapping[str, Any]) -> str:
+def as_text(plan: TreesPlan, row: Mapping[str, Any]) -> str:
     return json.dumps({name: row.get(name) for name in (TYPE, *plan.variables)})
 
 
-def ask_joins(seed: int) -> tuple[JoinsPlan, dict[str, Any]]:
+def draw_joins(seed: int) -> tuple[JoinsPlan, dict[str, Any]]:
     chance = random.Random(seed)
     texts = {name: print_subscription(one) for name, one in random_subscriptions(chance, 6).items()}
     documents = [one for _ in range(chance.choice((1, 3))) for one in random_documents(chance)]
@@ -115,8 +115,8 @@ def ask_joins(seed: int) -> tuple[JoinsPlan, dict[str, Any]]:
 
 
 def expected_joins(plan: JoinsPlan, columns: Mapping[str, Any]) -> tuple[list[Row], list[int]]:
-    """By the oracle of trees: every node at the end of a chain, with those above it that the chain names."""
-    made: list[Row] = []
+    """Return the output of the tree oracle: every node at the end of a chain, with the ancestors that the chain names."""
+    prepared: list[Row] = []
     bad: list[int] = []
     asked = {chain.stream for chain in plan.chain_program().chains}
     for row, (body, stream) in enumerate(zip(*(columns[name].to_pylist() for name in (BODY, STREAM)), strict=True)):
@@ -131,22 +131,22 @@ def expected_joins(plan: JoinsPlan, columns: Mapping[str, Any]) -> tuple[list[Ro
         for chain in plan.chain_program().chains:
             if chain.stream == stream:
                 for one in find_trees(parse_tree(chain.tree).pattern, root, {}) or ():
-                    ways = (way for way in _ways(one) if len(way) == chain.height)
+                    ways = (way for way in _paths(one) if len(way) == chain.height)
                     rows += [(key_of(chain), way[-1].text, [place[node] for node in way]) for way in ways]
         if rows:
-            made.append((row, repr(sorted(rows))))
-    return sorted(made), bad
+            prepared.append((row, repr(sorted(rows))))
+    return sorted(prepared), bad
 
 
-def _ways(result: Result) -> Iterable[list[Any]]:
-    """From a result down to each of those inside it."""
+def _paths(result: Result) -> Iterable[list[Any]]:
+    """Yield the paths from a result to each result inside it."""
     assert not isinstance(result, Run)
     yield [result.node]
     for inner in result.inner:
-        yield from ([result.node, *way] for way in _ways(inner))
+        yield from ([result.node, *way] for way in _paths(inner))
 
 
-def written_joins(plan: JoinsPlan, row: Mapping[str, Any]) -> str:
+def joins_as_text(plan: JoinsPlan, row: Mapping[str, Any]) -> str:
     rows, at = [], 0
     for key, text in zip(row[CHAINS], row[TEXTS], strict=True):
         height = int(heights_of(key))
@@ -156,14 +156,14 @@ def written_joins(plan: JoinsPlan, row: Mapping[str, Any]) -> str:
     return repr(sorted(rows))
 
 
-MATERIAL: dict[str, Material] = {
-    "trees": Material(ask_trees, expected_trees, written),
-    "joins": Material(ask_joins, expected_joins, written_joins),
+MATERIAL: dict[str, PrepareInputs] = {
+    "trees": PrepareInputs(draw_trees, expected_trees, as_text),
+    "joins": PrepareInputs(draw_joins, expected_joins, joins_as_text),
 }
-"""By the name of the engine; a new engine adds itself here."""
+"""Inputs by engine name; a new engine adds its inputs here."""
 
 
-def material_of(engine: Engine) -> Material:
+def prepare_inputs_of(engine: Engine) -> PrepareInputs:
     found = MATERIAL.get(engine.name)
     assert found is not None, (
         f"The engine {engine.name!r} has a prepare and nothing to ask it: add it to MATERIAL in "
@@ -178,50 +178,50 @@ preparing_engine = pytest.mark.parametrize(
 
 
 def run(engine: Engine, plan: Any, columns: Mapping[str, Any], first: int = 0) -> tuple[list[Row], list[int]]:
-    """What is made, each with the number of its row, and the rows of which nothing can be."""
+    """Return the output rows with the numbers of their input rows, and the malformed rows."""
     assert engine.prepare is not None
-    made: list[Row] = []
+    prepared: list[Row] = []
     bad: list[int] = []
     for piece in engine.prepare(plan, columns):
         assert isinstance(piece, Prepared)
         assert {len(column) for column in piece.columns.values()} <= {len(piece.rows)}
         shown = pa.table({TYPE: pa.nulls(len(piece.rows), pa.string()), **piece.columns}).to_pylist()
-        made += [
-            (first + int(row), material_of(engine).written(plan, one))
+        prepared += [
+            (first + int(row), prepare_inputs_of(engine).as_text(plan, one))
             for row, one in zip(piece.rows, shown, strict=True)
         ]
         assert all(one.message.endswith(".") for one in piece.bad)
         bad += [first + one.row for one in piece.bad]
-    return sorted(made), sorted(bad)
+    return sorted(prepared), sorted(bad)
 
 
 @preparing_engine
-def test_equals_the_oracle(engine: Engine) -> None:
-    made = bad = 0
+def test_prepare_equals_the_oracle(engine: Engine) -> None:
+    prepared = bad = 0
     for seed in range(60):
-        plan, columns = material_of(engine).ask(seed)
-        found, wanted = run(engine, plan, columns), material_of(engine).expected(plan, columns)
+        plan, columns = prepare_inputs_of(engine).draw(seed)
+        found, wanted = run(engine, plan, columns), prepare_inputs_of(engine).expected(plan, columns)
         assert found == wanted, f"seed {seed}"
-        made, bad = made + len(wanted[0]), bad + len(wanted[1])
-    assert made > 100
+        prepared, bad = prepared + len(wanted[0]), bad + len(wanted[1])
+    assert prepared > 100
     assert bad > 10
 
 
 @preparing_engine
-def test_rows_alone_or_together(engine: Engine) -> None:
-    """Any cut into batches, any order: a row becomes what it becomes."""
+def test_prepare_is_a_function_of_each_row(engine: Engine) -> None:
+    """For any batches and any order, each row has the same output."""
     for seed in range(20):
-        plan, columns = material_of(engine).ask(seed)
+        plan, columns = prepare_inputs_of(engine).draw(seed)
         whole = run(engine, plan, columns)
         count = len(next(iter(columns.values())))
-        made: list[Row] = []
+        prepared: list[Row] = []
         bad: list[int] = []
         chance, at = random.Random(seed), 0
         while at < count:
             size = chance.randint(1, 5)
             some = run(engine, plan, {name: column.slice(at, size) for name, column in columns.items()}, at)
-            made, bad, at = made + some[0], bad + some[1], at + size
-        assert (sorted(made), sorted(bad)) == whole, f"seed {seed}"
+            prepared, bad, at = prepared + some[0], bad + some[1], at + size
+        assert (sorted(prepared), sorted(bad)) == whole, f"seed {seed}"
         order = list(range(count))
         chance.shuffle(order)
         found, wrong = run(engine, plan, {name: column.take(pa.array(order)) for name, column in columns.items()})
@@ -230,25 +230,25 @@ def test_rows_alone_or_together(engine: Engine) -> None:
 
 
 @preparing_engine
-def test_no_rows(engine: Engine) -> None:
+def test_prepare_of_no_rows(engine: Engine) -> None:
     for seed in range(5):
-        plan, columns = material_of(engine).ask(seed)
+        plan, columns = prepare_inputs_of(engine).draw(seed)
         assert run(engine, plan, {name: column.slice(0, 0) for name, column in columns.items()}) == ([], [])
 
 
 @preparing_engine
-def test_a_plan_is_plain_data(engine: Engine) -> None:
+def test_prepare_plan_can_be_pickled(engine: Engine) -> None:
     for seed in range(10):
-        plan, columns = material_of(engine).ask(seed)
+        plan, columns = prepare_inputs_of(engine).draw(seed)
         assert run(engine, pickle.loads(pickle.dumps(plan)), columns) == run(engine, plan, columns)
 
 
-def answers(name: str, seeds: Iterable[int]) -> list[Any]:
+def outputs_of_seeds(name: str, seeds: Iterable[int]) -> list[Any]:
     engine = engines()[name]
-    return [run(engine, *material_of(engine).ask(seed)) for seed in seeds]
+    return [run(engine, *prepare_inputs_of(engine).draw(seed)) for seed in seeds]
 
 
 @preparing_engine
-def test_with_and_without_numba(engine: Engine) -> None:
-    plain = without_numba("tests.contract.test_prepare", f"answers({engine.name!r}, range(12))")
-    assert plain == json.loads(json.dumps(answers(engine.name, range(12))))
+def test_prepare_without_numba_has_the_same_output(engine: Engine) -> None:
+    plain = without_numba("tests.contract.test_prepare", f"outputs_of_seeds({engine.name!r}, range(12))")
+    assert plain == json.loads(json.dumps(outputs_of_seeds(engine.name, range(12))))

@@ -1,4 +1,4 @@
-"""State as an engine writes it: read back as it was, refused in words where it is damaged or another's, never believed."""
+"""State encoding of the engines: a round trip, and errors for damaged, foreign and malformed states."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from perseid.errors import StateError
 from perseid.runtime.contract import Engine, StepResult
 from perseid.runtime.state_codec import LAYOUT, MAX_FACTS, decode_state, encode_state
 from perseid.runtime.watermark import Watermark
-from tests.contract.hostile import HEAD, mutations, nested, reseal
 from tests.contract.inputs import inputs_of
+from tests.contract.malformed_states import HEAD, mutations, nested, reseal
 from tests.contract.streams import SECOND, Shard, calls_of
 from tests.contract.test_contract import whole_engine
 
@@ -31,45 +31,45 @@ NEWEST = "match (A+ a)+ -> C c [v < sum(a.v)] -> B b\nwithin 20 seconds\nselecti
 
 
 def shards_of(engine: Engine) -> list[Shard]:
-    """Shards in the middle of their lives: what waits, what was searched, what suppresses, what comes in order."""
+    """Yield shards in the middle of a stream: waiting events, partial matches, suppression, arrival order."""
     data = [
         {"second": i, "type": "ABC"[i % 3], "k": i % 2, "v": i % 4, "s": f"text {i}", "number": i // 2}
         for i in range(14)
     ]
-    question = inputs_of(engine).write([SUPPRESSED, PLAIN], data)
+    workload = inputs_of(engine).write([SUPPRESSED, PLAIN], data)
     shards = []
     for order, now in (("watermark", 9 * SECOND), ("arrival", 9 * SECOND), ("watermark", 3 * SECOND)):
-        shard = Shard(engine, replace(question, id=(), order_by=("s",)), order)
-        shard.call(question.data, None)
+        shard = Shard(engine, replace(workload, id=(), order_by=("s",)), order)
+        shard.call(workload.data, None)
         shard.call((), now)
         shards.append(shard)
-    quiet = Shard(engine, replace(question, patterns=question.patterns[:1]))
-    quiet.call(question.data, None)
+    quiet = Shard(engine, replace(workload, patterns=workload.patterns[:1]))
+    quiet.call(workload.data, None)
     quiet.call((), 25 * SECOND)
     assert quiet.state is not None
-    several = inputs_of(engine).ask(5, False)
+    several = inputs_of(engine).draw_workload(5, False)
     last = Shard(engine, several)
     for call in calls_of(engine, several, 5):
         last.call(call.data, call.now)
     assert last.state is not None
     partial = Shard(engine, inputs_of(engine).write([IN_TURN, NEWEST], data))
-    partial.call(question.data, None)
+    partial.call(workload.data, None)
     partial.call((), 9 * SECOND)
     return [*shards, quiet, last, partial]
 
 
-class Reader:
-    """Reads states as a shard would that was restarted; rows are made once, as many states are read."""
+class StateReader:
+    """Reads states as a restarted shard does; its rows are made once for many states."""
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
-        self.rows = shard.inputs.rows(shard.question, shard.question.data[-1:])
+        self.rows = shard.inputs.rows(shard.workload, shard.workload.data[-1:])
         self.clock = Watermark(shard.now, (shard.now or 0) + SECOND, False)
 
     def read(self, state: bytes, plan: Any = None) -> StepResult:
         return self.shard.engine.step(self.shard.plan if plan is None else plan, self.rows, state, self.clock)
 
-    def refuses(self, state: bytes) -> str:
+    def rejects(self, state: bytes) -> str:
         with pytest.raises(StateError) as found:
             self.read(state)
         return str(found.value)
@@ -81,7 +81,7 @@ def state_of(shard: Shard) -> bytes:
 
 
 @whole_engine
-def test_it_is_what_was_written(engine: Engine) -> None:
+def test_state_round_trip(engine: Engine) -> None:
     for shard in shards_of(engine):
         sealed = decode_state(state_of(shard))
         assert encode_state(sealed.facts, sealed.tables) == shard.state
@@ -89,10 +89,10 @@ def test_it_is_what_was_written(engine: Engine) -> None:
 
 
 @whole_engine
-def test_every_byte_counts(engine: Engine) -> None:
-    """Any one byte that is another is noticed."""
+def test_any_changed_byte_is_detected(engine: Engine) -> None:
+    """The checksum detects a change of any one byte."""
     for shard in shards_of(engine)[:4:3]:
-        reader, state = Reader(shard), state_of(shard)
+        reader, state = StateReader(shard), state_of(shard)
         reader.read(state)
         changed = bytearray(state)
         for at in range(len(state)):
@@ -104,38 +104,38 @@ def test_every_byte_counts(engine: Engine) -> None:
 
 
 @whole_engine
-def test_cut_or_extended(engine: Engine) -> None:
+def test_truncated_or_extended_state_is_rejected(engine: Engine) -> None:
     shard = shards_of(engine)[0]
-    reader, state = Reader(shard), state_of(shard)
+    reader, state = StateReader(shard), state_of(shard)
     for size in [*range(0, len(state), 3), len(state) - 1]:
-        reader.refuses(state[:size])
+        reader.rejects(state[:size])
     for more in (b"\0", b"x", state):
-        reader.refuses(state + more)
-        reader.refuses(more + state)
-        # Also where lengths and checksum were made to fit.
-        reader.refuses(reseal(state, body=state[HEAD.size + HEAD.unpack_from(state)[4] :] + more))
+        reader.rejects(state + more)
+        reader.rejects(more + state)
+        # Also with lengths and a checksum that fit.
+        reader.rejects(reseal(state, body=state[HEAD.size + HEAD.unpack_from(state)[4] :] + more))
     for wrong in (b"", b"PRSD", bytes(24), bytes(1000)):
-        reader.refuses(wrong)
+        reader.rejects(wrong)
 
 
 @whole_engine
-def test_of_another(engine: Engine) -> None:
-    """Layout, engine, version, number of shards, order: refused, with what can be done."""
+def test_foreign_state_is_rejected(engine: Engine) -> None:
+    """Another layout, engine, version, number of shards or order is rejected with a hint."""
     shard = shards_of(engine)[0]
-    reader, state = Reader(shard), state_of(shard)
+    reader, state = StateReader(shard), state_of(shard)
     layout = bytearray(state)
     struct.pack_into("<H", layout, 4, LAYOUT + 1)
-    assert f"layout {LAYOUT + 1}" in reader.refuses(bytes(layout))
+    assert f"layout {LAYOUT + 1}" in reader.rejects(bytes(layout))
     sealed = decode_state(state)
     for name, value in (("engine", "another"), ("version", 999), ("shards", 5), ("order", "arrival")):
-        said = reader.refuses(encode_state({**sealed.facts, name: value}, sealed.tables))
+        said = reader.rejects(encode_state({**sealed.facts, name: value}, sealed.tables))
         assert str(value) in said
     for changes in ({"shards": 5}, {"order": "arrival"}):
         with pytest.raises(StateError):
             reader.read(state, replace(shard.plan, **changes))
     for count in range(6):
         if count != len(sealed.tables):
-            reader.refuses(reseal(state, count=count))
+            reader.rejects(reseal(state, count=count))
 
 
 def _body(tables: Sequence[bytes]) -> bytes:
@@ -150,29 +150,29 @@ def _stream(batch: pa.RecordBatch, **options: Any) -> bytes:
 
 
 @whole_engine
-def test_bombs(engine: Engine) -> None:
-    """Few bytes that stand for many, or say that they are many, are refused before there is room made for them."""
+def test_oversized_state_is_rejected_before_allocation(engine: Engine) -> None:
+    """Few bytes that expand to many, or declare a large size, are rejected before memory is allocated."""
     shard = shards_of(engine)[0]
-    reader, state = Reader(shard), state_of(shard)
+    reader, state = StateReader(shard), state_of(shard)
     sealed = decode_state(state)
     table = sealed.tables[0]
     began = time.monotonic()
     for codec in ("zstd", "lz4"):
         body = _body([_stream(one, compression=codec) for one in sealed.tables])
-        assert "cannot be read" in reader.refuses(reseal(state, body=body))
+        assert "cannot be read" in reader.rejects(reseal(state, body=body))
     many = pa.record_batch([pa.array(np.zeros(1 << 24, np.int64))], names=["time"])
-    reader.refuses(reseal(state, body=_body([_stream(many, compression="zstd")]), count=1))
+    reader.rejects(reseal(state, body=_body([_stream(many, compression="zstd")]), count=1))
     for length in (2**64 - 1, 2**63, 2**40, len(state)):
-        reader.refuses(reseal(state, body=struct.pack("<Q", length) + b"x" * 64))
-    for told, size in ((2**32 - 1, 0), (MAX_FACTS + 1, 0), (0, 2**63), (10, 2**64 - 1)):
-        reader.refuses(HEAD.pack(b"PRSD", LAYOUT, 1, 0, told, size) + bytes(100))
-    # One long text that every event refers to, and one run that is all of them.
+        reader.rejects(reseal(state, body=struct.pack("<Q", length) + b"x" * 64))
+    for facts_size, size in ((2**32 - 1, 0), (MAX_FACTS + 1, 0), (0, 2**63), (10, 2**64 - 1)):
+        reader.rejects(HEAD.pack(b"PRSD", LAYOUT, 1, 0, facts_size, size) + bytes(100))
+    # One long text that every event refers to, and one run that contains all of them.
     long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(table.num_rows, np.int32)), pa.array(["x" * 1_000_000]))
     run = pa.RunEndEncodedArray.from_arrays(pa.array([table.num_rows], pa.int32()), pa.array(["x"]))
     for column in (long, run):
         at = table.schema.names.index("column s")
         changed = table.set_column(at, "column s", column)
-        reader.refuses(encode_state(sealed.facts, (changed, *sealed.tables[1:])))
+        reader.rejects(encode_state(sealed.facts, (changed, *sealed.tables[1:])))
     for depth in (100, 900, 100_000):
         deep = json.dumps(dict(sealed.facts))[:-1] + ', "more": ' + "[" * depth + "]" * depth + "}"
         try:
@@ -180,18 +180,18 @@ def test_bombs(engine: Engine) -> None:
         except StateError:
             continue
     for name in sealed.facts:
-        reader.refuses(encode_state({**sealed.facts, name: nested(800)}, sealed.tables))
-    reader.refuses(reseal(state, facts=b"1" * 100_000))
+        reader.rejects(encode_state({**sealed.facts, name: nested(800)}, sealed.tables))
+    reader.rejects(reseal(state, facts=b"1" * 100_000))
     assert time.monotonic() - began < 20
 
 
 @whole_engine
 @pytest.mark.parametrize("block", range(6))
-def test_states_that_nobody_wrote(engine: Engine, block: int) -> None:
-    """With the right checksum: each is refused as a state, or read and gone on with; nothing else comes of it."""
+def test_mutated_state_is_rejected_or_continued(engine: Engine, block: int) -> None:
+    """With a valid checksum, each is rejected as a state, or read and continued; no other error occurs."""
     shard = shards_of(engine)[block]
-    reader = Reader(shard)
-    reader.read(state_of(shard))  # what has to be compiled is, before time counts
+    reader = StateReader(shard)
+    reader.read(state_of(shard))  # kernels are compiled before time is measured
     refused, longest = 0, 0.0
     for what, state in mutations(state_of(shard), 150, seed=block):
         began = time.monotonic()
@@ -212,10 +212,10 @@ def test_states_that_nobody_wrote(engine: Engine, block: int) -> None:
 
 
 @whole_engine
-def test_partial_matches_that_nobody_had(engine: Engine) -> None:
-    """Of events that are not there or not theirs, in no order, by ways there are not, twice, of other patterns."""
+def test_malformed_partial_matches_are_rejected(engine: Engine) -> None:
+    """With missing or foreign events, out of order, with unknown transitions, duplicate, or of other patterns."""
     shard = shards_of(engine)[-1]
-    reader = Reader(shard)
+    reader = StateReader(shard)
     sealed = decode_state(state_of(shard))
     (at,) = (i for i, table in enumerate(sealed.tables) if "taken" in table.schema.names)
     table = sealed.tables[at]

@@ -1,4 +1,4 @@
-"""States of streams out of order that are well made and lie: refused as states, or read and gone on with to the end."""
+"""Well-formed states of streams out of order with false contents: rejected as states, or continued to the end."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from perseid.runtime.registry import engines, engines_for
 from perseid.runtime.state_codec import decode_state, encode_state
 from perseid.runtime.watermark import Watermark
 from tests.contract.golden import OUT_OF_ORDER
-from tests.contract.hostile import TYPES, mutations, nested
-from tests.contract.test_golden_states import FOLDER, loaded, written
-from tests.contract.test_states import Reader
+from tests.contract.malformed_states import TYPES, mutations, nested
+from tests.contract.test_golden_states import FOLDER, encode_case, loaded
+from tests.contract.test_states import StateReader
 
 SLOW = 10.0
-"""Seconds that no state may take."""
+"""Limit of seconds for one state."""
 
 
 @dataclass(frozen=True)
-class Middle:
-    """A stream in the middle of its life, and its state taken apart."""
+class DecodedStream:
+    """A stream in progress, and the parts of its state."""
 
-    reader: Reader
+    reader: StateReader
     state: bytes
     facts: Mapping[str, Any]
     searched: bytes | None
-    promised: bytes | None
-    told: pa.RecordBatch | None
+    punctuations: bytes | None
+    emitted: pa.RecordBatch | None
 
-    def saying(self, **facts: Any) -> bytes:
-        """The state with other facts; without those that are ``...``."""
+    def with_facts(self, **facts: Any) -> bytes:
+        """Return the state with other facts; a fact ``...`` is removed."""
         said = {name: fact for name, fact in {**self.facts, **facts}.items() if fact is not ...}
-        return self.holding(facts=said)
+        return self.with_parts(facts=said)
 
-    def holding(self, **parts: Any) -> bytes:
-        """The state with other parts."""
+    def with_parts(self, **parts: Any) -> bytes:
+        """Return the state with other parts."""
         have = {**vars(self), **parts}
-        tables = [body(have["searched"], have["promised"]), *([] if have["told"] is None else [have["told"]])]
+        tables = [body(have["searched"], have["punctuations"]), *([] if have["emitted"] is None else [have["emitted"]])]
         return encode_state(have["facts"], tuple(tables))
 
-    def refused(self, state: bytes) -> bool:
-        """Is it? Else it is read, and nothing of it is left where the stream ends; nothing else may come of it."""
+    def is_rejected(self, state: bytes) -> bool:
+        """Return true if the state is rejected; otherwise it is read, and the state is empty at the end of the stream."""
         engine, began = self.reader.shard.engine, time.monotonic()
         assert engine.report is not None
         with suppress(StateError):
@@ -75,101 +75,101 @@ def body(*states: bytes | None) -> pa.RecordBatch:
 
 
 @cache
-def middle_of(name: str, title: str) -> Middle:
+def middle_of(name: str, title: str) -> DecodedStream:
     engine = engines()[name]
-    state, about = written(engine, OUT_OF_ORDER[name][title])
-    reader = Reader(loaded(engine, about, state))
-    reader.read(state)  # what has to be compiled is, before time counts
+    state, about = encode_case(engine, OUT_OF_ORDER[name][title])
+    reader = StateReader(loaded(engine, about, state))
+    reader.read(state)  # kernels are compiled before time is measured
     sealed = decode_state(state)
-    first, *told = sealed.tables
-    searched, promised = first.column(0).to_pylist()
-    return Middle(reader, state, sealed.facts, searched, promised, told[0] if told else None)
+    first, *emitted = sealed.tables
+    searched, punctuations = first.column(0).to_pylist()
+    return DecodedStream(reader, state, sealed.facts, searched, punctuations, emitted[0] if emitted else None)
 
 
 def of_strategies(*names: str) -> pytest.MarkDecorator:
-    """For one state of each strategy, or of some."""
+    """Parametrize a test with one state of each strategy, or of some."""
     chosen = names or OUT_OF_ORDER
     return pytest.mark.parametrize("middle", [(name, next(iter(OUT_OF_ORDER[name]))) for name in chosen],
                                    ids=lambda pair: pair[0], indirect=True)  # fmt: skip
 
 
-def of_told(*titles: str) -> pytest.MarkDecorator:
-    """For states with matches that may be taken back."""
+def of_retractable(*titles: str) -> pytest.MarkDecorator:
+    """Parametrize a test with states whose matches may be retracted."""
     return pytest.mark.parametrize("middle", [("aggressive", title) for title in titles],
                                    ids=lambda pair: pair[1], indirect=True)  # fmt: skip
 
 
 @pytest.fixture
-def middle(request: pytest.FixtureRequest) -> Middle:
+def middle(request: pytest.FixtureRequest) -> DecodedStream:
     return middle_of(*request.param)
 
 
 # Facts
 
 
-def all_refused(middle: Middle, name: str, values: Iterable[Any]) -> None:
+def assert_all_rejected(middle: DecodedStream, name: str, values: Iterable[Any]) -> None:
     for value in values:
-        assert middle.refused(middle.saying(**{name: value})), f"{name} is {str(value)[:60]}"
+        assert middle.is_rejected(middle.with_facts(**{name: value})), f"{name} is {str(value)[:60]}"
 
 
 @of_strategies()
-def test_of_another_strategy(middle: Middle) -> None:
+def test_state_of_another_strategy_is_rejected(middle: DecodedStream) -> None:
     mine = middle.facts["strategy"]
     others = [name for name in (*engines_for("patterns"), "buffer", "auto") if name != mine]
-    all_refused(middle, "strategy", (*others, "", mine.upper(), "x" * 100_000, 5, None, [mine], {}, ...))
+    assert_all_rejected(middle, "strategy", (*others, "", mine.upper(), "x" * 100_000, 5, None, [mine], {}, ...))
 
 
 @of_strategies()
-def test_of_another_version_or_engine(middle: Middle) -> None:
-    all_refused(middle, "version", (0, 2, 999, -1, 2**70, "1", None, [1], {}, ...))
-    all_refused(middle, "engine", ("sequence", middle.facts["strategy"], "", None, 5, [], ...))
-    all_refused(middle, "shards", (0, 2, -1, 10**30, "1", None, 1.5, [], ...))
+def test_state_of_another_version_or_engine_is_rejected(middle: DecodedStream) -> None:
+    assert_all_rejected(middle, "version", (0, 2, 999, -1, 2**70, "1", None, [1], {}, ...))
+    assert_all_rejected(middle, "engine", ("sequence", middle.facts["strategy"], "", None, 5, [], ...))
+    assert_all_rejected(middle, "shards", (0, 2, -1, 10**30, "1", None, 1.5, [], ...))
 
 
 TIMES: tuple[Any, ...] = ("x", 1.5, 2**63, -(2**63) - 1, True, [], {}, nested(400))
-"""That are none."""
+"""Invalid times."""
 ENDS_OF_TIME = (-(2**63), 2**63 - 1, 0, None)
 
 
 @of_strategies()
-def test_times_that_are_none(middle: Middle) -> None:
-    all_refused(middle, "horizon", TIMES)
-    all_refused(middle, "newest", TIMES)
+def test_invalid_times_are_rejected(middle: DecodedStream) -> None:
+    assert_all_rejected(middle, "horizon", TIMES)
+    assert_all_rejected(middle, "newest", TIMES)
     for name in ("horizon", "newest"):
         for value in ENDS_OF_TIME:
-            middle.refused(middle.saying(**{name: value}))
+            middle.is_rejected(middle.with_facts(**{name: value}))
 
 
 @of_strategies()
-def test_no_horizon(middle: Middle) -> None:
-    all_refused(middle, "horizon", (...,))
+def test_missing_horizon_is_rejected(middle: DecodedStream) -> None:
+    assert_all_rejected(middle, "horizon", (...,))
 
 
 @of_strategies()
-def test_revisions(middle: Middle) -> None:
-    all_refused(middle, "revision", (-1, 2**31 - 1, 2**31, 2**63, 10**30, 1.5, "3", True, None, [], ...))
+def test_invalid_revisions_are_rejected(middle: DecodedStream) -> None:
+    assert_all_rejected(middle, "revision", (-1, 2**31 - 1, 2**31, 2**63, 10**30, 1.5, "3", True, None, [], ...))
 
 
-@of_told("told and taken back")
-def test_the_highest_revisions(middle: Middle) -> None:
+@of_retractable("told and taken back")
+def test_highest_revisions_are_rejected_or_continued(middle: DecodedStream) -> None:
     for revision in (2**31 - 5, 2**31 - 4, 2**31 - 3, 2**31 - 2):
-        middle.refused(middle.saying(revision=revision))
+        middle.is_rejected(middle.with_facts(revision=revision))
 
 
 @of_strategies()
-def test_what_is_owed(middle: Middle) -> None:
-    all_refused(middle, "owed", (float("nan"), float("inf"), -float("inf"), "1", True, None, [], ...))
+def test_invalid_loss_budgets_are_rejected(middle: DecodedStream) -> None:
+    assert_all_rejected(middle, "owed", (float("nan"), float("inf"), -float("inf"), "1", True, None, [], ...))
     for owed in (0, -5, 1e308, -1e308, 1.7976931348623157e308):
-        middle.refused(middle.saying(owed=owed))
+        middle.is_rejected(middle.with_facts(owed=owed))
 
 
 @of_strategies()
-def test_more_is_owed_than_there_are_numbers(middle: Middle) -> None:
-    all_refused(middle, "owed", (10**400, -(10**400)))
+def test_loss_budget_beyond_doubles_is_rejected(middle: DecodedStream) -> None:
+    assert_all_rejected(middle, "owed", (10**400, -(10**400)))
 
 
 @of_strategies("adaptive")
-def test_delays(middle: Middle) -> None:
+def test_invalid_delays_are_rejected(middle: DecodedStream) -> None:
     bars = len(middle.facts["delays"])
     wrong: list[Any] = [
         None,
@@ -179,66 +179,70 @@ def test_delays(middle: Middle) -> None:
         [0] * 1_000,
         *([odd] * bars for odd in (-1, 2**32, 2**63, True, 1.5, "1", None, [1])),
     ]
-    all_refused(middle, "delays", wrong)
+    assert_all_rejected(middle, "delays", wrong)
     for counts in ([0] * bars, [1] * bars, [2**32 - 1] * bars, [0] * (bars - 1) + [2**32 - 1], ...):
         for newest in (middle.facts["newest"], *ENDS_OF_TIME):
-            middle.refused(middle.saying(delays=counts, newest=newest))
+            middle.is_rejected(middle.with_facts(delays=counts, newest=newest))
 
 
 @of_strategies("adaptive")
-def test_delays_of_another_length(middle: Middle) -> None:
+def test_delays_of_another_length_are_rejected(middle: DecodedStream) -> None:
     bars = len(middle.facts["delays"])
-    all_refused(middle, "delays", ([], [0], [300], [0] * (bars - 1), [1] * (bars + 1), [0] * 999))
+    assert_all_rejected(middle, "delays", ([], [0], [300], [0] * (bars - 1), [1] * (bars + 1), [0] * 999))
 
 
 @of_strategies("adaptive")
-def test_delays_without_the_newest_event(middle: Middle) -> None:
-    all_refused(middle, "newest", (...,))
+def test_delays_without_the_newest_event_are_rejected(middle: DecodedStream) -> None:
+    assert_all_rejected(middle, "newest", (...,))
 
 
 @of_strategies()
-def test_promises_about_everything(middle: Middle) -> None:
-    all_refused(middle, "everywhere", (None, [], "x", 5, True, *({"A": time} for time in (*TIMES, None)), {"": []}))
+def test_invalid_punctuations_of_all_keys_are_rejected(middle: DecodedStream) -> None:
+    assert_all_rejected(
+        middle, "everywhere", (None, [], "x", 5, True, *({"A": time} for time in (*TIMES, None)), {"": []})
+    )
 
 
 @of_strategies("conservative")
-def test_promises_that_nobody_made(middle: Middle) -> None:
+def test_invented_punctuations_are_rejected_or_continued(middle: DecodedStream) -> None:
     names = ["", "A", "B", "C", "nobody", "\0"]
     for said in (*ENDS_OF_TIME[:3], 10**12):
         for name in names:
-            middle.refused(middle.saying(everywhere={name: said}))
-        middle.refused(middle.saying(everywhere=dict.fromkeys(names, said)))
-    middle.refused(middle.saying(everywhere={f"type {n}": n for n in range(100_000)}))
+            middle.is_rejected(middle.with_facts(everywhere={name: said}))
+        middle.is_rejected(middle.with_facts(everywhere=dict.fromkeys(names, said)))
+    middle.is_rejected(middle.with_facts(everywhere={f"type {n}": n for n in range(100_000)}))
 
 
 @of_strategies()
-def test_facts_that_nobody_knows(middle: Middle) -> None:
+def test_unknown_facts_are_rejected_or_ignored(middle: DecodedStream) -> None:
     for more in (1, nested(400), "x" * 1_000_000, {"strategy": "auto"}, list(range(100_000))):
-        middle.refused(middle.saying(more=more))
+        middle.is_rejected(middle.with_facts(more=more))
 
 
 # Tables
 
 
 @of_strategies()
-def test_another_number_of_tables(middle: Middle) -> None:
-    first = body(middle.searched, middle.promised)
-    told = middle_of("aggressive", "told and taken back").told
+def test_another_number_of_tables_is_rejected(middle: DecodedStream) -> None:
+    first = body(middle.searched, middle.punctuations)
+    emitted = middle_of("aggressive", "told and taken back").emitted
     for tables in (
-        (), (first, first), (first, first, first), (first, told, told), (told,), (told, first),
-        (first.slice(0, 0),), (first.slice(0, 1),), (body(middle.searched, middle.promised, None),), (body(),),
+        (), (first, first), (first, first, first), (first, emitted, emitted), (emitted,), (emitted, first),
+        (first.slice(0, 0),), (first.slice(0, 1),), (body(middle.searched, middle.punctuations, None),), (body(),),
     ):  # fmt: skip
-        assert middle.refused(encode_state(middle.facts, tables))
-    states = [middle.searched, middle.promised]
+        assert middle.is_rejected(encode_state(middle.facts, tables))
+    states = [middle.searched, middle.punctuations]
     for kind in (pa.binary(), pa.binary_view(), pa.dictionary(pa.int32(), pa.large_binary())):
-        assert middle.refused(encode_state(middle.facts, (pa.record_batch([pa.array(states, kind)], names=["state"]),)))
+        assert middle.is_rejected(
+            encode_state(middle.facts, (pa.record_batch([pa.array(states, kind)], names=["state"]),))
+        )
     for names in (["searched"], ["state", "more"], ["state", "state"]):
         columns = [first.column(0)] * len(names)
-        assert middle.refused(encode_state(middle.facts, (pa.record_batch(columns, names=names),)))
+        assert middle.is_rejected(encode_state(middle.facts, (pa.record_batch(columns, names=names),)))
 
 
-def garbage(middle: Middle) -> list[bytes]:
-    """What is no state of a search."""
+def garbage(middle: DecodedStream) -> list[bytes]:
+    """Return byte strings that are no state of a search."""
     real, deep = middle.searched or b"", middle.state
     for _ in range(30):
         deep = encode_state(middle.facts, (body(deep, None),))
@@ -246,8 +250,8 @@ def garbage(middle: Middle) -> list[bytes]:
     return [b"", b"\0", b"garbage", b"PRSD", bytes(1_000), *cut, deep]
 
 
-def links(middle: Middle) -> Iterator[bytes]:
-    """Searches of patterns that feed others: with nothing in them, with too much, in one another."""
+def links(middle: DecodedStream) -> Iterator[bytes]:
+    """Yield states of composed patterns: empty, with too many parts, nested."""
     for parts in ([middle.searched], [middle.searched, None], [None], [middle.state], []):
         for labels in ([f"link {n}" for n in range(len(parts))], [""] * len(parts), [5] * len(parts), None):
             found = encode_state({"engine": "sequence", "version": 2, "links": labels}, (body(*parts),))
@@ -256,30 +260,30 @@ def links(middle: Middle) -> Iterator[bytes]:
 
 
 @of_strategies()
-def test_a_search_that_is_none(middle: Middle) -> None:
+def test_invalid_search_state_is_rejected(middle: DecodedStream) -> None:
     for state in garbage(middle):
-        assert middle.refused(middle.holding(searched=state))
-        assert middle.refused(state)
-    assert middle.refused(middle.searched or b"")  # without what is said about it
-    assert middle.refused(middle.holding(searched=middle.state))  # a container in a container
+        assert middle.is_rejected(middle.with_parts(searched=state))
+        assert middle.is_rejected(state)
+    assert middle.is_rejected(middle.searched or b"")  # without the facts of the strategy
+    assert middle.is_rejected(middle.with_parts(searched=middle.state))  # a container in a container
 
 
 @of_strategies()
-def test_a_search_of_links(middle: Middle) -> None:
+def test_search_state_of_composed_patterns(middle: DecodedStream) -> None:
     for state in links(middle):
-        middle.refused(middle.holding(searched=state))
+        middle.is_rejected(middle.with_parts(searched=state))
 
 
 @of_strategies("conservative")
-def test_promises_that_are_none(middle: Middle) -> None:
+def test_invalid_punctuation_state_is_rejected(middle: DecodedStream) -> None:
     for state in (*garbage(middle), middle.state):
-        assert middle.refused(middle.holding(promised=state))
+        assert middle.is_rejected(middle.with_parts(punctuations=state))
     for state in links(middle):
-        middle.refused(middle.holding(promised=state))
+        middle.is_rejected(middle.with_parts(punctuations=state))
 
 
 def searches() -> Iterator[tuple[str, bytes]]:
-    """Of other plans and of other engines."""
+    """Yield search states of other plans and other engines."""
     for path in sorted(FOLDER.glob("*.bin")):
         state = path.read_bytes()
         parts = (
@@ -289,79 +293,85 @@ def searches() -> Iterator[tuple[str, bytes]]:
 
 
 @of_strategies()
-def test_the_search_of_another(middle: Middle) -> None:
-    """Of another order it is refused; of another plan it is what a changed set of patterns finds: its own is gone on with."""
+def test_foreign_search_state_is_rejected_or_continued(middle: DecodedStream) -> None:
+    """A state of another order is rejected; one of another plan is continued as after a change of patterns."""
     mine = decode_state(middle.searched or b"").facts.get("order")
     read = 0
     for name, state in searches():
         facts = decode_state(state).facts
-        refused = middle.refused(middle.holding(searched=state))
-        assert refused or "links" in facts or facts["order"] == mine, name
-        read += not refused
+        is_rejected = middle.is_rejected(middle.with_parts(searched=state))
+        assert is_rejected or "links" in facts or facts["order"] == mine, name
+        read += not is_rejected
     assert read > 1
 
 
 @of_strategies("conservative")
-def test_the_promises_of_another(middle: Middle) -> None:
+def test_foreign_punctuation_state_is_rejected(middle: DecodedStream) -> None:
     for name, state in searches():
         facts = decode_state(state).facts
-        assert middle.refused(middle.holding(promised=state)) or "links" in facts or facts["order"] == "conservative", (
-            name
-        )
+        assert (
+            middle.is_rejected(middle.with_parts(punctuations=state))
+            or "links" in facts
+            or facts["order"] == "conservative"
+        ), name
 
 
 @of_strategies()
-def test_parts_of_another_strategy(middle: Middle) -> None:
-    """Nobody would ever look at them, nor let them go."""
+def test_parts_of_another_strategy_are_rejected(middle: DecodedStream) -> None:
+    """They would never be read nor evicted."""
     mine = middle.facts["strategy"]
     if mine != "conservative":
-        assert middle.refused(middle.holding(promised=middle.searched))
-        assert middle.refused(middle.saying(everywhere={"A": 1}))
+        assert middle.is_rejected(middle.with_parts(punctuations=middle.searched))
+        assert middle.is_rejected(middle.with_facts(everywhere={"A": 1}))
     if mine != "aggressive":
-        assert middle.refused(middle.holding(told=middle_of("aggressive", "told and taken back").told))
+        assert middle.is_rejected(middle.with_parts(emitted=middle_of("aggressive", "told and taken back").emitted))
     if mine != "adaptive":
         others = middle_of("adaptive", "frontier").facts
-        assert middle.refused(middle.saying(delays=others["delays"], newest=others["newest"]))
+        assert middle.is_rejected(middle.with_facts(delays=others["delays"], newest=others["newest"]))
 
 
-# What was told
+# Emitted matches
 
 
-def told_of(middle: Middle) -> pa.RecordBatch:
-    assert middle.told is not None
-    return middle.told
+def emitted_of(middle: DecodedStream) -> pa.RecordBatch:
+    assert middle.emitted is not None
+    return middle.emitted
 
 
-def with_column(middle: Middle, name: str, column: Any) -> bytes:
-    told = told_of(middle)
-    return middle.holding(told=told.set_column(told.schema.names.index(name), name, column))
+def with_column(middle: DecodedStream, name: str, column: Any) -> bytes:
+    emitted = emitted_of(middle)
+    return middle.with_parts(emitted=emitted.set_column(emitted.schema.names.index(name), name, column))
 
 
 NAMING = ("pattern", "kind", "match_id")
 
 
-@of_told("told and taken back", "every kind of column")
-def test_matches_without_some_column(middle: Middle) -> None:
-    names = told_of(middle).schema.names
+@of_retractable("told and taken back", "every kind of column")
+def test_missing_columns_of_emitted_matches_are_rejected(middle: DecodedStream) -> None:
+    names = emitted_of(middle).schema.names
     for name in names:
-        rest = told_of(middle).select([other for other in names if other != name])
-        assert middle.refused(middle.holding(told=rest)) or name not in NAMING
-        renamed = told_of(middle).rename_columns({name: f"another {name}"})
-        assert middle.refused(middle.holding(told=renamed)) or name not in NAMING
-    middle.refused(middle.holding(told=told_of(middle).slice(0, 0)))
-    middle.refused(
-        middle.holding(told=told_of(middle).append_column("more", pa.array(range(told_of(middle).num_rows))))
+        rest = emitted_of(middle).select([other for other in names if other != name])
+        assert middle.is_rejected(middle.with_parts(emitted=rest)) or name not in NAMING
+        renamed = emitted_of(middle).rename_columns({name: f"another {name}"})
+        assert middle.is_rejected(middle.with_parts(emitted=renamed)) or name not in NAMING
+    middle.is_rejected(middle.with_parts(emitted=emitted_of(middle).slice(0, 0)))
+    middle.is_rejected(
+        middle.with_parts(
+            emitted=emitted_of(middle).append_column("more", pa.array(range(emitted_of(middle).num_rows)))
+        )
     )
     for name in ("op", "revision", "horizon"):
-        middle.refused(middle.holding(told=told_of(middle).append_column(name, told_of(middle).column(0))))
+        middle.is_rejected(
+            middle.with_parts(emitted=emitted_of(middle).append_column(name, emitted_of(middle).column(0)))
+        )
 
 
-@of_told("told and taken back", "every kind of column", "fed", "timed out")
-def test_matches_with_a_column_twice(middle: Middle) -> None:
-    told = told_of(middle)
-    for name in told.schema.names:
-        twice = pa.record_batch([*told.columns, told.column(name)], names=[*told.schema.names, name])
-        assert middle.refused(middle.holding(told=twice)), name
+@of_retractable("told and taken back", "every kind of column", "fed", "timed out")
+def test_duplicate_columns_of_emitted_matches_are_rejected(middle: DecodedStream) -> None:
+    emitted = emitted_of(middle)
+    for name in emitted.schema.names:
+        twice = pa.record_batch([*emitted.columns, emitted.column(name)], names=[*emitted.schema.names, name])
+        assert middle.is_rejected(middle.with_parts(emitted=twice)), name
 
 
 KINDS = (
@@ -371,7 +381,7 @@ KINDS = (
 
 
 def as_kind(column: Any, kind: Any) -> Any:
-    """A column in another type; of nulls where it has no values there."""
+    """Return a column in another type, with nulls for values that the type lacks."""
     if pa.types.is_run_end_encoded(kind):
         return pa.RunEndEncodedArray.from_arrays(pa.array([len(column)], pa.int32()), pa.array([1], pa.int64()))
     if pa.types.is_dictionary(kind):
@@ -382,39 +392,39 @@ def as_kind(column: Any, kind: Any) -> Any:
         return pa.nulls(len(column), kind)
 
 
-@of_told("told and taken back")
-def test_matches_of_other_types(middle: Middle) -> None:
-    for field in told_of(middle).schema:
+@of_retractable("told and taken back")
+def test_emitted_matches_of_other_types(middle: DecodedStream) -> None:
+    for field in emitted_of(middle).schema:
         for kind in KINDS:
             if kind != field.type:
-                changed = with_column(middle, field.name, as_kind(told_of(middle).column(field.name), kind))
-                assert middle.refused(changed) or field.name not in NAMING, f"{field.name} as {kind}"
+                changed = with_column(middle, field.name, as_kind(emitted_of(middle).column(field.name), kind))
+                assert middle.is_rejected(changed) or field.name not in NAMING, f"{field.name} as {kind}"
 
 
-@of_told("every kind of column")
-def test_matches_of_other_types_than_any_plan_knows(middle: Middle) -> None:
+@of_retractable("every kind of column")
+def test_emitted_matches_of_unsupported_types_are_rejected(middle: DecodedStream) -> None:
     for name in ("s", "price", "n", "tags", "bag", "evidence"):
         for kind in (pa.int64(), pa.string(), pa.date32(), pa.list_(pa.int64()), pa.struct({"x": pa.string()})):
-            middle.refused(with_column(middle, name, as_kind(told_of(middle).column(name), kind)))
+            middle.is_rejected(with_column(middle, name, as_kind(emitted_of(middle).column(name), kind)))
 
 
-@of_told("told and taken back", "every kind of column", "timed out")
-def test_matches_without_values(middle: Middle) -> None:
-    told = told_of(middle)
-    for field in told.schema:
+@of_retractable("told and taken back", "every kind of column", "timed out")
+def test_emitted_matches_without_values(middle: DecodedStream) -> None:
+    emitted = emitted_of(middle)
+    for field in emitted.schema:
         if field.name not in NAMING:
-            middle.refused(with_column(middle, field.name, pa.nulls(told.num_rows, field.type)))
+            middle.is_rejected(with_column(middle, field.name, pa.nulls(emitted.num_rows, field.type)))
 
 
-@of_told("told and taken back")
-def test_matches_without_names(middle: Middle) -> None:
-    told = told_of(middle)
+@of_retractable("told and taken back")
+def test_emitted_matches_without_names(middle: DecodedStream) -> None:
+    emitted = emitted_of(middle)
     for name in NAMING:
-        assert middle.refused(with_column(middle, name, pa.nulls(told.num_rows, pa.string()))), name
+        assert middle.is_rejected(with_column(middle, name, pa.nulls(emitted.num_rows, pa.string()))), name
 
 
 def peak(run: Callable[[], object]) -> int:
-    """The most memory that Arrow had for this."""
+    """Return the peak memory of Arrow during a call."""
     usual = pa.default_memory_pool()
     counting = pa.proxy_memory_pool(usual)
     pa.set_memory_pool(counting)
@@ -425,13 +435,13 @@ def peak(run: Callable[[], object]) -> int:
     return int(counting.max_memory())
 
 
-@of_told("told and taken back")
-def test_a_million_matches(middle: Middle) -> None:
-    """They are taken back, in a few times the memory that they are told in."""
+@of_retractable("told and taken back")
+def test_retracting_a_million_matches(middle: DecodedStream) -> None:
+    """Retractions take a few times the memory of the emitted matches."""
     count = 1_000_000
-    one = told_of(middle).take(pa.array(np.zeros(count, np.int64)))
+    one = emitted_of(middle).take(pa.array(np.zeros(count, np.int64)))
     ids = pa.array(np.arange(count)).cast(pa.string())
-    state = middle.holding(told=one.set_column(1, "match_id", ids))
+    state = middle.with_parts(emitted=one.set_column(1, "match_id", ids))
     rows: list[int] = []
     began = time.monotonic()
     assert peak(lambda: rows.append(middle.reader.read(state).rows.num_rows)) < 8 * len(state)
@@ -440,7 +450,7 @@ def test_a_million_matches(middle: Middle) -> None:
 
 
 def bombs(count: int) -> dict[str, Any]:
-    """Few bytes that stand for many."""
+    """Yield tables that expand from few bytes to many."""
     text, zeros = "x" * 50_000, pa.array(np.zeros(count, np.int32))
     dictionary = pa.DictionaryArray.from_arrays(zeros, pa.array([text]))
     return {
@@ -452,37 +462,37 @@ def bombs(count: int) -> dict[str, Any]:
     }
 
 
-@of_told("told and taken back", "every kind of column")
-def test_few_bytes_that_stand_for_many(middle: Middle) -> None:
+@of_retractable("told and taken back", "every kind of column")
+def test_oversized_tables_are_rejected(middle: DecodedStream) -> None:
     count = 1_000
-    many = told_of(middle).take(pa.array(np.zeros(count, np.int64)))
+    many = emitted_of(middle).take(pa.array(np.zeros(count, np.int64)))
     for at, name in enumerate(many.schema.names):
         for what, bomb in bombs(count).items():
-            state = middle.holding(told=many.set_column(at, name, bomb))
-            assert peak(lambda state=state: middle.refused(state)) < 20 * len(state), f"{name}: {what}"  # type: ignore[misc]
+            state = middle.with_parts(emitted=many.set_column(at, name, bomb))
+            assert peak(lambda state=state: middle.is_rejected(state)) < 20 * len(state), f"{name}: {what}"  # type: ignore[misc]
 
 
-# Whatever comes
+# Random mutations
 
 
-def changed_parts(middle: Middle, count: int) -> Iterator[tuple[str, bytes]]:
-    """The state changed at random, and one of its parts in a whole that is as it should be."""
+def changed_parts(middle: DecodedStream, count: int) -> Iterator[tuple[str, bytes]]:
+    """Yield mutations of the state, and of one of its parts within a valid whole."""
     yield from mutations(middle.state, count, seed=1)
-    for name in ("searched", "promised"):
+    for name in ("searched", "punctuations"):
         part = getattr(middle, name)
         for what, changed in mutations(part, count, seed=2) if part is not None else ():
-            yield f"{name}: {what}", middle.holding(**{name: changed})
+            yield f"{name}: {what}", middle.with_parts(**{name: changed})
 
 
 @of_strategies()
-def test_states_that_nobody_wrote(middle: Middle) -> None:
-    """With the right checksums: each is refused as a state, or read and gone on with; nothing else comes of it."""
-    refused = read = 0
+def test_mutated_states_are_rejected_or_continued(middle: DecodedStream) -> None:
+    """With valid checksums, each is rejected as a state, or read and continued; no other error occurs."""
+    rejected = read = 0
     for what, state in changed_parts(middle, 60):
         try:
-            gone = middle.refused(state)
+            is_rejected = middle.is_rejected(state)
         except BaseException as error:
             raise AssertionError(f"{what}: {error!r}") from error
-        refused, read = refused + gone, read + (not gone)
-    assert refused > 30
+        rejected, read = rejected + is_rejected, read + (not is_rejected)
+    assert rejected > 30
     assert read > 5

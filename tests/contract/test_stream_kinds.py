@@ -1,4 +1,4 @@
-"""A kind of stream is one package and one line of the registry: no other code names one or tests for one."""
+"""A kind of stream is one package and one line of the registry: no other code names a kind or tests for one."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ EXPECTED = [("ann", 1, 3), ("bob", 4, 5)]
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A job file with ``kind: toy`` and its source, where the registry has the one line of the toy."""
+    """Write a job file with ``kind: toy`` and its source; the registry has the line of the toy."""
     monkeypatch.setitem(STREAM_KINDS, "toy", TOY_KIND)
     (tmp_path / "in").mkdir()
     for number, rows in enumerate(rows_of_files()):
         file = tmp_path / "in" / f"{number}.json"
         file.write_text("\n".join(map(json.dumps, rows)))
-        os.utime(file, (number + 1, number + 1))  # the file source reads files in the order of their times
+        os.utime(file, (number + 1, number + 1))  # the file source orders files by modification time
     (tmp_path / "job.yaml").write_text(JOB)
     return tmp_path / "job.yaml"
 
 
 def rows_of_files() -> list[list[dict[str, Any]]]:
-    """The rows of each file; a late row invalidates a match of the file before."""
+    """Return the rows of each file; a late row invalidates a match of the file before."""
     return [
         [{"at": f"2026-01-01T{time}:00Z", "type": kind, "user": user, "n": n} for time, kind, user, n in rows]
         for rows in FILES
@@ -77,7 +77,7 @@ def rows_of_files() -> list[list[dict[str, Any]]]:
 
 
 def pairs(rows: Iterable[Any]) -> list[tuple[str, int, int]]:
-    """Users and events of matches, which are rows of a table of any sort."""
+    """Return users and events of matches, from a table of any type."""
     return sorted((row["user"], row["a"], row["b"]) for row in rows)
 
 
@@ -171,7 +171,7 @@ def test_toy_is_in_the_schema_and_in_messages(path: Path) -> None:
         read_job(path)
 
 
-def test_toy_declares_what_python_declares(path: Path) -> None:
+def test_toy_settings_equal_the_python_declaration(path: Path) -> None:
     stream = read_job(path).stream
     rows = [row for rows in rows_of_files() for row in rows]
     assert stream.declare(rows) == ToyStream(rows, "at", shards=2, lateness="1 hour", max_ahead="1 hour")

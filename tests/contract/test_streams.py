@@ -1,4 +1,4 @@
-"""What every engine keeps to on a stream: the oracle's answer at every horizon, however the data are cut into calls."""
+"""Properties of every engine on a stream: the oracle's matches at every horizon, for any cut of the data into calls."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from perseid.runtime.state_codec import decode_state
 from perseid.runtime.watermark import Watermark
 from perseid.semantics.core import CorePattern
 from tests.blocks import blocks
-from tests.contract.inputs import Question, Row, answer, inputs_of, without_numba
+from tests.contract.inputs import PatternWorkload, Row, inputs_of, result_rows, without_numba
 from tests.contract.shards import arrivals, shard_of
 from tests.contract.streams import (
     FAR,
     SECOND,
-    Call,
     Shard,
+    StreamCall,
     bounded,
     calls_of,
-    kept_rows,
     key_of,
+    retained_rows,
     streamed,
     suppresses,
     times_of,
@@ -38,266 +38,277 @@ from tests.contract.streams import (
 from tests.contract.test_contract import every_engine, telling_engine, whole_engine
 
 BASE = int(os.environ.get("PERSEID_SEEDS", "2000000"))
-"""Where the seeds of the deep runs begin."""
+"""First seed of the deep runs."""
 DEEP_BLOCK = 1_000
 PLAIN = "match A a -> B b\nwithin 10 seconds\npartition by k"
 LAST = "match A a -> B+ b\nwithin 10 seconds\npartition by k"
-"""Decided when the window closes."""
+"""Pattern whose matches are final when the window closes."""
 
 
 def seconds(*said: tuple[int, str], **more: Any) -> list[dict[str, Any]]:
-    """Events of one key, by second and type."""
+    """Return events of one key, by second and type."""
     return [{"second": second, "type": kind, "k": 1, "v": 1, **more} for second, kind in said]
 
 
-def written(engine: Engine, texts: Sequence[str], data: Sequence[dict[str, Any]], **changes: Any) -> Question:
+def make_workload(
+    engine: Engine, texts: Sequence[str], data: Sequence[dict[str, Any]], **changes: Any
+) -> PatternWorkload:
     return replace(inputs_of(engine).write(texts, data), **changes)
 
 
-def same(one: StepResult, other: StepResult) -> None:
-    """Two steps are the same to the last bit."""
+def assert_same_step(one: StepResult, other: StepResult) -> None:
+    """Assert that two steps are equal to the last bit."""
     assert one.rows.schema == other.rows.schema
     assert repr(one.rows.to_pydict()) == repr(other.rows.to_pydict())
     assert (one.state, one.next_timer, dict(one.counters)) == (other.state, other.next_timer, dict(other.counters))
     assert list(one.late) == list(other.late)
 
 
-# The answer does not depend on calls, shards and restarts
+# Independence of calls, shards and restarts
 
 
-def any_cut(engine: Engine, seed: int, question: Question, beyond: float = 1.0) -> int:
-    """A run cut into calls is the oracle's at every horizon, and at the end; every call can be made twice."""
+def check_any_cut(engine: Engine, seed: int, workload: PatternWorkload, beyond: float = 1.0) -> int:
+    """Compare a run cut into calls with the oracle at every horizon, and at the end; repeat every call."""
     inputs = inputs_of(engine)
-    shard = Shard(engine, question)
-    for call in calls_of(engine, question, seed, beyond=beyond):
-        times = times_of(engine, question, call.data)
-        due = [row for row, time in zip(call.data, times, strict=True) if call.now is not None and time <= call.now]
+    shard = Shard(engine, workload)
+    for call in calls_of(engine, workload, seed, beyond=beyond):
+        times = times_of(engine, workload, call.data)
+        expected_late = [
+            row for row, time in zip(call.data, times, strict=True) if call.now is not None and time <= call.now
+        ]
         late = len(shard.late)
         again = shard.step(call.data, Watermark(shard.now, call.now, False))
-        same(shard.call(call.data, call.now), again)
-        assert shard.late[late:] == due, f"seed {seed}"
-        if call.now is not None and not suppresses(question):
-            # Those that suppress hold back what they know until the order of ends is known.
-            come = replace(question, data=tuple(shard.accepted))
-            assert shard.rows == inputs.expected(come, call.now), f"seed {seed} at {call.now}"
+        assert_same_step(shard.call(call.data, call.now), again)
+        assert shard.late[late:] == expected_late, f"seed {seed}"
+        if call.now is not None and not suppresses(workload):
+            # Suppression delays output until the order of ends is known.
+            received = replace(workload, data=tuple(shard.accepted))
+            assert shard.rows == inputs.expected(received, call.now), f"seed {seed} at {call.now}"
     assert beyond > 1 or not shard.late
-    assert len(shard.accepted) + len(shard.late) == len(question.data)
-    come = replace(question, data=tuple(shard.accepted))
-    assert shard.finish() == inputs.expected(come), f"seed {seed}"
-    return len(shard.told)
+    assert len(shard.accepted) + len(shard.late) == len(workload.data)
+    received = replace(workload, data=tuple(shard.accepted))
+    assert shard.finish() == inputs.expected(received), f"seed {seed}"
+    return len(shard.emitted)
 
 
 @telling_engine
 @pytest.mark.parametrize("block", blocks(1, 4))
-def test_any_cut_into_calls(engine: Engine, block: int) -> None:
-    ask = inputs_of(engine).ask
-    assert sum(any_cut(engine, seed, ask(seed, False)) for seed in range(block * 35, block * 35 + 35)) > 20
+def test_any_cut_into_calls_equals_the_oracle(engine: Engine, block: int) -> None:
+    draw_workload = inputs_of(engine).draw_workload
+    assert (
+        sum(check_any_cut(engine, seed, draw_workload(seed, False)) for seed in range(block * 35, block * 35 + 35)) > 20
+    )
 
 
 @telling_engine
 @pytest.mark.parametrize("block", blocks(1, 2))
-def test_late_rows_are_left_out_and_counted(engine: Engine, block: int) -> None:
-    ask = inputs_of(engine).ask
+def test_late_rows_are_dropped_and_counted(engine: Engine, block: int) -> None:
+    draw_workload = inputs_of(engine).draw_workload
     seeds = range(block * 35, block * 35 + 35)
-    assert sum(any_cut(engine, seed, ask(seed, False), beyond=4) for seed in seeds) > 20
+    assert sum(check_any_cut(engine, seed, draw_workload(seed, False), beyond=4) for seed in seeds) > 20
 
 
 @telling_engine
-def test_the_batch_and_the_stream_that_ends_are_one(engine: Engine) -> None:
-    """A shard that is told of the end at once is what a batch is; and so is one that is told of it later."""
+def test_ended_stream_equals_the_batch(engine: Engine) -> None:
+    """For a shard that ends in its first call, and for one that ends later."""
     for seed in range(30):
-        question = inputs_of(engine).ask(seed, False)
-        shard = Shard(engine, question)
-        for call in calls_of(engine, question, seed):
+        workload = inputs_of(engine).draw_workload(seed, False)
+        shard = Shard(engine, workload)
+        for call in calls_of(engine, workload, seed):
             shard.call(call.data, call.now)
         shard.end()
-        assert shard.rows == inputs_of(engine).expected(question), f"seed {seed}"
+        assert shard.rows == inputs_of(engine).expected(workload), f"seed {seed}"
 
 
 @telling_engine
 @pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.deep), 7])
-def test_any_number_of_shards(engine: Engine, count: int) -> None:
-    """Each has a state of its own, and may be called or not where it is given nothing."""
+def test_any_number_of_pattern_shards(engine: Engine, count: int) -> None:
+    """Each shard has its own state, and may be called or not if it receives no rows."""
     for seed in range(count * 10, count * 10 + 10):
-        question = inputs_of(engine).ask(seed, True)
+        workload = inputs_of(engine).draw_workload(seed, True)
         place = random.Random(seed)
-        shard_of = {key: place.randrange(count) for key in {row["k"] for row in question.data}}
-        shards = [Shard(engine, question, options={"shards": count}) for _ in range(count)]
-        for call in calls_of(engine, question, seed):
+        shard_of = {key: place.randrange(count) for key in {row["k"] for row in workload.data}}
+        shards = [Shard(engine, workload, options={"shards": count}) for _ in range(count)]
+        for call in calls_of(engine, workload, seed):
             for number, shard in enumerate(shards):
                 mine = [row for row in call.data if shard_of[row["k"]] == number]
-                called = mine or (shard.wake is not None and call.now is not None and shard.wake <= call.now)
+                called = mine or (shard.timer is not None and call.now is not None and shard.timer <= call.now)
                 if called or place.random() < 0.5:
                     shard.call(mine, call.now)
-        told = [row for shard in shards for row in shard.finish()]
-        assert sorted(told, key=repr) == inputs_of(engine).expected(question), f"seed {seed}"
+        emitted = [row for shard in shards for row in shard.finish()]
+        assert sorted(emitted, key=repr) == inputs_of(engine).expected(workload), f"seed {seed}"
 
 
 @telling_engine
-def test_the_same_calls_give_the_same_steps(engine: Engine) -> None:
+def test_same_calls_have_the_same_steps(engine: Engine) -> None:
     for seed in range(15):
-        question = inputs_of(engine).ask(seed, False)
-        one, other = Shard(engine, question), Shard(engine, question)
-        for call in calls_of(engine, question, seed):
-            same(one.call(call.data, call.now), other.call(list(call.data), call.now))
+        workload = inputs_of(engine).draw_workload(seed, False)
+        one, other = Shard(engine, workload), Shard(engine, workload)
+        for call in calls_of(engine, workload, seed):
+            assert_same_step(one.call(call.data, call.now), other.call(list(call.data), call.now))
 
 
 @every_engine
-def test_a_restart_before_every_call_changes_nothing(engine: Engine) -> None:
-    """Nothing goes from one call to the next but the state's bytes."""
+def test_restart_before_every_call_does_not_change_matches(engine: Engine) -> None:
+    """Only the bytes of the state pass from one call to the next."""
     for seed in range(5):
-        question = inputs_of(engine).ask(seed, False)
-        one, other = shard_of(engine, question), shard_of(engine, question)
-        for call in arrivals(engine, question, seed, wild=True):
+        workload = inputs_of(engine).draw_workload(seed, False)
+        one, other = shard_of(engine, workload), shard_of(engine, workload)
+        for call in arrivals(engine, workload, seed, wild=True):
             other.restart()
-            same(one.call(call.data, call.now), other.call(list(call.data), call.now))
+            assert_same_step(one.call(call.data, call.now), other.call(list(call.data), call.now))
         assert one.finish() == other.finish()
 
 
 @whole_engine
-def test_time_does_not_go_back(engine: Engine) -> None:
-    """A driver that says less than it said before is not believed: nothing is told twice."""
-    question = written(engine, [PLAIN, LAST], seconds((1, "A"), (2, "B"), (3, "A"), (5, "B")))
+def test_watermark_does_not_move_back(engine: Engine) -> None:
+    """An older watermark of the driver is ignored: no match is duplicated."""
+    workload = make_workload(engine, [PLAIN, LAST], seconds((1, "A"), (2, "B"), (3, "A"), (5, "B")))
     for lower in (None, 0, 2 * SECOND):
-        shard = Shard(engine, question)
-        shard.call(question.data, 4 * SECOND - SECOND * 4)
+        shard = Shard(engine, workload)
+        shard.call(workload.data, 4 * SECOND - SECOND * 4)
         shard.call((), 4 * SECOND)
-        told = list(shard.told)
-        shard.engine.step(shard.plan, shard.inputs.rows(question, ()), shard.state, Watermark(None, lower, False))
+        emitted = list(shard.emitted)
+        shard.engine.step(shard.plan, shard.inputs.rows(workload, ()), shard.state, Watermark(None, lower, False))
         step = shard.step((), Watermark(None, lower, False))
-        assert answer(step, question) == []
+        assert result_rows(step, workload) == []
         shard.state = step.state
-        assert told
-        assert shard.finish() == inputs_of(engine).expected(question)
+        assert emitted
+        assert shard.finish() == inputs_of(engine).expected(workload)
 
 
 @pytest.mark.deep
 @telling_engine
-def test_with_and_without_numba(engine: Engine) -> None:
+def test_streams_without_numba_have_the_same_output(engine: Engine) -> None:
     plain = without_numba("tests.contract.streams", f"streamed({engine.name!r}, range(12))")
     assert plain == json.loads(json.dumps(streamed(engine.name, range(12))))
 
 
-# Where arrival is the order
+# Arrival order
 
 
-def by_arrival(engine: Engine, seed: int, question: Question, disorder: float = 0.0) -> tuple[int, int]:
-    """The oracle's answer over what was accepted; what is older than the newest of its key is late."""
+def check_arrival_order(engine: Engine, seed: int, workload: PatternWorkload, disorder: float = 0.0) -> tuple[int, int]:
+    """Compare the accepted rows with the oracle; a row older than the newest of its key is late."""
     inputs = inputs_of(engine)
-    shard = Shard(engine, question, "arrival")
-    calls = calls_of(engine, question, seed, order="arrival")
+    shard = Shard(engine, workload, "arrival")
+    calls = calls_of(engine, workload, seed, order="arrival")
     chance = random.Random(seed)
     if disorder:
         moved = [(n + chance.random() * disorder, call) for n, call in enumerate(calls)]
         calls = [call for _, call in sorted(moved, key=lambda pair: pair[0])]
-    wanted = question.plan.event_types
+    wanted = workload.plan.event_types
     newest: dict[object, int] = {}
     for call in calls:
-        times = times_of(engine, question, call.data)
-        keys = [key_of(question, row) for row in call.data]
+        times = times_of(engine, workload, call.data)
+        keys = [key_of(workload, row) for row in call.data]
         late = [time < newest.get(key, time) for key, time in zip(keys, times, strict=True)]
         before = len(shard.late)
         again = shard.step(call.data, Watermark(shard.now, None, False))
-        same(shard.call(call.data, None), again)
+        assert_same_step(shard.call(call.data, None), again)
         assert shard.late[before:] == [row for row, gone in zip(call.data, late, strict=True) if gone], f"seed {seed}"
         for row, key, time, gone in zip(call.data, keys, times, late, strict=True):
             if not gone and (wanted is None or row["type"] in wanted):
                 newest[key] = max(time, newest.get(key, time))
-    assert len(shard.accepted) + len(shard.late) == len(question.data)
-    come = replace(question, data=tuple(shard.accepted))
-    assert shard.finish() == inputs.expected(come), f"seed {seed}"
-    return len(shard.told), len(shard.late)
+    assert len(shard.accepted) + len(shard.late) == len(workload.data)
+    received = replace(workload, data=tuple(shard.accepted))
+    assert shard.finish() == inputs.expected(received), f"seed {seed}"
+    return len(shard.emitted), len(shard.late)
 
 
-def one_route(engine: Engine, seeds: range, keyed: bool) -> list[tuple[int, Question]]:
-    asked = [(seed, inputs_of(engine).ask(seed, keyed)) for seed in seeds]
-    return [(seed, question) for seed, question in asked if len(question.plan.routes) == 1]
-
-
-@whole_engine
-def test_order_by_arrival(engine: Engine) -> None:
-    told = [by_arrival(engine, seed, question)[0] for seed, question in one_route(engine, range(40), True)]
-    told += [by_arrival(engine, seed, question)[0] for seed, question in one_route(engine, range(100, 140), False)]
-    assert sum(told) > 50
+def draw_with_one_key(engine: Engine, seeds: range, keyed: bool) -> list[tuple[int, PatternWorkload]]:
+    asked = [(seed, inputs_of(engine).draw_workload(seed, keyed)) for seed in seeds]
+    return [(seed, workload) for seed, workload in asked if len(workload.plan.routes) == 1]
 
 
 @whole_engine
-def test_order_by_arrival_leaves_late_rows_out(engine: Engine) -> None:
-    asked = one_route(engine, range(200, 250), True)
-    late = sum(by_arrival(engine, seed, question, disorder=2.5)[1] for seed, question in asked)
+def test_arrival_order_equals_the_oracle(engine: Engine) -> None:
+    emitted = [
+        check_arrival_order(engine, seed, workload)[0] for seed, workload in draw_with_one_key(engine, range(40), True)
+    ]
+    emitted += [
+        check_arrival_order(engine, seed, workload)[0]
+        for seed, workload in draw_with_one_key(engine, range(100, 140), False)
+    ]
+    assert sum(emitted) > 50
+
+
+@whole_engine
+def test_arrival_order_drops_late_rows(engine: Engine) -> None:
+    asked = draw_with_one_key(engine, range(200, 250), True)
+    late = sum(check_arrival_order(engine, seed, workload, disorder=2.5)[1] for seed, workload in asked)
     assert late > 20
 
 
 @whole_engine
-def test_arrival_tells_at_once(engine: Engine) -> None:
-    """Time has not moved, and nothing more is waited for than the match needs."""
-    question = written(engine, [PLAIN], seconds((1, "A"), (2, "B"), (3, "A"), (4, "B")))
-    shard = Shard(engine, question, "arrival")
-    told = []
-    for row in question.data:
+def test_arrival_order_emits_without_a_watermark(engine: Engine) -> None:
+    """The watermark does not move; a match is emitted with its last event."""
+    workload = make_workload(engine, [PLAIN], seconds((1, "A"), (2, "B"), (3, "A"), (4, "B")))
+    shard = Shard(engine, workload, "arrival")
+    emitted = []
+    for row in workload.data:
         shard.call([row], None)
-        told.append(len(shard.told))
-    assert told == [0, 1, 1, 2]
-    waiting = Shard(engine, question)
-    for row in question.data:
+        emitted.append(len(shard.emitted))
+    assert emitted == [0, 1, 1, 2]
+    waiting = Shard(engine, workload)
+    for row in workload.data:
         waiting.call([row], None)
-    assert waiting.told == []
-    assert shard.finish() == waiting.finish() == inputs_of(engine).expected(question)
+    assert waiting.emitted == []
+    assert shard.finish() == waiting.finish() == inputs_of(engine).expected(workload)
 
 
-# Being woken
+# Timers
 
 
-def relevant_times(engine: Engine, question: Question) -> list[int]:
-    """Where time alone may decide something: every event's, and every sum of one and of spans that patterns speak of."""
-    times = set(times_of(engine, question, question.data))
+def relevant_times(engine: Engine, workload: PatternWorkload) -> list[int]:
+    """Return times at which something may become final: each event time, plus each duration of the patterns."""
+    times = set(times_of(engine, workload, workload.data))
     spans = {0, *range(SECOND, 11 * SECOND, SECOND)}
     return sorted({time + span for time in times for span in spans})
 
 
-def woken(shard: Shard, times: Sequence[int]) -> dict[Row, int]:
-    """When each match is told to one who calls only at wakes; a wake at the next microsecond means at any time."""
-    told: dict[Row, int] = {}
+def call_at_timers(shard: Shard, times: Sequence[int]) -> dict[Row, int]:
+    """Call the shard only at its timers, a timer at the next microsecond at any time; return the time of each match."""
+    emitted: dict[Row, int] = {}
     calls = 0
-    while shard.wake is not None:
-        wake = shard.wake
-        if shard.now is None or wake > shard.now + 1:
-            before = shard.step((), Watermark(shard.now, wake - 1, False))
-            assert before.rows.num_rows == 0, "something is told before the shard asked to be called"
+    while shard.timer is not None:
+        timer = shard.timer
+        if shard.now is None or timer > shard.now + 1:
+            before = shard.step((), Watermark(shard.now, timer - 1, False))
+            assert before.rows.num_rows == 0, "a match is emitted before the timer"
         else:
-            wake = next((time for time in times if time >= wake), FAR)
-        known = len(shard.told)
-        shard.call((), wake)
-        told.update(dict.fromkeys(shard.told[known:], wake))
+            timer = next((time for time in times if time >= timer), FAR)
+        known = len(shard.emitted)
+        shard.call((), timer)
+        emitted.update(dict.fromkeys(shard.emitted[known:], timer))
         calls += 1
         assert calls < 400, "the shard asks to be called again and again"
-    return told
+    return emitted
 
 
 @telling_engine
 @pytest.mark.parametrize("block", blocks(1, 3))
-def test_wakes_are_enough(engine: Engine, block: int) -> None:
-    """Nothing is told before the wake, and at wakes everything is told as early as by calls at every time that counts."""
+def test_timers_suffice(engine: Engine, block: int) -> None:
+    """Nothing is emitted before the timer, and calls at timers emit each match as early as more frequent calls."""
     counted = 0
     for seed in range(block * 30, block * 30 + 30):
-        question = inputs_of(engine).ask(seed, False)
-        if not bounded(question):
+        workload = inputs_of(engine).draw_workload(seed, False)
+        if not bounded(workload):
             continue
-        calls = calls_of(engine, question, seed)
-        rare, dense = Shard(engine, question), Shard(engine, question)
+        calls = calls_of(engine, workload, seed)
+        rare, dense = Shard(engine, workload), Shard(engine, workload)
         for call in calls:
             rare.call(call.data, call.now)
             dense.call(call.data, call.now)
-        times = relevant_times(engine, question)
-        told = woken(rare, times)
-        counted += len(told)
+        times = relevant_times(engine, workload)
+        emitted = call_at_timers(rare, times)
+        counted += len(emitted)
         for time in [time for time in times if dense.now is None or time > dense.now]:
-            known = len(dense.told)
+            known = len(dense.emitted)
             dense.call((), time)
-            assert all(told[row] <= time for row in dense.told[known:]), f"seed {seed}"
+            assert all(emitted[row] <= time for row in dense.emitted[known:]), f"seed {seed}"
         assert rare.state is None
         assert dense.state is None
-        assert rare.rows == dense.rows == inputs_of(engine).expected(question), f"seed {seed}"
+        assert rare.rows == dense.rows == inputs_of(engine).expected(workload), f"seed {seed}"
     assert counted > 5
 
 
@@ -313,40 +324,40 @@ def test_wakes_are_enough(engine: Engine, block: int) -> None:
         "match A a -> not B for 5 seconds\npartition by k\nreport timeouts",
     ],
 )
-def test_wakes_are_few(engine: Engine, text: str) -> None:
-    """A shard asks to be called when something changes, and not at every microsecond until then."""
+def test_timers_are_few(engine: Engine, text: str) -> None:
+    """A timer is set for a change, and not for every microsecond until then."""
     rows = seconds((1, "A"), (2, "B"), (5, "A"), (6, "A"), (7, "B"), (9, "A"), (10, "A"))
-    question = written(engine, [text], rows)
-    shard = Shard(engine, question)
-    shard.call(question.data, None)
-    wakes = []
-    while shard.wake is not None:
-        wakes.append(shard.wake)
-        shard.call((), shard.wake)
-        assert len(wakes) < 25, wakes
+    workload = make_workload(engine, [text], rows)
+    shard = Shard(engine, workload)
+    shard.call(workload.data, None)
+    timers = []
+    while shard.timer is not None:
+        timers.append(shard.timer)
+        shard.call((), shard.timer)
+        assert len(timers) < 25, timers
     assert shard.state is None
-    assert shard.rows == inputs_of(engine).expected(question)
+    assert shard.rows == inputs_of(engine).expected(workload)
 
 
 @whole_engine
-def test_a_call_that_changes_nothing_keeps_the_wake(engine: Engine) -> None:
-    """Only late rows, or none: what was waited for is waited for still."""
-    question = written(engine, [LAST + "\nsuppress 20 seconds"], seconds((1, "A"), (2, "B")))
+def test_call_without_effect_does_not_change_the_timer(engine: Engine) -> None:
+    """With only late rows or without rows, the shard still waits."""
+    workload = make_workload(engine, [LAST + "\nsuppress 20 seconds"], seconds((1, "A"), (2, "B")))
     for order in ("watermark", "arrival"):
-        shard = Shard(engine, question, order)
-        shard.call(question.data, None)
+        shard = Shard(engine, workload, order)
+        shard.call(workload.data, None)
         for now in (None, None, 5 * SECOND, 5 * SECOND, 12 * SECOND, 12 * SECOND):
-            shard.call((), now)  # checked there: state, and so a wake
-        assert len(shard.told) == 1
-        assert kept_rows(engine, shard.state) == 0  # what suppresses others is all that is left
-        assert shard.finish() == inputs_of(engine).expected(question)
+            shard.call((), now)  # the shard checks: state, and so a timer
+        assert len(shard.emitted) == 1
+        assert retained_rows(engine, shard.state) == 0  # only suppression is left
+        assert shard.finish() == inputs_of(engine).expected(workload)
 
 
-# What is kept
+# Retention
 
 
-def kept_times(state: bytes | None) -> list[int]:
-    """The times of events that were searched before and may be asked for again."""
+def retained_times(state: bytes | None) -> list[int]:
+    """Return the times of retained events that were matched before."""
     if state is None:
         return []
     table = decode_state(state).tables[0].to_pydict()
@@ -355,44 +366,44 @@ def kept_times(state: bytes | None) -> list[int]:
 
 @whole_engine
 @pytest.mark.parametrize("block", blocks(1, 3))
-def test_no_more_is_kept_than_plans_say(engine: Engine, block: int) -> None:
-    """An event that was searched is kept for as long as the longest window of its plan and no longer."""
-    kept = 0
+def test_retention_of_the_plan(engine: Engine, block: int) -> None:
+    """A matched event is retained for the longest window of its plan, and no longer."""
+    retained = 0
     for seed in range(block * 50, block * 50 + 50):
-        question = inputs_of(engine).ask(seed, False)
-        plans = question.plan.patterns
-        if not bounded(question):
+        workload = inputs_of(engine).draw_workload(seed, False)
+        plans = workload.plan.patterns
+        if not bounded(workload):
             continue
         span = max(plan.retention.micros or 0 for plan in plans)
-        shard = Shard(engine, question)
-        for call in calls_of(engine, question, seed):
+        shard = Shard(engine, workload)
+        for call in calls_of(engine, workload, seed):
             shard.call(call.data, call.now)
-            times = kept_times(shard.state)
+            times = retained_times(shard.state)
             assert call.now is not None or not times
             assert not times or min(times) > call.now - span, f"seed {seed}"  # type: ignore[operator]
             if all(plan.retention.kind == "empty" for plan in plans):
                 assert not times
-            kept += len(times)
-    assert kept > 15
+            retained += len(times)
+    assert retained > 15
 
 
-def busy(engine: Engine, text: str) -> list[int]:
-    """How much is kept of a key that is never quiet."""
+def count_retained(engine: Engine, text: str) -> list[int]:
+    """Return the number of retained events of a key with constant traffic."""
     data = seconds(*((i, "B" if i % 7 == 6 else "A") for i in range(200)))
-    question = written(engine, [text], data)
-    shard = Shard(engine, question)
-    kept = []
+    workload = make_workload(engine, [text], data)
+    shard = Shard(engine, workload)
+    retained = []
     for at in range(0, 200, 10):
-        shard.call(question.data[at : at + 10], (at - 1) * SECOND)
-        kept.append(kept_rows(engine, shard.state))
-    assert shard.finish() == inputs_of(engine).expected(question)
-    return kept
+        shard.call(workload.data[at : at + 10], (at - 1) * SECOND)
+        retained.append(retained_rows(engine, shard.state))
+    assert shard.finish() == inputs_of(engine).expected(workload)
+    return retained
 
 
 @whole_engine
 @pytest.mark.parametrize("clause", ["", "\nsuppress 3 seconds", "\nafter match skip past last", "\nreport timeouts"])
-def test_a_busy_key_is_kept_for_its_window(engine: Engine, clause: str) -> None:
-    assert max(busy(engine, LAST + clause)) <= 10 + 2 * 10 + 1
+def test_busy_key_retains_one_window(engine: Engine, clause: str) -> None:
+    assert max(count_retained(engine, LAST + clause)) <= 10 + 2 * 10 + 1
 
 
 CONTEXTS = ("chronicle", "immediate", "strict immediate", "continuous", "recent", "cumulative")
@@ -400,8 +411,8 @@ CONTEXTS = ("chronicle", "immediate", "strict immediate", "continuous", "recent"
 
 @whole_engine
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_a_busy_key_in_a_context(engine: Engine, context: str) -> None:
-    """Partial matches are kept, and not all that was since there was none."""
+def test_busy_key_in_a_selection_context(engine: Engine, context: str) -> None:
+    """Partial matches are retained, and not all events since the last time without one."""
     for shape, clause in (
         ("A a -> B b", ""),
         ("A a -> B b", "\nreport timeouts"),
@@ -410,13 +421,13 @@ def test_a_busy_key_in_a_context(engine: Engine, context: str) -> None:
         ("A a -> C c", "\nreport timeouts"),
     ):
         text = f"match {shape}\nwithin 10 seconds\npartition by k\nselection {context}{clause}"
-        assert max(busy(engine, text)) <= 10 + 2 * 10 + 1, text
+        assert max(count_retained(engine, text)) <= 10 + 2 * 10 + 1, text
 
 
 @whole_engine
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_a_context_goes_on_from_its_partial_matches(engine: Engine, context: str) -> None:
-    """Wherever it is cut: totals, ways that one step is reached by, names, timeouts, and what must wait to be told."""
+def test_selection_context_continues_from_its_partial_matches(engine: Engine, context: str) -> None:
+    """For any cut: totals, alternative transitions to a step, names, timeouts, and delayed matches."""
     asked = 0
     for match in (
         "A+ a -> C c -> B b [v > sum(a.v)]",
@@ -436,125 +447,131 @@ def test_a_context_goes_on_from_its_partial_matches(engine: Engine, context: str
                 for i in range(60)
             ]
             try:
-                question = written(engine, [text], data)
+                workload = make_workload(engine, [text], data)
             except PatternError:
                 continue  # cumulative has no repetition
-            shard = Shard(engine, question)
+            shard = Shard(engine, workload)
             for at in range(0, 60, 2):
-                shard.call(question.data[at : at + 2], (at // 2 - 2) * SECOND)
-            assert shard.finish() == inputs_of(engine).expected(question), text
+                shard.call(workload.data[at : at + 2], (at // 2 - 2) * SECOND)
+            assert shard.finish() == inputs_of(engine).expected(workload), text
             assert shard.counters["capped"] == 0
             asked += len(shard.rows)
     assert asked > 5
 
 
-# A changed set of patterns
+# Changed sets of patterns
 
 
-def told_by(rows: Sequence[Row], pattern: CorePattern) -> list[Row]:
+def rows_of_pattern(rows: Sequence[Row], pattern: CorePattern) -> list[Row]:
     return sorted((row for row in rows if row[0] == pattern.name), key=repr)
 
 
-def pool_of(engine: Engine, seed: int, keyed: bool) -> tuple[Question, list[CorePattern]]:
-    """A question, and four patterns of different meanings that can be asked of its data."""
-    ask = inputs_of(engine).ask
-    question, other = ask(3 * seed + 2, keyed), ask(3 * (seed + 1_000_000) + 2, keyed)
+def draw_patterns(engine: Engine, seed: int, keyed: bool) -> tuple[PatternWorkload, list[CorePattern]]:
+    """Return a workload, and four patterns of different meanings over its data."""
+    draw_workload = inputs_of(engine).draw_workload
+    workload, other = draw_workload(3 * seed + 2, keyed), draw_workload(3 * (seed + 1_000_000) + 2, keyed)
     more = []
     for number, pattern in enumerate(other.patterns[:2]):
         returns = tuple((f"{name}_more", expr) for name, expr in pattern.returns)
         more.append(replace(pattern, name=f"more{number}", returns=returns))
-    return question, [*question.patterns[:2], *more]
+    return workload, [*workload.patterns[:2], *more]
 
 
-def changed(engine: Engine, seed: int, order: str, routed: bool = False) -> int:
-    """One set up to some call, then another."""
+def check_changed_patterns(engine: Engine, seed: int, order: str, routed: bool = False) -> int:
+    """Run one set of patterns up to some call, then another."""
     inputs = inputs_of(engine)
     chance = random.Random(seed)
-    question, pool = pool_of(engine, seed, order == "arrival")
+    workload, pool = draw_patterns(engine, seed, order == "arrival")
     before, after = ([pattern for pattern in pool if chance.random() < 0.6] for _ in range(2))
     chance.shuffle(after)
-    calls = calls_of(engine, question, seed, order=order)
-    routes = replace(question, patterns=tuple(pool)).plan.routes
+    calls = calls_of(engine, workload, seed, order=order)
+    routes = replace(workload, patterns=tuple(pool)).plan.routes
     if not before or not after or len(calls) < 2 or len({p.semantic_hash for p in pool}) < len(pool):
         return 0
     if order == "arrival" and len(routes) > 1:
         return 0
     cut = chance.randrange(1, len(calls))
-    one = Shard(engine, replace(question, patterns=tuple(before)), order, routed=routed)
+    one = Shard(engine, replace(workload, patterns=tuple(before)), order, routed=routed)
     for call in calls[:cut]:
         one.call(call.data, call.now)
-    other = Shard(engine, replace(question, patterns=tuple(after)), order, routed=routed, state=one.state, now=one.now)
+    other = Shard(engine, replace(workload, patterns=tuple(after)), order, routed=routed, state=one.state, now=one.now)
     newest = max(decode_state(one.state).tables[0]["time"].to_pylist(), default=one.now) if one.state else one.now
-    came = max(times_of(engine, question, [row for call in calls[:cut] for row in call.data]), default=None)
+    newest_arrived = max(times_of(engine, workload, [row for call in calls[:cut] for row in call.data]), default=None)
     for call in calls[cut:]:
         other.call(call.data, call.now)
     other.finish()
     found = 0
     for pattern in after:
-        alone = replace(question, patterns=(pattern,))
-        told = told_by([*one.told, *other.told], pattern)
+        alone = replace(workload, patterns=(pattern,))
+        emitted = rows_of_pattern([*one.emitted, *other.emitted], pattern)
         (plan,) = alone.plan.patterns
         if pattern in before:
             expected = inputs.expected(alone)
         elif order == "arrival":
-            if came is None or pattern.context or pattern.lead or pattern.suppress or pattern.skip.mode != "none":
-                continue  # what it would have found before decides what it finds after
-            expected = [row for row in inputs.expected(alone) if row[3] > came]  # type: ignore[operator]
-            told = [row for row in told if row[3] > came]  # type: ignore[operator]
+            if (
+                newest_arrived is None
+                or pattern.context
+                or pattern.lead
+                or pattern.suppress
+                or pattern.skip.mode != "none"
+            ):
+                continue  # earlier matches decide which matches follow
+            expected = [row for row in inputs.expected(alone) if row[3] > newest_arrived]  # type: ignore[operator]
+            emitted = [row for row in emitted if row[3] > newest_arrived]  # type: ignore[operator]
         elif plan.facts.lookback and plan.facts.bound is None:
-            continue  # it may look back at what came before it for as long as it is open
+            continue  # while it is open, it may look back at earlier events
         else:
             ways = [tuple(".".join(path.parts) for path in each.partition) for each in (pattern, *before)]
             keyed = {*ways[0]} <= {name for way in ways[1:] for name in way}
-            if routed and (one.ways > 1 or other.ways > 1):
-                keyed = ways[0] in ways[1:]  # events that wait have not gone another way
+            if routed and (one.rows_per_event > 1 or other.rows_per_event > 1):
+                keyed = ways[0] in ways[1:]  # waiting events were not sent to another key
             since = one.now if keyed else newest
             if one.state is not None:
-                # Nobody knows what was dropped before the first call: up to its time it may have been anything.
+                # Events before the first call are unknown up to its watermark.
                 since = max((time for time in (since, calls[cut].now) if time is not None), default=None)
-            times = times_of(engine, question, question.data)
-            pairs = zip(question.data, times, strict=True)
-            seen = tuple(row for row, time in pairs if since is None or time > since)
-            expected = inputs.expected(replace(alone, data=seen))
+            times = times_of(engine, workload, workload.data)
+            pairs = zip(workload.data, times, strict=True)
+            visible = tuple(row for row, time in pairs if since is None or time > since)
+            expected = inputs.expected(replace(alone, data=visible))
         found += len(expected)
-        assert told == expected, f"seed {seed}: {pattern.name}"
+        assert emitted == expected, f"seed {seed}: {pattern.name}"
     return found
 
 
 @whole_engine
 @pytest.mark.parametrize("order", ["watermark", "arrival"])
 @pytest.mark.parametrize("block", blocks(1, 3))
-def test_a_changed_set_goes_on(engine: Engine, order: str, block: int) -> None:
-    """Patterns that stay have no gap, those that are added start at the change; their order does not matter."""
-    assert sum(changed(engine, seed, order) for seed in range(block * 30, block * 30 + 30)) > 4
+def test_changed_patterns_continue(engine: Engine, order: str, block: int) -> None:
+    """Retained patterns have no gap, added patterns start at the change, and their order has no effect."""
+    assert sum(check_changed_patterns(engine, seed, order) for seed in range(block * 30, block * 30 + 30)) > 4
 
 
 @whole_engine
-def test_a_changed_set_goes_other_ways(engine: Engine) -> None:
-    """The same where every way of partitioning has rows of its own."""
-    assert sum(changed(engine, seed, "watermark", routed=True) for seed in range(200, 240)) > 9
+def test_changed_patterns_continue_with_routed_rows(engine: Engine) -> None:
+    """The same with separate rows for each partition key."""
+    assert sum(check_changed_patterns(engine, seed, "watermark", routed=True) for seed in range(200, 240)) > 9
 
 
 @whole_engine
-def test_every_way_of_partitioning_has_rows_of_its_own(engine: Engine) -> None:
+def test_each_partition_key_has_separate_rows(engine: Engine) -> None:
     counted = 0
     for seed in range(300, 360):
-        question = inputs_of(engine).ask(seed, False)
-        if len(question.plan.routes) < 2:
+        workload = inputs_of(engine).draw_workload(seed, False)
+        if len(workload.plan.routes) < 2:
             continue
-        shard = Shard(engine, question, routed=True)
-        for call in calls_of(engine, question, seed, beyond=2):
+        shard = Shard(engine, workload, routed=True)
+        for call in calls_of(engine, workload, seed, beyond=2):
             shard.call(call.data, call.now)
-        told = shard.finish()
-        assert told == inputs_of(engine).expected(replace(question, data=tuple(shard.accepted))), f"seed {seed}"
-        counted += len(told)
+        emitted = shard.finish()
+        assert emitted == inputs_of(engine).expected(replace(workload, data=tuple(shard.accepted))), f"seed {seed}"
+        counted += len(emitted)
     assert counted > 20
 
 
 @whole_engine
-def test_a_pattern_that_is_removed_leaves_nothing(engine: Engine) -> None:
+def test_removed_pattern_leaves_no_state(engine: Engine) -> None:
     data = seconds((1, "A"), (2, "B"), (3, "C"))
-    both = written(engine, [LAST, "match C c -> A a\nwithin 1 hour\npartition by k"], data)
+    both = make_workload(engine, [LAST, "match C c -> A a\nwithin 1 hour\npartition by k"], data)
     shard = Shard(engine, both)
     shard.call(both.data, None)
     shard.call((), 4 * SECOND)
@@ -562,18 +579,18 @@ def test_a_pattern_that_is_removed_leaves_nothing(engine: Engine) -> None:
     assert gone.encode() in (shard.state or b"")
     shard = Shard(engine, replace(both, patterns=both.patterns[:1]), state=shard.state, now=shard.now)
     shard.call((), 5 * SECOND)
-    assert kept_times(shard.state) == [1 * SECOND, 2 * SECOND]
+    assert retained_times(shard.state) == [1 * SECOND, 2 * SECOND]
     assert gone.encode() not in (shard.state or b"")
     shard.call((), 11 * SECOND)
     assert shard.state is None
 
 
 @whole_engine
-def test_a_pattern_that_is_added_says_that_it_is_incomplete(engine: Engine) -> None:
-    """Until one window has passed, and what it looks back at besides."""
+def test_added_pattern_is_reported_as_incomplete(engine: Engine) -> None:
+    """Until one window and its lookback have passed."""
     rows = seconds((1, "A"), (3, "A"), (5, "B"), (6, "A"), (7, "B"), (30, "A"), (31, "B"))
     added = "match not C for 5 seconds -> A a -> B b\nwithin 10 seconds\npartition by k"
-    both = written(engine, [LAST, added], rows)
+    both = make_workload(engine, [LAST, added], rows)
     one = Shard(engine, replace(both, patterns=both.patterns[:1]))
     one.call(both.data[:2], None)
     assert one.call((), 4 * SECOND).counters.get("incomplete", 0) == 0
@@ -585,49 +602,53 @@ def test_a_pattern_that_is_added_says_that_it_is_incomplete(engine: Engine) -> N
     assert counted == [1, 1, 1, 1, 0, 0]
     other.finish()
     expected = inputs_of(engine).expected(replace(both, data=both.data[2:]))
-    assert told_by(other.told, both.patterns[1]) == told_by(expected, both.patterns[1])
+    assert rows_of_pattern(other.emitted, both.patterns[1]) == rows_of_pattern(expected, both.patterns[1])
 
 
 @whole_engine
 @pytest.mark.parametrize("what", ["columns", "decided"])
-def test_a_pattern_that_asks_for_what_was_not_kept(engine: Engine, what: str) -> None:
-    """It starts after the newest event that was kept; those that ask for nothing new go on."""
+def test_added_pattern_of_missing_columns_starts_after_the_retained_events(engine: Engine, what: str) -> None:
+    """It starts after the newest retained event; the other patterns continue."""
     inputs = inputs_of(engine)
     rows = seconds((1, "A"), (2, "A"), (4, "B"), (6, "A"), (7, "B"))
     added = "match A a [i > 0] -> B b\nwithin 10 seconds\npartition by k\nreturn a.i as i"
-    both = written(engine, [LAST, added], [{**row, "i": 5} for row in rows])
+    both = make_workload(engine, [LAST, added], [{**row, "i": 5} for row in rows])
     (number,) = [predicate.id for predicate in both.plan.predicates]
 
-    def shaped(question: Question, data: Sequence[Any]) -> EventBatch:
-        """As a driver would send them: what no pattern of the set asks for is left out."""
-        given = inputs.rows(question, data)
-        asks = len(question.patterns) > 1
-        names = ["v", *(["i"] if asks else [])]
-        decided = {number: given.time >= 0} if asks and what == "decided" else {}
+    def shaped(workload: PatternWorkload, data: Sequence[Any]) -> EventBatch:
+        """Return rows as a driver sends them: without columns and predicates that no pattern uses."""
+        given = inputs.rows(workload, data)
+        has_added_pattern = len(workload.patterns) > 1
+        names = ["v", *(["i"] if has_added_pattern else [])]
+        decided = {number: given.time >= 0} if has_added_pattern and what == "decided" else {}
         return replace(given, columns={name: given.columns[name] for name in names}, predicate_masks=decided)
 
-    def go(question: Question, state: bytes | None, calls: Sequence[Call]) -> tuple[list[Row], bytes | None]:
-        plan = engine.plan(question.plan, inputs.types())
-        told: list[Row] = []
+    def run_calls(
+        workload: PatternWorkload, state: bytes | None, calls: Sequence[StreamCall]
+    ) -> tuple[list[Row], bytes | None]:
+        plan = engine.plan(workload.plan, inputs.types())
+        emitted: list[Row] = []
         for call in calls:
-            step = engine.step(plan, shaped(question, call.data), state, Watermark(None, call.now, False))
-            told += answer(step, question)
+            step = engine.step(plan, shaped(workload, call.data), state, Watermark(None, call.now, False))
+            emitted += result_rows(step, workload)
             state = step.state
-        return told, state
+        return emitted, state
 
     old = replace(both, patterns=both.patterns[:1])
-    first, state = go(old, None, [Call(both.data[:2], None), Call((), 1 * SECOND)])
-    second, state = go(both, state, [Call(both.data[2:], 1 * SECOND), Call((), 5 * SECOND), Call((), FAR)])
+    first, state = run_calls(old, None, [StreamCall(both.data[:2], None), StreamCall((), 1 * SECOND)])
+    second, state = run_calls(
+        both, state, [StreamCall(both.data[2:], 1 * SECOND), StreamCall((), 5 * SECOND), StreamCall((), FAR)]
+    )
     assert state is None
     whole = inputs.expected(both)
-    assert told_by([*first, *second], both.patterns[0]) == told_by(whole, both.patterns[0])
-    assert [row[3] for row in told_by(second, both.patterns[1])] == [6 * SECOND]
+    assert rows_of_pattern([*first, *second], both.patterns[0]) == rows_of_pattern(whole, both.patterns[0])
+    assert [row[3] for row in rows_of_pattern(second, both.patterns[1])] == [6 * SECOND]
 
 
 @whole_engine
-def test_arrival_keeps_what_others_need_when_a_pattern_is_added(engine: Engine) -> None:
+def test_added_pattern_does_not_evict_events_of_others_in_arrival_order(engine: Engine) -> None:
     rows = seconds((1, "A"), (2, "A"), (4, "B"), (6, "A"), (7, "B"))
-    both = written(engine, [LAST, "match A a -> B b\nwithin 20 seconds\npartition by k"], rows)
+    both = make_workload(engine, [LAST, "match A a -> B b\nwithin 20 seconds\npartition by k"], rows)
     one = Shard(engine, replace(both, patterns=both.patterns[:1]), "arrival")
     one.call(both.data[:2], None)
     one.call((), 1 * SECOND)
@@ -635,110 +656,110 @@ def test_arrival_keeps_what_others_need_when_a_pattern_is_added(engine: Engine) 
         other = Shard(engine, replace(both, patterns=patterns), "arrival", state=one.state, now=one.now)
         for row in both.data[2:]:
             other.call([row], 1 * SECOND)
-        told = told_by(other.finish(), both.patterns[0])
-        assert told == told_by(inputs_of(engine).expected(both), both.patterns[0])
+        emitted = rows_of_pattern(other.finish(), both.patterns[0])
+        assert emitted == rows_of_pattern(inputs_of(engine).expected(both), both.patterns[0])
 
 
 @whole_engine
-def test_two_patterns_of_one_meaning(engine: Engine) -> None:
-    """Under two names; each tells its matches, and what one told suppresses nothing of the other."""
+def test_equal_patterns_have_separate_matches_and_suppression(engine: Engine) -> None:
+    """Under two names, each emits its matches, and none suppresses those of the other."""
     rows = seconds((1, "A"), (2, "B"), (3, "B"), (4, "A"), (5, "B"), (30, "A"), (31, "B"))
-    question = written(engine, [LAST + "\nsuppress 5 seconds"] * 2, rows)
-    shard = Shard(engine, question)
-    for row in question.data:
+    workload = make_workload(engine, [LAST + "\nsuppress 5 seconds"] * 2, rows)
+    shard = Shard(engine, workload)
+    for row in workload.data:
         shard.call([row], row["number"] * SECOND - SECOND)
-    assert shard.finish() == inputs_of(engine).expected(question)
-    assert {row[0] for row in shard.told} == {"p0", "p1"}
+    assert shard.finish() == inputs_of(engine).expected(workload)
+    assert {row[0] for row in shard.emitted} == {"p0", "p1"}
 
 
 @whole_engine
-def test_what_is_suppressed_across_keys(engine: Engine) -> None:
-    """Matches are told in the order of their ends, whichever key is decided first."""
+def test_suppression_across_keys(engine: Engine) -> None:
+    """Matches are emitted in the order of their ends, independent of the order in which keys become final."""
     rows = [
         {"second": 0, "type": "A", "k": 1, "v": 1},
         {"second": 1, "type": "A", "k": 2, "v": 1},
         {"second": 2, "type": "B", "k": 2, "v": 1},
         {"second": 5, "type": "B", "k": 1, "v": 1},
     ]
-    question = written(engine, [LAST + "\nreturn a.v as v\nsuppress 10 seconds by v"], rows)
+    workload = make_workload(engine, [LAST + "\nreturn a.v as v\nsuppress 10 seconds by v"], rows)
     for times in (range(13), [5, 10, 11], [10, 12], [12]):
-        shard = Shard(engine, question)
-        shard.call(question.data, None)
+        shard = Shard(engine, workload)
+        shard.call(workload.data, None)
         for second in times:
             shard.call((), second * SECOND)
-            assert shard.rows == inputs_of(engine).expected(question, second * SECOND)
-        assert shard.finish() == inputs_of(engine).expected(question)
+            assert shard.rows == inputs_of(engine).expected(workload, second * SECOND)
+        assert shard.finish() == inputs_of(engine).expected(workload)
 
 
 # Counters
 
 
 @whole_engine
-def test_open_attempts_beyond_the_cap_are_given_up(engine: Engine) -> None:
+def test_partial_matches_above_the_cap_are_dropped(engine: Engine) -> None:
     """The oldest first, and they are counted."""
-    question = written(
+    workload = make_workload(
         engine,
         ["match A a -> B b\nwithin forever\npartition by k"],
         seconds(*((i, "A") for i in range(10)), (20, "B")),
     )
-    shard = Shard(engine, question)
+    shard = Shard(engine, workload)
     plans = tuple(
         replace(numbered, pattern=replace(numbered.pattern, retention=replace(numbered.pattern.retention, cap=3)))
         for numbered in shard.plan.patterns
     )
     shard.__dict__["plan"] = replace(shard.plan, patterns=plans)
-    shard.call(question.data[:10], None)
+    shard.call(workload.data[:10], None)
     assert shard.call((), 10 * SECOND).counters["capped"] == 7
-    assert kept_rows(engine, shard.state) == 3
-    shard.call(question.data[10:], 10 * SECOND)
+    assert retained_rows(engine, shard.state) == 3
+    shard.call(workload.data[10:], 10 * SECOND)
     shard.end()
     assert sorted(row[3] for row in shard.rows) == [7 * SECOND, 8 * SECOND, 9 * SECOND]  # type: ignore[type-var]
 
 
 @whole_engine
-def test_state_beyond_its_size_is_given_up(engine: Engine) -> None:
-    question = written(
+def test_partial_matches_above_max_state_are_dropped(engine: Engine) -> None:
+    workload = make_workload(
         engine,
         ["match A a -> B b\nwithin 1 hour\npartition by k"],
         seconds(*((i, "A") for i in range(200)), (300, "B")),
     )
-    shard = Shard(engine, question, options={"max_state": 16_000})
+    shard = Shard(engine, workload, options={"max_state": 16_000})
     with pytest.raises(LimitError, match="wait for the watermark"):
-        shard.call(question.data, None)
+        shard.call(workload.data, None)
     for at in range(0, 200, 20):
-        shard.call(question.data[at : at + 20], (at - 1) * SECOND)
+        shard.call(workload.data[at : at + 20], (at - 1) * SECOND)
         assert shard.state is None or len(shard.state) <= 16_000
-    shard.call(question.data[200:], 250 * SECOND)
-    told = len(shard.finish())
+    shard.call(workload.data[200:], 250 * SECOND)
+    emitted = len(shard.finish())
     assert shard.counters["capped"] > 0
-    assert told + shard.counters["capped"] == 200
-    assert {row[3] for row in shard.told} == {second * SECOND for second in range(200 - told, 200)}
+    assert emitted + shard.counters["capped"] == 200
+    assert {row[3] for row in shard.emitted} == {second * SECOND for second in range(200 - emitted, 200)}
 
 
 @whole_engine
-def test_what_is_counted(engine: Engine) -> None:
-    """Late rows, duplicates, suppressed and timed-out attempts, each once however calls are cut."""
+def test_counters_of_a_stream(engine: Engine) -> None:
+    """Late rows, duplicates, suppressed and timed-out matches, each counted once for any cut into calls."""
     rows = seconds((1, "A"), (2, "B"), (2, "B"), (3, "A"), (4, "B"), (9, "A"), (30, "C"))
     rows[2]["number"] = 1
     text = "match A a -> B b\nwithin 10 seconds\npartition by k\nreport timeouts\nsuppress 5 seconds"
-    question = written(engine, [text], rows, dedupe=True)
+    workload = make_workload(engine, [text], rows, dedupe=True)
     for cut in range(1, 6):
-        shard = Shard(engine, question)
-        shard.call(question.data[:cut], None)
-        shard.call(question.data[cut:], None)
-        shard.call(question.data[:1], 20 * SECOND)
-        assert shard.finish() == inputs_of(engine).expected(question)
+        shard = Shard(engine, workload)
+        shard.call(workload.data[:cut], None)
+        shard.call(workload.data[cut:], None)
+        shard.call(workload.data[:1], 20 * SECOND)
+        assert shard.finish() == inputs_of(engine).expected(workload)
         counted = {name: shard.counters[name] for name in ("late", "duplicates", "suppressed", "timed_out", "matches")}
         assert counted == {"late": 1, "duplicates": 1, "suppressed": 1, "timed_out": 1, "matches": 1}
         assert shard.counters["events"] == len(rows)
 
 
 @whole_engine
-def test_live_keys_are_counted(engine: Engine) -> None:
+def test_live_keys_counter(engine: Engine) -> None:
     rows = [{"second": i, "type": "A", "k": i % 4, "v": 1} for i in range(8)]
-    question = written(engine, [PLAIN], rows)
-    shard = Shard(engine, question)
-    assert shard.call(question.data, None).counters["live_keys"] == 4
+    workload = make_workload(engine, [PLAIN], rows)
+    shard = Shard(engine, workload)
+    assert shard.call(workload.data, None).counters["live_keys"] == 4
     assert shard.call((), 12 * SECOND).counters["live_keys"] == 4
     assert shard.call((), 15 * SECOND).counters["live_keys"] == 2
     assert shard.call((), 17 * SECOND).counters["live_keys"] == 0
@@ -751,32 +772,35 @@ def test_live_keys_are_counted(engine: Engine) -> None:
 @pytest.mark.timeout(7200)
 @whole_engine
 @pytest.mark.parametrize("block", range(20_000 // DEEP_BLOCK))
-def test_deep(engine: Engine, block: int) -> None:
-    """20,000 questions, each cut into calls in order, beyond it, by arrival, woken rarely and with a changed set."""
+def test_streams_deep(engine: Engine, block: int) -> None:
+    """20,000 workloads, each with calls in order, with late rows, in arrival order, at timers and with changed patterns."""
     inputs = inputs_of(engine)
     ways: list[Callable[[int], object]] = [
-        lambda seed: any_cut(engine, seed, inputs.ask(seed, False)),
-        lambda seed: any_cut(engine, seed, inputs.ask(seed, False), beyond=4),
-        lambda seed: [by_arrival(engine, *one, disorder=2.5) for one in one_route(engine, range(seed, seed + 1), True)],
-        lambda seed: changed(engine, seed, "watermark"),
-        lambda seed: changed(engine, seed, "watermark", routed=True),
-        lambda seed: changed(engine, seed, "arrival"),
+        lambda seed: check_any_cut(engine, seed, inputs.draw_workload(seed, False)),
+        lambda seed: check_any_cut(engine, seed, inputs.draw_workload(seed, False), beyond=4),
+        lambda seed: [
+            check_arrival_order(engine, *one, disorder=2.5)
+            for one in draw_with_one_key(engine, range(seed, seed + 1), True)
+        ],
+        lambda seed: check_changed_patterns(engine, seed, "watermark"),
+        lambda seed: check_changed_patterns(engine, seed, "watermark", routed=True),
+        lambda seed: check_changed_patterns(engine, seed, "arrival"),
     ]
     for seed in range(BASE + block * DEEP_BLOCK, BASE + (block + 1) * DEEP_BLOCK):
-        any_cut(engine, seed, inputs.ask(seed, False))
+        check_any_cut(engine, seed, inputs.draw_workload(seed, False))
         ways[seed % len(ways)](seed)
 
 
-def test_tables_of_steps_are_tables() -> None:
-    """Every engine's step is made of what drivers take apart."""
+def test_step_results_are_tables() -> None:
+    """Drivers can take the result of every engine apart."""
     for engine in [
         engine
         for engine in engines_for("patterns").values()
         if not engine.capabilities.retracts and inputs_of(engine).punctual
     ]:
-        question = inputs_of(engine).ask(1, False)
-        shard = Shard(engine, question)
-        for call in calls_of(engine, question, 1):
+        workload = inputs_of(engine).draw_workload(1, False)
+        shard = Shard(engine, workload)
+        for call in calls_of(engine, workload, 1):
             step = shard.call(call.data, call.now)
             assert isinstance(step.rows, pa.Table)
             assert step.state is None or type(step.state) is bytes
@@ -785,14 +809,14 @@ def test_tables_of_steps_are_tables() -> None:
 
 @whole_engine
 def test_row_late_by_exactly_the_delay_is_late(engine: Engine) -> None:
-    """Its time is that of the watermark; one microsecond later it is accepted."""
-    question = written(
+    """Its time equals the watermark; a row one microsecond later is accepted."""
+    workload = make_workload(
         engine, ["match A a -> B b\nwithin 1 minute\npartition by k"], seconds((1, "A"), (20, "C"), (10, "B"))
     )
     for watermark, late in ((10 * SECOND, 1), (10 * SECOND - 1, 0)):
-        shard = Shard(engine, question)
-        shard.call(question.data[:2], None)
-        shard.call(question.data[2:], watermark)
+        shard = Shard(engine, workload)
+        shard.call(workload.data[:2], None)
+        shard.call(workload.data[2:], watermark)
         shard.finish()
         assert shard.counters["late"] == late
         assert shard.counters["matches"] == 1 - late

@@ -1,4 +1,4 @@
-"""State of the joins engine: refused in words where it is damaged or another's, never believed, and read by later versions."""
+"""State of the joins engine: rejected with a reason if damaged or foreign, and readable by later versions."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.state_codec import MAX_FACTS, DecodedState, decode_state, encode_state
 from perseid.runtime.watermark import ARRIVAL, Watermark
 from perseid.semantics import values as v
-from tests.contract.hostile import HEAD, mutations, nested, reseal
-from tests.contract.subscriptions import Question, Running, plan_of, read_once, rows_of
+from tests.contract.malformed_states import HEAD, mutations, nested, reseal
+from tests.contract.subscriptions import RunningShards, SubscriptionWorkload, cache_parsed_texts, plan_of, rows_of
 from tests.semantics.join_documents import element
 
-__all__ = ["read_once"]
+__all__ = ["cache_parsed_texts"]
 
 SECOND = 1_000_000
 TEXTS_ASKED = {
@@ -46,49 +46,49 @@ def document(n: int, second: int) -> Document:
     return Document(n, second * SECOND, "S", root)
 
 
-QUESTION = Question(TEXTS_ASKED, tuple(document(n, 1 + n) for n in range(12)))
+WORKLOAD = SubscriptionWorkload(TEXTS_ASKED, tuple(document(n, 1 + n) for n in range(12)))
 DIGESTS = [
     "0bcf5433a42f619d496fa092a264100a",
     "69e257dde45eac5d9ab55329461416ae",
     "0c0116cc88c8383a7ba8ef06cf8e49ff",
     "2e28533ddb99ae1766c2406abce7f648",
 ]
-"""Of these subscriptions, of the same with results, of a folder, and of no subscriptions."""
+"""Yield plans of subscriptions, with results, of a folder, and without subscriptions."""
 
 
-class Reader:
-    """A share in the middle of its life, and what reads states as it would after a restart."""
+class JoinStateReader:
+    """Reads states as a restarted shard in the middle of a stream does."""
 
     def __init__(self, **settings: Any) -> None:
-        self.plan: JoinsPlan = plan_of(QUESTION, **settings)
-        running = Running(self.plan)
-        running.call(QUESTION.documents[:10], Watermark(None, None, False))
+        self.plan: JoinsPlan = plan_of(WORKLOAD, **settings)
+        running = RunningShards(self.plan)
+        running.call(WORKLOAD.documents[:10], Watermark(None, None, False))
         running.call((), Watermark(None, 6 * SECOND, False))
         state = running.states[0]
         assert state is not None
         self.state = state
-        self.rows: EventBatch = rows_of(self.plan, QUESTION.documents[10:])
+        self.rows: EventBatch = rows_of(self.plan, WORKLOAD.documents[10:])
 
     def read(self, state: bytes, plan: JoinsPlan | None = None) -> StepResult:
         _SHARDS.clear()
         return JOINS.run_step(plan or self.plan, self.rows, state, Watermark(None, 10 * SECOND, False))
 
-    def refuses(self, state: bytes, plan: JoinsPlan | None = None) -> str:
+    def rejects(self, state: bytes, plan: JoinsPlan | None = None) -> str:
         with pytest.raises(StateError) as found:
             self.read(state, plan)
         return str(found.value)
 
 
 @lru_cache
-def reader_of(results: bool = False, order: str = "watermark") -> Reader:
-    return Reader(results=results, order=order)
+def reader_of(results: bool = False, order: str = "watermark") -> JoinStateReader:
+    return JoinStateReader(results=results, order=order)
 
 
 READERS = pytest.mark.parametrize(("results", "order"), [(False, "watermark"), (True, "watermark"), (False, ARRIVAL)])
 
 
 @READERS
-def test_it_is_what_was_written(results: bool, order: str) -> None:
+def test_join_state_round_trip(results: bool, order: str) -> None:
     reader = reader_of(results, order)
     sealed = decode_state(reader.state)
     assert encode_state(sealed.facts, sealed.tables) == reader.state
@@ -100,47 +100,47 @@ def test_it_is_what_was_written(results: bool, order: str) -> None:
     assert reader.read(reader.state).rows.num_rows > 0
 
 
-def test_every_byte_counts() -> None:
-    """Any one byte that is another is noticed; so is any cut."""
+def test_any_changed_byte_of_a_join_state_is_detected() -> None:
+    """Also any truncation."""
     reader = reader_of(True)
     changed = bytearray(reader.state)
     for at in range(0, len(changed), 3):
         flipped = 1 << at % 8
         changed[at] ^= flipped
-        reader.refuses(bytes(changed))
+        reader.rejects(bytes(changed))
         changed[at] ^= flipped
     for size in (*range(0, len(changed), 101), len(changed) - 1):
-        reader.refuses(reader.state[:size])
+        reader.rejects(reader.state[:size])
     for wrong in (b"", b"PRSD", bytes(24), reader.state + b"\0", reader.state * 2):
-        reader.refuses(wrong)
+        reader.rejects(wrong)
 
 
-def test_of_another() -> None:
-    """Engine, version, number of shares, order, subscriptions, columns: refused, with what can be done."""
+def test_foreign_join_state_is_rejected() -> None:
+    """Another engine, version, number of shards, order, set of subscriptions or columns is rejected with a hint."""
     reader = reader_of()
     sealed = decode_state(reader.state)
     for name, value in (
         ("engine", "sequence"), ("version", 999), ("shards", 5), ("order", "arrival"), ("subscriptions", "another"),
     ):  # fmt: skip
-        said = reader.refuses(encode_state({**sealed.facts, name: value}, sealed.tables))
+        said = reader.rejects(encode_state({**sealed.facts, name: value}, sealed.tables))
         assert str(value) in said
         without = {fact: about for fact, about in sealed.facts.items() if fact != name}
-        reader.refuses(encode_state(without, sealed.tables))
+        reader.rejects(encode_state(without, sealed.tables))
     for plan in (
         replace(reader.plan, shards=2),
         replace(reader.plan, order=ARRIVAL),
-        plan_of(QUESTION, results=False, order="watermark", always=True),
-        plan_of(replace(QUESTION, texts={**TEXTS_ASKED, "new": TEXTS_ASKED["more"]})),
+        plan_of(WORKLOAD, results=False, order="watermark", always=True),
+        plan_of(replace(WORKLOAD, texts={**TEXTS_ASKED, "new": TEXTS_ASKED["more"]})),
     ):
-        reader.refuses(reader.state, plan)
+        reader.rejects(reader.state, plan)
     other = pa.schema([("n", pa.string()), ("stream", pa.string())])
-    assert "'n' was int64 when the checkpoint was made, and is string now" in reader.refuses(
+    assert "'n' was int64 when the checkpoint was made, and is string now" in reader.rejects(
         reader.state, replace(reader.plan, columns=other)
     )
 
 
-def test_columns_may_come_and_go() -> None:
-    """Of documents that are kept: one that they had not is null, one that they have no more is gone."""
+def test_added_and_removed_columns() -> None:
+    """In retained documents an added column is null, and a removed column is dropped."""
     reader = reader_of()
     few = replace(reader.plan, columns=pa.schema([("n", pa.int64())]))
     rows = reader.read(reader.state, few).rows
@@ -149,8 +149,8 @@ def test_columns_may_come_and_go() -> None:
     more = replace(reader.plan, columns=pa.schema([*reader.plan.columns, ("new", pa.string())]))
     given = replace(reader.rows, columns={**reader.rows.columns, "new": pa.array(["x"] * len(reader.rows))})
     _SHARDS.clear()
-    told = JOINS.run_step(more, given, reader.state, Watermark(ended=True)).rows.to_pylist()
-    assert {(row[side]["n"] >= 10, row[side]["new"]) for row in told for side in ("left", "right")} == {
+    emitted = JOINS.run_step(more, given, reader.state, Watermark(ended=True)).rows.to_pylist()
+    assert {(row[side]["n"] >= 10, row[side]["new"]) for row in emitted for side in ("left", "right")} == {
         (False, None),
         (True, "x"),
     }
@@ -185,15 +185,15 @@ CRAFTED: dict[str, tuple[str, Crafted]] = {
 
 
 @pytest.mark.parametrize("name", CRAFTED)
-def test_tables_that_nobody_wrote(name: str) -> None:
+def test_malformed_tables_are_rejected(name: str) -> None:
     reader = reader_of()
     sealed = decode_state(reader.state)
     column, change = CRAFTED[name]
     values = sealed.tables[0].column(column).to_pylist()
-    assert "Malformed state of engine 'joins'" in reader.refuses(_changed(sealed, column, change(values)))
+    assert "Malformed state of engine 'joins'" in reader.rejects(_changed(sealed, column, change(values)))
 
 
-def test_facts_that_nobody_wrote() -> None:
+def test_malformed_facts_are_rejected() -> None:
     reader = reader_of(order=ARRIVAL)
     sealed = decode_state(reader.state)
     many = sealed.tables[0].num_rows
@@ -205,17 +205,17 @@ def test_facts_that_nobody_wrote() -> None:
     }
     for name, values in wrong.items():
         for value in values:
-            reader.refuses(encode_state({**sealed.facts, name: value}, sealed.tables))
-        if name != "newest":  # the first states did not say it
-            reader.refuses(
+            reader.rejects(encode_state({**sealed.facts, name: value}, sealed.tables))
+        if name != "newest":  # the first states lack it
+            reader.rejects(
                 encode_state({fact: about for fact, about in sealed.facts.items() if fact != name}, sealed.tables)
             )
     for tables in ((), sealed.tables * 2, (sealed.tables[0].slice(0, 3),), (sealed.tables[0].select([0, 1, 2]),)):
-        reader.refuses(encode_state(sealed.facts, tables))
+        reader.rejects(encode_state(sealed.facts, tables))
 
 
-def test_bombs() -> None:
-    """Few bytes that stand for many, or say that they are many, are refused before there is room made for them."""
+def test_oversized_join_state_is_rejected_before_allocation() -> None:
+    """Few bytes that expand to many, or declare a large size, are rejected before memory is allocated."""
     reader = reader_of()
     sealed = decode_state(reader.state)
     (table,) = sealed.tables
@@ -225,27 +225,27 @@ def test_bombs() -> None:
     with pa.ipc.new_stream(sink, many.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_batch(many)
     packed = bytes(sink.getvalue())
-    reader.refuses(reseal(reader.state, body=len(packed).to_bytes(8, "little") + packed))
+    reader.rejects(reseal(reader.state, body=len(packed).to_bytes(8, "little") + packed))
     for length in (2**64 - 1, 2**40):
-        reader.refuses(reseal(reader.state, body=length.to_bytes(8, "little") + b"x" * 64))
-    for told, size in ((2**32 - 1, 0), (MAX_FACTS + 1, 0), (10, 2**64 - 1)):
-        reader.refuses(HEAD.pack(b"PRSD", 1, 1, 0, told, size) + bytes(100))
+        reader.rejects(reseal(reader.state, body=length.to_bytes(8, "little") + b"x" * 64))
+    for facts_size, size in ((2**32 - 1, 0), (MAX_FACTS + 1, 0), (10, 2**64 - 1)):
+        reader.rejects(HEAD.pack(b"PRSD", 1, 1, 0, facts_size, size) + bytes(100))
     for name in (TIME, CHAINS):
         for column in (pa.nulls(table.num_rows), pa.array(["x" * 9] * table.num_rows).dictionary_encode()):
-            reader.refuses(_changed(sealed, name, column))
+            reader.rejects(_changed(sealed, name, column))
     files = [f"{i:012}" for i in range(200_000)]
     with pytest.raises(StateError):
         reader.read(encode_state({**sealed.facts, "files": files, "subscriptions": "x"}, sealed.tables))
     deep = json.dumps(dict(sealed.facts))[:-1] + ', "more": ' + "[" * 100_000 + "]" * 100_000 + "}"
-    reader.refuses(reseal(reader.state, facts=deep.encode()))
+    reader.rejects(reseal(reader.state, facts=deep.encode()))
     assert time.monotonic() - began < 20
 
 
 @READERS
-def test_states_that_somebody_changed(results: bool, order: str) -> None:
-    """With the right checksum: each is refused as a state, or read and gone on with; nothing else comes of it."""
+def test_mutated_join_state_is_rejected_or_continued(results: bool, order: str) -> None:
+    """With a valid checksum, each is rejected as a state, or read and continued; no other error occurs."""
     reader = reader_of(results, order)
-    reader.read(reader.state)  # what has to be compiled is, before time counts
+    reader.read(reader.state)  # kernels are compiled before time is measured
     assert JOINS.report is not None
     nothing = rows_of(reader.plan, [])
     refused, longest = 0, 0.0
@@ -269,11 +269,11 @@ def test_states_that_somebody_changed(results: bool, order: str) -> None:
     assert longest < 10
 
 
-def test_the_digest_of_a_plan_is_that_of_earlier_versions() -> None:
-    """A state belongs to a digest; it is one of owners and texts in their order, and of what is made."""
+def test_plan_digest_equals_earlier_versions() -> None:
+    """A state belongs to a digest of owners and texts in their order, and of the output."""
     assert [
-        plan_of(QUESTION).digest, plan_of(QUESTION, results=True).digest, plan_of(table="/a/b").digest,
-        plan_of(Question({}, ())).digest,
+        plan_of(WORKLOAD).digest, plan_of(WORKLOAD, results=True).digest, plan_of(table="/a/b").digest,
+        plan_of(SubscriptionWorkload({}, ())).digest,
     ] == DIGESTS  # fmt: skip
     pair, more = TEXTS_ASKED["pair"], TEXTS_ASKED["more"]
     for texts in (
@@ -282,23 +282,23 @@ def test_the_digest_of_a_plan_is_that_of_earlier_versions() -> None:
         {**TEXTS_ASKED, "other": more},
         dict(list(TEXTS_ASKED.items())[::-1]),
     ):
-        assert plan_of(replace(QUESTION, texts=texts)).digest != DIGESTS[0]
+        assert plan_of(replace(WORKLOAD, texts=texts)).digest != DIGESTS[0]
 
 
-def test_chains_that_nobody_asks_for() -> None:
-    """They are left out, of documents that were joined and of those that wait."""
+def test_unused_chains_are_dropped() -> None:
+    """From joined documents and from waiting ones."""
     reader = reader_of()
     sealed = decode_state(reader.state)
     lists = sealed.tables[0].column(CHAINS).to_pylist()
     others = [[key ^ 1 << 40 for key in one] if n in (2, 8) else one for n, one in enumerate(lists)]
-    told = {(row["left"]["n"], row["right"]["n"]) for row in reader.read(reader.state).rows.to_pylist()}
+    emitted = {(row["left"]["n"], row["right"]["n"]) for row in reader.read(reader.state).rows.to_pylist()}
     found = {
         (row["left"]["n"], row["right"]["n"]) for row in reader.read(_changed(sealed, CHAINS, others)).rows.to_pylist()
     }
-    assert found == {pair for pair in told if not {*pair} & {2, 8}} != told
+    assert found == {pair for pair in emitted if not {*pair} & {2, 8}} != emitted
 
 
-# Version 1: alternatives of an OR in shares of their own
+# Version 1: alternatives of an OR in separate query partitions
 
 
 EITHER = {"either": "S//r[/a->x][/b->y] FOLLOWED BY{x = u OR y = w, 20 seconds} S//r[/a->u][/b->w]"}
@@ -306,9 +306,9 @@ WORD = {"word": "S//r[/a->x] FOLLOWED BY{x = u AND x != 'this or that', 20 secon
 
 
 def _states(plan: JoinsPlan, files: Sequence[str] = ()) -> dict[int, bytes]:
-    """By share: its state after some documents, if it has one."""
-    running = Running(plan)
-    running.call(QUESTION.documents[:10], Watermark(None, None, False), files)
+    """Return the state after some documents by query partition, if it has one."""
+    running = RunningShards(plan)
+    running.call(WORKLOAD.documents[:10], Watermark(None, None, False), files)
     running.call((), Watermark(None, 6 * SECOND, False))
     return {share: state for share, state in running.states.items() if state is not None}
 
@@ -319,9 +319,9 @@ def _of_version(state: bytes, version: int) -> bytes:
 
 
 def _restored(plan: JoinsPlan, share: int, state: bytes) -> list[dict[str, Any]]:
-    """The output of a share that starts from a state."""
+    """Return the output of a query partition that starts from a state."""
     _SHARDS.clear()
-    rows = rows_of(plan, QUESTION.documents[10:], share)
+    rows = rows_of(plan, WORKLOAD.documents[10:], share)
     found: list[dict[str, Any]] = JOINS.run_step(
         plan, rows, state, Watermark(None, 10 * SECOND, False)
     ).rows.to_pylist()
@@ -338,21 +338,21 @@ def _assert_rejected(plan: JoinsPlan, states: Mapping[int, bytes]) -> None:
 
 
 def _assert_accepted(plan: JoinsPlan, states: Mapping[int, bytes]) -> None:
-    told = 0
+    emitted = 0
     for share, state in states.items():
         rows = _restored(plan, share, _of_version(state, 1))
         assert rows == _restored(plan, share, state)
-        told += len(rows)
-    assert told
+        emitted += len(rows)
+    assert emitted
 
 
-def test_a_new_state_is_of_version_2() -> None:
+def test_new_state_has_version_2() -> None:
     assert decode_state(reader_of().state).facts["version"] == 2
 
 
 @pytest.mark.parametrize("texts", [EITHER, {**TEXTS_ASKED, **EITHER}], ids=["alone", "beside others"])
 def test_version_1_with_or_and_several_shares_is_rejected_in_every_share(texts: dict[str, str]) -> None:
-    plan = plan_of(replace(QUESTION, texts=texts), shards=3)
+    plan = plan_of(replace(WORKLOAD, texts=texts), shards=3)
     _assert_rejected(plan, _states(plan))
 
 
@@ -362,7 +362,7 @@ def test_version_1_with_or_and_several_shares_is_rejected_in_every_share(texts: 
     ids=["one share", "without OR", "or in a constant"],
 )
 def test_version_1_is_read_with_one_share_or_without_or(texts: dict[str, str], shards: int) -> None:
-    plan = plan_of(replace(QUESTION, texts=texts), shards=shards)
+    plan = plan_of(replace(WORKLOAD, texts=texts), shards=shards)
     _assert_accepted(plan, _states(plan))
 
 
@@ -375,12 +375,12 @@ def test_version_1_is_read_after_the_subscription_with_or_was_removed(tmp_path: 
     _assert_accepted(plan, _states(plan, names))
 
 
-# States as some version wrote them: the harness of patterns, in small
+# States of earlier versions
 
 
 FOLDER = Path(__file__).parent / "states"
 WATCHED = "joins-files"
-"""A folder of subscriptions beside the states; its files are as some version wrote them, too."""
+"""A folder of subscriptions next to the states; its files are from some version, too."""
 FILES: tuple[Mapping[str, str | None], ...] = (
     {"pair": TEXTS_ASKED["pair"], "gone": TEXTS_ASKED["more"]},
     {"gone": None, "more": TEXTS_ASKED["more"], "pair": TEXTS_ASKED["one"]},
@@ -397,50 +397,50 @@ CASES: dict[str, dict[str, Any]] = {
     "files by arrival": {"now": 3, "files": 2, "share": 1, "settings": {"order": ARRIVAL, "shards": 2}},
 }
 REFUSED: frozenset[str] = frozenset()
-"""States that this version does not load any more, by name."""
+"""Names of states that this version does not load any more."""
 
 
-def planned(about: Mapping[str, Any]) -> JoinsPlan:
+def plan_of_case(about: Mapping[str, Any]) -> JoinsPlan:
     settings = about.get("settings", {})
-    return plan_of(table=WATCHED, **settings) if about.get("files") else plan_of(QUESTION, **settings)
+    return plan_of(table=WATCHED, **settings) if about.get("files") else plan_of(WORKLOAD, **settings)
 
 
-def asked(
+def rows_of_case(
     plan: JoinsPlan, about: Mapping[str, Any], documents: Sequence[Document], files: Sequence[str] = ()
 ) -> EventBatch:
     return rows_of(plan, documents, about.get("share", 0), files)
 
 
-def stated(about: Mapping[str, Any]) -> bytes:
-    """The state of a case."""
-    plan = planned(about)
+def encode_join_case(about: Mapping[str, Any]) -> bytes:
+    """Return the state of a case."""
+    plan = plan_of_case(about)
     state: bytes | None = None
     names = files_in(WATCHED)[: about.get("files", 0)]
     for documents, files, now in (
-        (QUESTION.documents[:4], names[:1], None),
-        (QUESTION.documents[4:8], names[1:], None),
+        (WORKLOAD.documents[:4], names[:1], None),
+        (WORKLOAD.documents[4:8], names[1:], None),
         ((), (), about["now"]),
     ):
         clock = Watermark(None, None if now is None else now * SECOND, False)
-        state = JOINS.run_step(plan, asked(plan, about, documents, files), state, clock).state
+        state = JOINS.run_step(plan, rows_of_case(plan, about, documents, files), state, clock).state
     assert state is not None
     return state
 
 
-def gone_on(about: Mapping[str, Any], state: bytes | None) -> list[list[Any]]:
-    """What is told from there on, call by call: documents one by one, then time."""
-    plan = planned(about)
-    told = []
+def continue_joins(about: Mapping[str, Any], state: bytes | None) -> list[list[Any]]:
+    """Return the output of each call from a state on: documents one by one, then the watermark."""
+    plan = plan_of_case(about)
+    emitted = []
     now = about["now"]
-    for documents, later in (*(([one], now) for one in QUESTION.documents[8:]), ((), 10), ((), 40)):
+    for documents, later in (*(([one], now) for one in WORKLOAD.documents[8:]), ((), 10), ((), 40)):
         _SHARDS.clear()
         clock = Watermark(None, None if later is None else later * SECOND, False)
-        step = JOINS.run_step(plan, asked(plan, about, documents), state, clock)
+        step = JOINS.run_step(plan, rows_of_case(plan, about, documents), state, clock)
         state = step.state
         rows = [[one["n"] if isinstance(one, dict) else one for one in row.values()] for row in step.rows.to_pylist()]
-        told.append(sorted(json.loads(json.dumps(rows)), key=repr))
+        emitted.append(sorted(json.loads(json.dumps(rows)), key=repr))
     assert (state is None) == (not about.get("files"))
-    return told
+    return emitted
 
 
 def name_of(title: str) -> str:
@@ -448,42 +448,42 @@ def name_of(title: str) -> str:
 
 
 @pytest.fixture
-def beside_states(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state names the folder of its subscriptions: here by a path that is the same everywhere."""
+def in_state_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use a working directory in which the relative path of the subscriptions in a state is valid."""
     monkeypatch.chdir(FOLDER)
 
 
-@pytest.mark.usefixtures("beside_states")
+@pytest.mark.usefixtures("in_state_folder")
 @pytest.mark.skipif(not os.environ.get("PERSEID_ADD_STATES"), reason="Nothing writes over a state that is there.")
-def test_add_states() -> None:
+def test_add_join_states() -> None:
     for one in FILES[len(files_in(WATCHED)) :]:
         append(WATCHED, listed(one))
     for title, case in CASES.items():
         path = FOLDER / f"{name_of(title)}.bin"
         if not path.exists():
-            state = stated(case)
+            state = encode_join_case(case)
             path.write_bytes(state)
-            said = {**case, "texts": TEXTS_ASKED, "expected": gone_on(case, state)}
+            said = {**case, "texts": TEXTS_ASKED, "expected": continue_joins(case, state)}
             path.with_suffix(".json").write_text(json.dumps(said, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-@pytest.mark.usefixtures("beside_states")
+@pytest.mark.usefixtures("in_state_folder")
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("joins-*.bin")))
-def test_a_state_of_an_earlier_version(name: str) -> None:
+def test_joins_continue_from_state_of_earlier_version(name: str) -> None:
     about = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     assert about["texts"] == TEXTS_ASKED, "what these states are of stays as it is: ask for more in another question"
     state = (FOLDER / f"{name}.bin").read_bytes()
     if name in REFUSED:
         with pytest.raises(StateError):
-            gone_on(about, state)
+            continue_joins(about, state)
     else:
-        assert gone_on(about, state) == about["expected"]
+        assert continue_joins(about, state) == about["expected"]
 
 
-@pytest.mark.usefixtures("beside_states")
+@pytest.mark.usefixtures("in_state_folder")
 @pytest.mark.parametrize("title", CASES)
-def test_every_case_has_its_state(title: str) -> None:
-    """A new one is added with PERSEID_ADD_STATES=1; what this version writes still reads as it should."""
+def test_every_join_case_has_a_state(title: str) -> None:
+    """PERSEID_ADD_STATES=1 adds a new case; a state of this version has the expected output too."""
     about = json.loads((FOLDER / f"{name_of(title)}.json").read_text(encoding="utf-8"))
     assert any(about["expected"]), "it has to say something"
-    assert gone_on(CASES[title], stated(CASES[title])) == about["expected"]
+    assert continue_joins(CASES[title], encode_join_case(CASES[title])) == about["expected"]

@@ -1,7 +1,7 @@
-"""The smallest engine that keeps a state, wakes up, takes back and has rows beside its matches: docs/engines.md walks through it.
+"""The smallest engine with state, timers, retractions and dropped rows: docs/engines.md explains it.
 
-It tells what holds for the events that have come: all of them are searched again in every call, and what differs from what
-was told is the changelog. Nobody should run it; it shows what an engine has to do, and all that the house does for it.
+It emits the matches of the events so far: every call searches all of them again, and the differences from the emitted
+matches are the changelog. It is not for production: it shows which parts an engine needs, and which it inherits.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LAYOUT = StateLayout(
 
 @dataclass(frozen=True)
 class Toy(Strategy):
-    """How a stream asks for it: ``ps.events(…, disorder=Toy())``."""
+    """Option of a stream that selects the engine: ``ps.events(…, disorder=Toy())``."""
 
     name: ClassVar[str] = NAME
     output_policy: ClassVar[str] = (
@@ -63,32 +63,32 @@ class Toy(Strategy):
 class ToyState:
     """The state of the search, the time up to which it has speculated, and emitted matches that may be retracted."""
 
-    sequence_plan: bytes | None = None
+    searched: bytes | None = None
     horizon: int | None = None
     revision: int = 0
-    told: pa.Table | None = None
+    emitted: pa.Table | None = None
 
 
-def write_state(plan: DisorderPlan, kept: ToyState) -> bytes | None:
-    told = kept.told if kept.told is not None and kept.told.num_rows else None
-    if kept.searched is None and told is None:
+def write_state(plan: DisorderPlan, retained: ToyState) -> bytes | None:
+    emitted = retained.emitted if retained.emitted is not None and retained.emitted.num_rows else None
+    if retained.searched is None and emitted is None:
         return None
-    facts = {"shards": plan.shards, "horizon": kept.horizon, "revision": kept.revision}
-    body = pa.record_batch([pa.array([kept.searched], pa.large_binary())], names=["state"])
-    return encode(LAYOUT, facts, {"body": body, "emitted": None if told is None else single_batch(told)})
+    facts = {"shards": plan.shards, "horizon": retained.horizon, "revision": retained.revision}
+    body = pa.record_batch([pa.array([retained.searched], pa.large_binary())], names=["state"])
+    return encode(LAYOUT, facts, {"body": body, "emitted": None if emitted is None else single_batch(emitted)})
 
 
 def read_state(plan: DisorderPlan, state: bytes | None) -> ToyState:
     if state is None:
         return ToyState()
     content = decode(LAYOUT, state, {"shards": plan.shards})
-    body, told = content.tables["body"], content.tables.get("emitted")
-    found = None if told is None else pa.Table.from_batches([told])
+    body, emitted = content.tables["body"], content.tables.get("emitted")
+    found = None if emitted is None else pa.Table.from_batches([emitted])
     return ToyState(body.column(0)[0].as_py(), content.facts["horizon"], content.facts["revision"], found)
 
 
 def step(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
-    """One call of a shard: rows in, what has to be told and taken back out, what has to be kept, and when to be called again."""
+    """Process one call of a shard: rows in; changes, new state and next timer out."""
     before = read_state(plan, state)
     schema = without_changes(plan.schema)
     inner = plan.sequence_plan(schema=schema)
@@ -99,15 +99,15 @@ def step(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: W
         guessed = search(
             inner, take_events(rows, np.zeros(0, np.int64)), sure.state, Watermark(watermark.current, horizon)
         ).rows
-    told = schema.empty_table() if before.told is None else fit_to_schema(before.told, schema)
-    out = diff(told, joined([sure.rows, guessed], schema), before.revision + 1, horizon, plan.schema)
+    emitted = schema.empty_table() if before.emitted is None else fit_to_schema(before.emitted, schema)
+    out = diff(emitted, joined([sure.rows, guessed], schema), before.revision + 1, horizon, plan.schema)
     written = write_state(plan, ToyState(sure.state, horizon, before.revision + 2, guessed))
     counters = {**sure.counters, **count_changes(out), "state_bytes": 0 if written is None else len(written)}
     return replace(sure, rows=out, state=written, counters=counters)
 
 
 def report(state: bytes) -> StateReport:
-    """What a state holds, for people."""
+    """Describe a state for people."""
     content = decode(LAYOUT, state)
     inner: Any = content.tables["body"].column(0)[0].as_py()
     if inner is None:

@@ -22,7 +22,7 @@ from perseid.semantics import values as v
 from perseid.semantics.classes import window_of
 from perseid.semantics.hidden import hidden_markov
 from perseid.semantics.resolve import resolve
-from tests.contract.cases import SECOND, Case, GoldenCase, Inputs, Output
+from tests.contract.cases import SECOND, EngineCase, EngineInputs, GoldenCase, Output
 from tests.generators.random_beliefs import Row, Uncertain, make_uncertain, rows_of
 
 EPSILON = 0.25
@@ -66,7 +66,7 @@ def _check(case: Uncertain, asked: PlannedQuery, telling: OutputPolicy, tables: 
 
 
 def _check_spans(expected: Mapping[Key, GroupResult], rows: Sequence[Row], names: Sequence[str]) -> int:
-    """Longest runs of steps above ``RISE``, by their probabilities in the oracle."""
+    """Return the longest spans of steps above ``RISE``, by their probabilities in the oracle."""
     spans = {(tuple(row[name] for name in names), _micros(row["start"]), _micros(row["end"])): row["p"] for row in rows}
     right = dict(_spans_of(expected))
     assert {*spans} == {*right}
@@ -95,7 +95,7 @@ def _is_late(times: IntArray, watermark: int) -> BoolArray:
 
 
 def _moments(plan: UncertainPlan, times: IntArray) -> list[int]:
-    """Ends of steps, as far as a window, a lag or silence reaches."""
+    """Return the ends of steps up to the end of the window, the lag and the idle timeout."""
     steps = {int(time) // SECOND for time in times}
     return [(step + 1) * SECOND - 1 for step in range(min(steps), min(max(steps), min(steps) + 200) + 60)]
 
@@ -105,7 +105,7 @@ def _is_bounded(plan: UncertainPlan) -> bool:
 
 
 def _owners(plan: UncertainPlan, columns: Mapping[str, pa.Array]) -> IntArray | None:
-    """By row the number of its group, where a pattern is partitioned."""
+    """Return the group number of each row, if a pattern is partitioned."""
     (asked,) = plan.asked
     if not asked.groups:
         return None
@@ -115,8 +115,8 @@ def _owners(plan: UncertainPlan, columns: Mapping[str, pa.Array]) -> IntArray | 
 
 
 @lru_cache(256)
-def _random_case(seed: int) -> Case | None:
-    """None where a stream cannot answer the pattern."""
+def _random_case(seed: int) -> EngineCase | None:
+    """Draw a case; None if a stream does not support the pattern."""
     case, chance = make_uncertain(seed), random.Random(f"telling {seed}")
     rows = rows_of(case.given)
     types = {name: column.type for name, column in rows.columns.items()}
@@ -132,14 +132,14 @@ def _random_case(seed: int) -> Case | None:
     (asked,) = plan.asked
     if telling.how == "spans" and (asked.groups < len(asked.unit) or asked.is_sampled(streams)):
         return None  # sampled probabilities may be on the other side of the threshold
-    return Case(
+    return EngineCase(
         plan, rows, read, partial(_check, case, asked, telling), _owners(plan, rows.columns),
         is_late=_is_late, bounded=_is_bounded(plan), moments=_moments(plan, rows.time),
     )  # fmt: skip
 
 
-def make_case(seed: int) -> Case:
-    """Of the seeds from ``1000 * seed`` on the first that a stream can answer."""
+def make_case(seed: int) -> EngineCase:
+    """Draw the first case from seed ``1000 * seed`` on that a stream supports."""
     return next(case for number in range(1000 * seed, 1000 * seed + 1000) if (case := _random_case(number)) is not None)
 
 
@@ -166,7 +166,7 @@ def _digits(chance: random.Random, seconds: int, type_: str = "At") -> Iterator[
 
 
 def _tables(chance: random.Random, seconds: int) -> Iterator[Row]:
-    """By second and key: the value given that of the second before."""
+    """Return transition probabilities by second and key: the value given that of the second before."""
     for second in range(seconds):
         for k in range(3):
             for before in (None, 1, 2):
@@ -193,13 +193,13 @@ def _golden(
     telling: OutputPolicy | None = None,
     now: int = 5 * SECOND - 1,
 ) -> GoldenCase:
-    """Rows of the first 8 seconds are in the state."""
+    """Return a golden case with the rows of the first 8 seconds in the state."""
     batch = rows_of(rows)
     types = {name: column.type for name, column in batch.columns.items()}
     pattern = resolve(parse_pattern(f"pattern p match {match} {more}"))
     plan = make_plan([pattern], Streams(tuple(parts), SECOND, SAMPLING), types, telling=telling or OutputPolicy())
     plan.refuse_on_streams()
-    case = Case(plan, batch, read, lambda _: 0, is_late=_is_late)
+    case = EngineCase(plan, batch, read, lambda _: 0, is_late=_is_late)
     return GoldenCase(case, np.flatnonzero(batch.time < 8 * SECOND), now)
 
 
@@ -233,4 +233,4 @@ GOLDEN = {
         more="within 5 seconds",
     ),
 }
-INPUTS = Inputs(make_case, seeds=20, golden=GOLDEN)
+INPUTS = EngineInputs(make_case, seeds=20, golden=GOLDEN)

@@ -1,4 +1,4 @@
-"""Runs pickled plans in a process whose parsers raise, as an executor would; the parent has made plans and rows.
+"""Runs pickled plans in a process whose parsers raise, as an executor would; the parent creates plans and rows.
 
 ``main`` reads pickled tasks from a file and writes their outcomes to it.
 """
@@ -27,31 +27,31 @@ PARSERS = (parser, tree_parser, xscl, xscl_parts, templates, rule_reader, model_
 
 
 class ParsedError(Exception):
-    """Text was parsed."""
+    """A parser was called."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A plan, pickled, and what is given to the functions of its engine."""
+    """A pickled plan, and the input for the functions of its engine."""
 
     engine: str
     plan: bytes
     rows: EventBatch | None = None
-    """Rows of ``step``."""
+    """Rows for ``step``."""
     columns: Mapping[str, Any] | None = None
-    """Columns of ``prepare``."""
+    """Columns for ``prepare``."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The output of a task, or what it parsed."""
+    """Output of a task, or the text that it parsed."""
 
     tables: tuple[pa.Table, ...] = ()
     parsed: str | None = None
 
 
 def forbid_parsers() -> None:
-    """Make every function that parses raise, wherever it has been imported to."""
+    """Make every parsing function raise, in all modules that imported it."""
     forbidden = {
         value
         for module in PARSERS
@@ -74,7 +74,7 @@ def forbid_parsers() -> None:
 
 
 def run_task(task: Task) -> tuple[pa.Table, ...]:
-    """The output of the functions that a task has input for."""
+    """Return the output of the functions that a task has input for."""
     engine, plan = engines()[task.engine], pickle.loads(task.plan)
     if task.columns is not None:
         return tuple(run_prepare(engine, plan, task.columns))
@@ -88,7 +88,7 @@ def run_prepare(engine: Engine, plan: Plan, columns: Mapping[str, Any]) -> list[
 
 
 def run_steps(engine: Engine, plan: Plan, rows: EventBatch) -> list[pa.Table]:
-    """A batch, and a stream of two calls with a state between them."""
+    """Return the output of a batch, and of a stream of two calls with a state between them."""
     partitions = plan.shards if engine.capabilities.broadcast else 1
     tables: list[pa.Table] = []
     for number in range(partitions):
@@ -109,7 +109,7 @@ def run_stream(engine: Engine, plan: Plan, rows: EventBatch) -> Sequence[StepRes
 
 
 def run_finish(engine: Engine, plan: Plan, rows: EventBatch) -> Sequence[pa.Table]:
-    """What the second shuffle combines, of a plan that emits its bindings one by one."""
+    """Return the output of the second shuffle, for a plan that emits its bindings one by one."""
     if engine.finish is None or not any(one.groups < len(one.unit) for one in plan.asked):
         return ()
     assert is_dataclass(plan)

@@ -1,4 +1,4 @@
-"""The Spark session that knows Delta, as the pipeline's tests have it."""
+"""The Spark session with Delta from tests/pipeline."""
 
 from tests.pipeline.conftest import jars, spark
 

@@ -14,9 +14,9 @@ from perseid.engines.sequence import run as sequence_run
 from perseid.runtime.contract import Engine
 from perseid.runtime.registry import engines
 from perseid.runtime.search_budget import MAX_MATCHES, SearchBudget
-from tests.contract.inputs import Question, inputs_of
+from tests.contract.inputs import PatternWorkload, inputs_of
 from tests.contract.streams import SECOND, Shard
-from tests.contract.test_streams import any_cut
+from tests.contract.test_streams import check_any_cut
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 EVENTS = 5_000
@@ -50,11 +50,11 @@ def sequence() -> Engine:
 )
 def test_open_starts_over_equal_rows_take_linear_work(text: str, linear_budget: SearchBudget) -> None:
     data = [{"second": i, "type": "A", "k": 1, "v": 1} for i in range(EVENTS)]
-    question = inputs_of(sequence()).write([f"{text}\nwithin 1 day\npartition by k"], data)
-    shard = Shard(sequence(), question, options={"budget": linear_budget})
-    shard.call(question.data, None)
+    workload = inputs_of(sequence()).write([f"{text}\nwithin 1 day\npartition by k"], data)
+    shard = Shard(sequence(), workload, options={"budget": linear_budget})
+    shard.call(workload.data, None)
     step = shard.call((), EVENTS * SECOND)
-    assert shard.told == []
+    assert shard.emitted == []
     assert step.counters["retained_events"] == EVENTS
 
 
@@ -106,7 +106,7 @@ def draw_element(chance: random.Random, names: list[str], depth: int) -> str:
     return f"({inner[0]} {arrow} {inner[1]}{window}){chance.choice(('', '+', '+?'))}"
 
 
-def draw_question(seed: int) -> Question | None:
+def draw_question(seed: int) -> PatternWorkload | None:
     """A pattern whose starts may keep points for each other, over rows that are much alike; None if it has no meaning."""
     chance = random.Random(f"merged {seed}")
     names: list[str] = []
@@ -133,14 +133,14 @@ def compare(seeds: range) -> tuple[int, int]:
     """Compare streams and batches with the oracle; how many patterns merge points, and how many rows they have."""
     merged = found = 0
     for seed in seeds:
-        question = draw_question(seed)
-        if question is None:
+        workload = draw_question(seed)
+        if workload is None:
             continue
-        told = any_cut(sequence(), seed, question)
-        plan: Any = Shard(sequence(), question).plan
+        emitted = check_any_cut(sequence(), seed, workload)
+        plan: Any = Shard(sequence(), workload).plan
         if any(numbered.tables[y.S_MERGES] for numbered in plan.patterns):
             merged += 1
-            found += told
+            found += emitted
     return merged, found
 
 

@@ -23,7 +23,7 @@ from perseid.runtime.event_batch import EventBatch, take_events
 from perseid.runtime.state_codec import decode_state, encode_state
 from perseid.runtime.watermark import Watermark
 from perseid.semantics.resolve import resolve
-from tests.contract.hostile import spoiled
+from tests.contract.malformed_states import spoiled
 from tests.engines.test_safe import Case
 from tests.engines.test_uncertain_stream import NOTHING, shown, streamed
 from tests.generators.random_patterns import SECOND

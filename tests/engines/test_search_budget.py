@@ -182,11 +182,11 @@ def test_a_stream_has_a_budget(name: str) -> None:
     engine = engines()[name]
     data = [{"second": i, "type": "A", "k": 1, "v": 1} for i in range(30)]
     text = "match A a ->> A b ->> A c ->> A d\nwithin 1 hour\npartition by k"
-    question = inputs_of(engine).write([text], data)
+    workload = inputs_of(engine).write([text], data)
 
     def search(max_matches: int) -> None:
-        shard = Shard(engine, question, options={"budget": SearchBudget(MAX_STEPS, max_matches)})
-        shard.call(question.data, None)
+        shard = Shard(engine, workload, options={"budget": SearchBudget(MAX_STEPS, max_matches)})
+        shard.call(workload.data, None)
         shard.call((), 100 * SECOND)
 
     search(30_000)

@@ -36,7 +36,7 @@ from perseid.runtime.watermark import Watermark
 from perseid.semantics.hidden import hidden_markov
 from perseid.semantics.resolve import resolve
 from tests.blocks import blocks
-from tests.contract.hostile import spoiled
+from tests.contract.malformed_states import spoiled
 from tests.generators.random_beliefs import Uncertain, make_uncertain, rows_of
 from tests.generators.random_patterns import SECOND
 

@@ -1,4 +1,4 @@
-"""A sink with a secret, whatever the real ones are like; and the one Spark session of the tests."""
+"""A sink with a secret, independent of the built-in sinks; and the one Spark session of the tests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["spark"]
 
 
 class Vault(Sink):
-    """A sink that needs a secret, whatever the real ones are like."""
+    """Sink that needs a secret, independent of the built-in sinks."""
 
     guarantee: ClassVar[str] = "At least once."
     table: str
-    """The table."""
+    """Table name."""
     password: Secret
-    """The password."""
+    """Password."""
 
     def describe(self) -> str:
         return f"the table {self.table}"

@@ -1,4 +1,4 @@
-"""A job over files whose checkpoint is copied, and restored after more batches were written."""
+"""A job over files, with a checkpoint that is copied, and restored after more batches."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ class Restoring:
         return self.folder / "checkpoint"
 
     def arrive(self, files: int) -> None:
-        """More files, of six events each; some come after later ones."""
+        """Write more files with six events each; some events are out of order."""
         for _ in range(files):
             self._write([self._event() for _ in range(6)])
 
     def close(self) -> None:
-        """An event so late that everything before it is decided."""
+        """Write events so late that everything before them is final."""
         self._write([{"ts": BASE + timedelta(days=1), "type": "Z", "user": "u0", "n": -1}])
         self._write([{"ts": BASE + timedelta(days=2), "type": "Z", "user": "u0", "n": -2}])
 
     def arrive_with_retraction(self) -> None:
-        """An A, a B, a later event, and then a B before the first one, which replaces it: a file each."""
+        """Write one file each for an A, a B, a later event, and an earlier B that replaces the first one."""
         begin = 5 * len(self.events)
         for second, kind in ((0, "A"), (40, "B"), (45, "Z"), (10, "B")):
             n = len(self.events)
@@ -90,11 +90,11 @@ class Restoring:
         staged.rename(self.folder / "in" / f"{self.files:05}.json")
 
     def run(self, files_per_batch: int) -> JobRunner:
-        """Read what is there, in batches of so many files."""
+        """Process all files, so many per batch."""
         stream = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files_per_batch)
         frame = stream.json(str(self.folder / "in")).withWatermark("ts", LATENESS)
 
-        def answers(texts: RuleTexts) -> RuleOutput:
+        def match_rules(texts: RuleTexts) -> RuleOutput:
             patterns = read_patterns(texts.patterns)
             options: dict[str, Any] = {} if self.disorder is None else {"disorder": self.disorder}
             found = patterns.match(
@@ -103,7 +103,7 @@ class Restoring:
             )
             return RuleOutput(found, versions_of(patterns), ["user"])
 
-        job = JobPlan("job", self.spark, _Rules(), answers, self.sinks, str(self.checkpoint), self.dead_letters)
+        job = JobPlan("job", self.spark, _Rules(), match_rules, self.sinks, str(self.checkpoint), self.dead_letters)
         made = JobRunner(_once(job))
         made.run()
         return made
@@ -117,7 +117,7 @@ class Restoring:
         shutil.copytree(self.folder / "copy", self.checkpoint)
 
     def play(self) -> None:
-        """Some batches, a copy, and more batches; then the copy in place of the checkpoint, and more events."""
+        """Run some batches, copy the checkpoint, run more batches, restore the copy and add more events."""
         self.arrive(6)
         self.run(6)
         self.save()
@@ -128,7 +128,7 @@ class Restoring:
         self.close()
 
     def expected(self) -> Counter[Named]:
-        """The matches of the same events in this process, each once."""
+        """Return the matches of the same events in this process, each once."""
         found = ps.patterns(PATTERNS).match(ps.events(self.events, id="n"))
         return Counter((match.pattern, match.kind, match.match_id) for match in found)
 

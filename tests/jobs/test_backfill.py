@@ -1,4 +1,4 @@
-"""History, then live: every record once where they meet, and a match may begin in one and end in the other."""
+"""Backfill, then live: each record counts once at the boundary, and a match may span both."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import read_job
 from perseid.jobs.runner import JobRunner
 from perseid.jobs.spec import JobFile
-from tests.jobs.test_runner import Started, until
+from tests.jobs.test_runner import RunnerThread, until
 
 pytestmark = pytest.mark.timeout(240)
 
 IDLE = "spark.sql.streaming.noDataProgressEventInterval"
-"""How often a query that has nothing to do says so, in milliseconds."""
+"""Interval of progress events of an idle query, in milliseconds."""
 JOB = """
 job: orders
 stream:
@@ -39,7 +39,7 @@ trigger: available_now
 Row = tuple[str, str, str, int]
 OLD: list[list[Row]] = [
     [("2026-01-01T10:00:00Z", "A", "ann", 1), ("2026-01-01T11:00:00Z", "B", "ann", 2)],
-    # Told by both: history goes up to the boundary, live begins at it.
+    # In both inputs: history ends at the boundary, and live begins at it.
     [
         ("2026-01-01T23:00:00Z", "A", "bob", 3),
         ("2026-01-02T00:00:00Z", "B", "bob", 4),
@@ -58,7 +58,8 @@ def fill(folder: Path, files: Sequence[Sequence[Row]], first: int = 0) -> None:
     for number, rows in enumerate(files, first):
         lines = [json.dumps(dict(zip(("ts", "type", "user", "n"), row, strict=True))) for row in rows]
         (folder / f"{number}.json").write_text("\n".join(lines))
-        os.utime(folder / f"{number}.json", (number + 1, number + 1))  # the file source goes by age
+        # The file source orders files by modification time.
+        os.utime(folder / f"{number}.json", (number + 1, number + 1))
 
 
 def found(spark: SparkSession, folder: Path) -> list[tuple[str, int, int]]:
@@ -76,21 +77,21 @@ def job(tmp_path: Path) -> JobFile:
 
 def test_history_and_live_meet_without_gap_or_double(spark: SparkSession, job: JobFile, tmp_path: Path) -> None:
     JobRunner(assemble(job, spark, from_history=True)).run()
-    # A second start knows from the checkpoint that history is part of it; what came meanwhile closes the windows.
+    # A restart knows from the checkpoint that it contains history; files written meanwhile close the windows.
     fill(tmp_path / "live", [[("2026-01-05T00:00:00Z", "Z", "zoe", 0)]], first=2)
     JobRunner(assemble(job, spark)).run()
     assert found(spark, tmp_path) == sorted(EXPECTED)
 
 
-def test_live_goes_on_in_the_query_that_read_history(spark: SparkSession, job: JobFile, tmp_path: Path) -> None:
+def test_live_continues_in_the_query_that_read_history(spark: SparkSession, job: JobFile, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB.replace("available_now", "200 milliseconds"))
     job = read_job(tmp_path / "job.yaml")
     spark.conf.set(IDLE, "500")
     try:
-        with Started(assemble(job, spark, from_history=True)) as runner:
+        with RunnerThread(assemble(job, spark, from_history=True)) as runner:
             assert runner.job.backfill is not None
             until(lambda: runner.job.backfill.ended)
-            # Live's own time decides now, as far as its records go: nothing newer has come, and two matches are told.
+            # The watermark of live is now in effect and has reached its newest record: two matches are emitted.
             until(lambda: (tmp_path / "out").exists() and len(found(spark, tmp_path)) == 2)
             fill(tmp_path / "live", [[("2026-01-05T00:00:00Z", "Z", "zoe", 0)]], first=2)
             until(lambda: len(found(spark, tmp_path)) == 3)
@@ -117,7 +118,7 @@ def test_history_is_declared_and_of_a_new_checkpoint(spark: SparkSession, job: J
         ("  time: {A: ts}\n  lateness", "history needs one source with one time column"),
     ],
 )
-def test_words_that_do_not_go_with_history(tmp_path: Path, changed: str, said: str) -> None:
+def test_options_that_exclude_history_are_rejected(tmp_path: Path, changed: str, said: str) -> None:
     (tmp_path / "job.yaml").write_text(JOB.replace("  lateness", changed, 1))
     with pytest.raises(ps.PerseidError, match=said):
         read_job(tmp_path / "job.yaml")

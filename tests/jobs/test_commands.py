@@ -1,4 +1,4 @@
-"""Jobs at the command line: checked, explained, tried, begun."""
+"""Job commands: check, explain, try and new."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from perseid.jobs.rule_loading import load_rules
 from perseid.jobs.rules import versions_of
 from perseid.jobs.schema import schema_text
 from tests.cli.calling import invoked as call
-from tests.jobs.test_reading import FILES, GOOD, HIDDEN, WHOLE, written
+from tests.jobs.test_job_files import FILES, GOOD, HIDDEN, WHOLE, written
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
-def test_right_jobs_are_all_right(path: Path) -> None:
+def test_check_accepts_valid_jobs(path: Path) -> None:
     done = call("check", path, "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["ok"]
-    assert [sink["guarantee"] for sink in told["writes"]]
+    report = json.loads(done.stdout)
+    assert report["ok"]
+    assert [sink["guarantee"] for sink in report["writes"]]
 
 
-def test_check_says_what_a_job_does() -> None:
+def test_check_prints_a_summary_of_the_job() -> None:
     lines = call("check", FILES / "events.yaml").stdout.splitlines()
     version = versions_of(load_rules(read_job(FILES / "events.yaml")))["takeover"]
     assert lines[3] == f"  versions: takeover {version}"
@@ -68,38 +68,38 @@ WRONG_JOBS = {
 
 
 @pytest.mark.parametrize("name", WRONG_JOBS)
-def test_wrong_jobs_are_told_what_to_write(name: str, tmp_path: Path) -> None:
+def test_check_reports_errors_with_a_correction(name: str, tmp_path: Path) -> None:
     text, said = WRONG_JOBS[name]
     path = written(tmp_path, text)
     done = call("check", path)
     assert (done.exit_code, done.stdout) == (1, "")
     assert said in done.stderr
-    told = json.loads(call("check", path, "--json").stdout)
-    assert not told["ok"]
+    report = json.loads(call("check", path, "--json").stdout)
+    assert not report["ok"]
     assert call("explain", path).exit_code == 1
 
 
-def test_problems_are_data_for_tools(tmp_path: Path) -> None:
-    told = json.loads(call("check", written(tmp_path, WHOLE + "metric: {}\n"), "--json").stdout)
-    (problem,) = told["problems"]
+def test_check_prints_problems_as_json(tmp_path: Path) -> None:
+    report = json.loads(call("check", written(tmp_path, WHOLE + "metric: {}\n"), "--json").stdout)
+    (problem,) = report["problems"]
     assert (problem["at"], problem["line"]) == ("metric", 8)
 
 
-def test_where_an_error_came_from_is_shown_when_asked(tmp_path: Path) -> None:
+def test_verbose_option_shows_the_traceback(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["-v", "check", str(written(tmp_path, WHOLE))])
     assert (done.exit_code, "Traceback" in done.stderr) == (1, True)
     assert "Traceback" not in call("check", written(tmp_path, WHOLE)).stderr
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
-def test_every_job_is_explained(path: Path) -> None:
+def test_explain_accepts_every_valid_job(path: Path) -> None:
     done = call("explain", path)
     assert done.exit_code == 0, done.output
     assert "  state: " in done.stdout
     assert "  late: records more than " in done.stdout
 
 
-def test_a_job_is_tried_with_its_own_words(tmp_path: Path) -> None:
+def test_try_uses_the_settings_of_the_job(tmp_path: Path) -> None:
     events = tmp_path / "events.jsonl"
     rows = [
         {"ts": 0, "kind": "Login", "user": "ann", "ip": "x"},
@@ -139,7 +139,7 @@ def test_malformed_records_are_skipped_and_counted(tmp_path: Path) -> None:
     assert "Column 'ts' not found" in call("try", FILES / "events.yaml", events).stderr
 
 
-def test_one_rule_of_a_job_is_tried(tmp_path: Path) -> None:
+def test_try_runs_one_rule_of_a_job(tmp_path: Path) -> None:
     rules = "patterns: [{text: pattern one match A a}, {text: 'pattern two match A a [user not in Staff]'}]"
     job = written(tmp_path, WHOLE.replace("patterns: rules/", f"{rules}\nrelations: {{Staff: {{file: staff.csv}}}}"))
     (tmp_path / "staff.csv").write_text("user\nann\n")
@@ -154,7 +154,7 @@ def test_one_rule_of_a_job_is_tried(tmp_path: Path) -> None:
     assert (subscriptions.exit_code, "a job without patterns" in subscriptions.stderr) == (2, True)
 
 
-def test_a_job_of_several_sources_is_tried(tmp_path: Path) -> None:
+def test_try_runs_a_job_with_several_sources(tmp_path: Path) -> None:
     events = tmp_path / "events.jsonl"
     rows = [
         {"at": 0, "type": "Order", "customer": "ann"},
@@ -166,7 +166,7 @@ def test_a_job_of_several_sources_is_tried(tmp_path: Path) -> None:
     assert [json.loads(line)["customer"] for line in done.stdout.splitlines()] == ["ann"], done.output
 
 
-def test_answers_of_other_streams_are_rows(tmp_path: Path) -> None:
+def test_try_prints_rows_of_other_stream_kinds(tmp_path: Path) -> None:
     events = tmp_path / "rows.jsonl"
     entry = "<feed><item><author>ann</author></item></feed>"
     events.write_text("\n".join(json.dumps({"ts": n, "feed": "Feed", "xml": entry}) for n in range(2)))
@@ -178,7 +178,7 @@ def test_the_schema_is_printed() -> None:
     assert call("schema").stdout == schema_text()
 
 
-def test_a_new_project_works_as_it_is(tmp_path: Path) -> None:
+def test_new_project_runs_unchanged(tmp_path: Path) -> None:
     folder = tmp_path / "fraud"
     assert call("new", folder).exit_code == 0
     assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == set(STARTER)
@@ -192,7 +192,7 @@ def test_a_new_project_works_as_it_is(tmp_path: Path) -> None:
     assert "not an empty folder" in again.stderr
 
 
-def test_without_the_extra_it_says_what_to_install() -> None:
+def test_missing_extra_names_the_package_to_install() -> None:
     code = "import sys; sys.modules['yaml'] = None; from perseid.cli.app import app; app(['check', 'job.yaml'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)

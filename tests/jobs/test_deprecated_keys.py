@@ -42,7 +42,7 @@ checkpoint: state
 
 
 def old_uncertain() -> str:
-    """The file with old keys; ``given``, ``p`` and others that it does not have are tested by their table."""
+    """Return the job file with old keys; ``given``, ``p`` and other keys that it lacks are tested by their table."""
     text = UNCERTAIN.read_text(encoding="utf-8")
     for old, new in RENAMED_JOB_KEYS["uncertain"].items():
         text = re.sub(rf"^  {new}:", f"  {old}:", text, flags=re.MULTILINE)

@@ -1,7 +1,8 @@
-"""The checkpoint of a job that an earlier version wrote, and what it had told by then: this version finishes both.
+"""This version finishes the checkpoint and the output of a job of an earlier version.
 
-It is kept as an archive in ``checkpoints``, never to be changed, and is that of a job killed between its sinks and the commit
-of its last batch. Its input is called ``/INPUT`` there, and its dead letters are not kept: they hold paths. With ``PERSEID_ADD_STATES=1`` a missing one is made.
+The archive in ``checkpoints`` never changes. It is from a job that was killed between its sinks and the commit of its
+last batch. Its input is ``/INPUT`` in the archive, and its dead letters are omitted, because they contain paths. With
+``PERSEID_ADD_STATES=1`` a missing archive is written.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ dead_letters: {parquet: {path: out/dead}}
 checkpoint: checkpoint
 """
 FILES, THEN = 5, 3
-"""Files in all, and those that were there when the checkpoint was written."""
+"""Number of all files, and of those that existed when the checkpoint was written."""
 
 
 def files() -> list[list[dict[str, Any]]]:
-    """The same in every version; the last file closes the stream."""
+    """Return the same rows in every version; the last file closes the stream."""
     chance = random.Random(11)
 
     def at(second: int) -> str:
@@ -87,20 +88,20 @@ def run(spark: SparkSession, folder: Path) -> RunStatus:
     return JobRunner(assemble(read_job(folder / "job.yaml"), spark, once=True)).run()
 
 
-def told(folder: Path, sink: str) -> list[dict[str, Any]]:
+def read_matches(folder: Path, sink: str) -> list[dict[str, Any]]:
     found = (folder / "out" / sink).glob("job=*/batch=*/*.parquet")
     return [row for path in sorted(found) for row in pq.ParquetFile(path).read().to_pylist()]
 
 
 def moved(name: str, body: bytes, before: str, after: str) -> bytes:
-    """Spark writes down where the files of a source lie."""
+    """Replace the path of the source files, which Spark records."""
     return body.replace(before.encode(), after.encode()) if name.startswith("checkpoint/sources/") else body
 
 
-def keep(folder: Path) -> None:
+def archive_job(folder: Path) -> None:
     commits = folder / "checkpoint" / "commits"
     last = max((path for path in commits.iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
-    last.unlink()  # it was killed before this was written
+    last.unlink()  # the job was killed before this was written
     ARCHIVE.parent.mkdir(exist_ok=True)
     with zipfile.ZipFile(ARCHIVE, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.glob("checkpoint/**/*")) + sorted(folder.glob("out/matches/**/*")):
@@ -119,28 +120,28 @@ def restore(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "about.json").read_text())  # type: ignore[no-any-return]
 
 
-def test_a_job_of_an_earlier_version_is_finished(spark: SparkSession, tmp_path: Path) -> None:
+def test_job_of_an_earlier_version_continues(spark: SparkSession, tmp_path: Path) -> None:
     then, now = tmp_path / "then", tmp_path / "now"
     if not ARCHIVE.exists() and os.environ.get("PERSEID_ADD_STATES") == "1":
         then.mkdir()
         arrive(then, THEN)
         run(spark, then)
-        keep(then)
+        archive_job(then)
     now.mkdir()
     written_by = restore(now)["spark"]
     if [int(n) for n in written_by.split(".")[:2]] > [int(n) for n in pyspark.__version__.split(".")[:2]]:
         pytest.skip(f"written by Spark {written_by}, and Spark does not read what later ones wrote")
-    before = told(now, "matches")
+    before = read_matches(now, "matches")
     began = BatchLog(str(now / "checkpoint")).unfinished()
     assert began is not None
-    assert before, "it had told something"
+    assert before, "the earlier run wrote matches"
     arrive(now, FILES)
     seen = run(spark, now)
     assert seen.last_batch is not None
     assert seen.last_batch - seen.batches == began - 1, "it went on with the batch that was not committed"
 
     expected = ps.patterns(PATTERNS).match(ps.events([row for rows in files() for row in rows], id="n"))
-    found = Counter((row["pattern"], row["match_id"]) for row in told(now, "matches"))
+    found = Counter((row["pattern"], row["match_id"]) for row in read_matches(now, "matches"))
     assert found == Counter((match.pattern, match.match_id) for match in expected)
     assert {row["match_id"] for row in before} < {match_id for _, match_id in found}
-    assert Counter(row["kind"] for row in told(now, "dead")) == {"bad": FILES - THEN}
+    assert Counter(row["kind"] for row in read_matches(now, "dead")) == {"bad": FILES - THEN}

@@ -1,4 +1,4 @@
-"""The guides of jobs show what happens."""
+"""The guides to jobs show real output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_the_guide_of_jobs() -> None:
 
 @pytest.mark.timeout(240)
 def test_the_guide_of_operations(spark: SparkSession) -> None:
-    """Also the recovery of a stream whose watermark is in the future."""
+    """With the recovery of a stream with a watermark in the future."""
     run_page(GUIDES / "operations.md", spark=spark)
 
 

@@ -1,4 +1,4 @@
-"""Jobs of every kind of stream on Spark output what the same job outputs without Spark."""
+"""Jobs of every kind of stream have the same output on Spark and locally."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perseid.jobs.reading import read_job
 from perseid.jobs.rule_loading import load_relations, load_rules
 from perseid.jobs.runner import JobRunner
 from tests.cli.calling import invoked as call
-from tests.jobs.test_reading import FILES
+from tests.jobs.test_job_files import FILES
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -25,7 +25,7 @@ RULES = "\nrule alarm on found overcommitted(host) do emit alarm(host, host.used
 ENTRY = "<feed><entry><title>one</title></entry><entry><title>two</title></entry></feed>"
 ITEM = "<feed><item><author>ann</author></item></feed>"
 LATE = 3_600
-"""Seconds of the last row, which moves the watermark beyond all others."""
+"""Second of the last row, which advances the watermark past all others."""
 
 
 def change(second: int, change: str, element: str, **more: Any) -> Row:
@@ -53,11 +53,11 @@ INPUTS: dict[str, tuple[list[Row], dict[str, Any], tuple[str, ...]]] = {
     "uncertain": (READINGS, {}, ("pattern", "person")),
     "model": (CHANGES, {}, ("pattern", "host")),
 }
-"""For a kind: the rows of its source, settings of its stream, and the output columns to compare."""
+"""By kind: the rows of its source, settings of its stream, and the output columns to compare."""
 
 
 def job_with(folder: Path, kind: str, rows: list[Row], settings: dict[str, Any]) -> Path:
-    """The job file of a kind, which reads the rows and writes Parquet."""
+    """Write the job file of a kind, which reads the rows and writes Parquet."""
     job = yaml.safe_load((FILES / f"{kind}.yaml").read_text(encoding="utf-8"))
     job["stream"] |= {"shards": 2, **settings}
     job |= {"sinks": [{"parquet": {"path": "out"}}], "trigger": "available_now"}
@@ -70,7 +70,7 @@ def job_with(folder: Path, kind: str, rows: list[Row], settings: dict[str, Any])
 
 
 @pytest.mark.parametrize("kind", INPUTS)
-def test_job_outputs_what_it_outputs_without_spark(kind: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_output_on_spark_equals_local_output(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     rows, settings, columns = INPUTS[kind]
     job = read_job(job_with(tmp_path, kind, rows, settings))
     local: Any = job.stream.match(rows, load_rules(job), load_relations(job))
@@ -82,14 +82,14 @@ def test_job_outputs_what_it_outputs_without_spark(kind: str, spark: SparkSessio
     assert names[0]
 
 
-def test_job_whose_rules_react_outputs_their_actions(spark: SparkSession, tmp_path: Path) -> None:
+def test_job_with_reactive_rules_outputs_actions(spark: SparkSession, tmp_path: Path) -> None:
     path = job_with(tmp_path, "model", CHANGES, {"react": True})
     JobRunner(assemble(read_job(path), spark)).run()
     rows = spark.read.parquet(str(tmp_path / "out")).where("what = 'emitted'").collect()
     assert len(rows) == 2, "the host is overcommitted at second 2 and again at second 4"
 
 
-def test_job_whose_rules_react_is_checked_explained_and_tried(tmp_path: Path) -> None:
+def test_check_explain_and_try_accept_reactive_rules(tmp_path: Path) -> None:
     path = job_with(tmp_path, "model", CHANGES, {"react": True})
     checked = json.loads(call("check", path, "--json").stdout)
     assert (checked["ok"], checked["patterns"]) == (True, [])
@@ -111,7 +111,7 @@ def test_dead_letters_of_kinds_without_rejected_rows_are_an_error(kind: str, tmp
         assemble(read_job(path), unopened)
 
 
-def test_nested_streams_have_times_and_bounds_of_their_own(tmp_path: Path) -> None:
+def test_nested_streams_have_separate_times_and_bounds(tmp_path: Path) -> None:
     beside = {"source": {"files": {"path": "b", "format": "parquet"}}, "lateness": "1 minute", "time": "at"}
     for kind, given, prefix in (
         ("uncertain", [beside], "events[0]."),

@@ -1,4 +1,4 @@
-"""Secrets that stand in a job's file are rejected with what to write, and never shown; ordinary values are accepted."""
+"""Literal secrets in a job file are rejected with a correction, and never shown; ordinary values are accepted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from perseid.errors import SettingsError
 from perseid.jobs.literal_secrets import literal_secret
 from perseid.jobs.reading import JobFileError, read_job
-from tests.jobs.test_reading import WHOLE, written
+from tests.jobs.test_job_files import WHOLE, written
 
 SIGNATURE = "sv=2022-11-02&ss=b&sig=tQ9rVw2ZpLx8mN4k%2Bs6D%3D"
 SLACK = "https://hooks.slack.com/services/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"

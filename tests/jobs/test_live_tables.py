@@ -1,4 +1,4 @@
-"""A job whose rules and whose watch list stand in tables, both changed while it runs."""
+"""A job with rules and a watch list from tables that change while it runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import read_job
 from tests.jobs.test_backfill import Row, fill
-from tests.jobs.test_runner import Started, until
+from tests.jobs.test_runner import RunnerThread, until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -48,8 +48,8 @@ def test_rules_and_relations_change_while_a_job_runs(spark: SparkSession, tmp_pa
         return sorted((row["pattern"], row["who"]) for row in rows)
 
     arrive(1, 0, ("ann", 1), ("bob", 2))
-    with Started(assemble(read_job(tmp_path / "job.yaml"), spark)) as runner:
-        until(lambda: found() == [("seen", "ann")])  # the watermark has passed it: later rules say nothing of it
+    with RunnerThread(assemble(read_job(tmp_path / "job.yaml"), spark)) as runner:
+        until(lambda: found() == [("seen", "ann")])  # the watermark has passed it: later rules have no match with it
         (tmp_path / "watched.csv").write_text("user\nbob\n")
         until(lambda: runner.status.changes == 1)
         (tmp_path / "rules.csv").write_text(f"name,text\n{SEEN}\n{LARGE}\n")

@@ -1,4 +1,4 @@
-"""Matches of a batch are counted on the way; and rejected rows cross only where a job has a place for them."""
+"""Matches are counted while they are written; rejected rows are only computed if the job has a dead-letter sink."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perseid.jobs.runner import JobRunner
 pytestmark = pytest.mark.timeout(240)
 
 
-def test_answers_are_counted_alike_whoever_is_named(spark: SparkSession) -> None:
+def test_matches_are_counted_for_any_list_of_pattern_names(spark: SparkSession) -> None:
     rows = [("p", "match"), ("p", "match"), ("p", "timed out"), ("q", "match"), (None, "late"), (None, "bad")]
     frame = spark.createDataFrame(rows, "pattern string, kind string")
     right = {("p", "match"): 2, ("p", "timed out"): 1, ("q", "match"): 1, ("None", "late"): 1, ("None", "bad"): 1}
@@ -27,7 +27,7 @@ def test_answers_are_counted_alike_whoever_is_named(spark: SparkSession) -> None
         assert count(frame) == count(frame) == right
 
 
-def test_dead_letters_may_be_asked_for_later(spark: SparkSession, tmp_path: Path) -> None:
+def test_dead_letters_can_be_enabled_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     source, dead = tmp_path / "in", tmp_path / "dead"
     source.mkdir()
     job: dict[str, Any] = {

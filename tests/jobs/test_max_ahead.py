@@ -1,4 +1,4 @@
-"""Rows dated in the future: a job rejects them before they move the watermark, and a poisoned checkpoint can be recovered."""
+"""Rows dated in the future do not advance the watermark of a job, and a poisoned checkpoint is recoverable."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ POISONED = [
     ],
     [{"ts": "2026-01-01T10:02:00.000Z", "type": "A", "user": "bob", "n": 3}],
 ]
-"""What comes before the job is started again."""
+"""Rows that arrive before the restart."""
 LATER = [
     [{"ts": "2026-01-01T10:03:00.000Z", "type": "B", "user": "bob", "n": 4}],
     [{"ts": "2026-01-01T12:00:00.000Z", "type": "A", "user": "cat", "n": 5}],
@@ -55,7 +55,7 @@ PAIRS = [("ann", 1, 2), ("bob", 3, 4)]
 
 
 def arrive(folder: Path, files: list[list[dict[str, Any]]], first: int = 0) -> None:
-    """A file for each batch; the source goes by their age."""
+    """Write one file per batch; the source orders files by modification time."""
     folder.mkdir(exist_ok=True)
     for number, rows in enumerate(files, first + 1):
         (folder / f"{number}.json").write_text("\n".join(map(json.dumps, rows)))
@@ -80,7 +80,7 @@ def letters(spark: SparkSession, folder: Path, kind: str) -> list[dict[str, Any]
 
 
 def record(letter: dict[str, Any]) -> dict[str, Any]:
-    """The record that a dead letter has, without the columns of the source."""
+    """Return the record in a dead letter, without the columns of the source."""
     return {name: value for name, value in json.loads(letter["row"]).items() if not name.startswith("_perseid")}
 
 
@@ -142,7 +142,7 @@ def test_without_the_bound_the_watermark_ahead_of_the_clock_is_a_warning_and_a_g
     assert [one.message for one in caplog.records if "ahead of the clock" in one.message] == [warning]
     shown = call("status", path)
     assert "warning: The watermark 9999" in " ".join(shown.output.split())
-    # A restart has the same watermark, and warns again.
+    # A restart has the same watermark and warns again.
     caplog.clear()
     arrive(tmp_path / "in", LATER, first=2)
     run(spark, path)
@@ -150,21 +150,21 @@ def test_without_the_bound_the_watermark_ahead_of_the_clock_is_a_warning_and_a_g
     assert pairs(spark, tmp_path / "out") == [("ann", 1, 2)]
 
 
-def test_too_many_late_rows_stop_the_job_with_an_error(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+def test_late_rows_above_the_limit_stop_the_job_with_an_error(spark: SparkSession, path: Path, tmp_path: Path) -> None:
     path.write_text(UNBOUNDED + "limits: {late: {share: 0.5, of: 3}}\n")
     arrive(tmp_path / "in", LATER, first=2)
     with pytest.raises(StoppedError, match=r"3 of the last 3 records that reached the patterns were late \(100\.0%\)"):
         run(spark, path)
 
 
-def test_late_share_at_the_limit_goes_on(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+def test_late_rows_at_the_limit_do_not_stop_the_job(spark: SparkSession, path: Path, tmp_path: Path) -> None:
     path.write_text(UNBOUNDED + "limits: {late: {share: 0.5, of: 6}}\n")
     arrive(tmp_path / "in", [LATER[0], LATER[1]], first=2)
-    run(spark, path)  # three rows in time and three late ones: a half, and not more
+    run(spark, path)  # three rows on time and three late ones: exactly one half
     assert status(tmp_path / "state")["totals"]["late"] == 3
 
 
-def test_the_command_ends_with_status_1_when_too_many_rows_are_late(path: Path, spark: SparkSession) -> None:
+def test_command_exits_with_status_1_if_late_rows_exceed_the_limit(path: Path, spark: SparkSession) -> None:
     assert spark is not None
     path.write_text(UNBOUNDED + "limits: {late: {share: 0, of: 1}}\n")
     done = call("run", path)
@@ -208,7 +208,7 @@ def test_explain_of_a_job_has_the_bound(path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["0 seconds", "20000 days", "5", "soon", "null", "[1 hour]"])
-def test_a_bound_that_is_none_is_an_error_of_the_file(path: Path, given: str) -> None:
+def test_invalid_bound_is_an_error_of_the_file(path: Path, given: str) -> None:
     path.write_text(JOB.replace("lateness: 1 minute", f"lateness: 1 minute\n  max_ahead: {given}"))
     with pytest.raises(JobFileError, match=r"stream\.max_ahead: .*such as 1 hour, or none"):
         read_job(path)

@@ -1,4 +1,4 @@
-"""A pattern that exceeds its search budget is quarantined; the other patterns of the job go on, and nothing is lost."""
+"""A pattern that exceeds its search budget is quarantined; the other patterns continue without lost matches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from perseid.jobs.quarantine import (
 from perseid.jobs.reading import read_job
 from perseid.jobs.rules import RuleTexts, RuleWatcher, read_patterns, versions_of
 from perseid.jobs.runner import JobRunner
-from tests.jobs.test_runner import BIG, PAIRS, Rules, Sent, Setting, Started, setting, until
+from tests.jobs.test_runner import BIG, PAIRS, AtLeastOnceSink, EditableRules, JobSetting, RunnerThread, setting, until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -42,11 +42,11 @@ __all__ = ["setting"]
 TRIPLES = "pattern triples match E a ->> E b ->> E c within 1 hour partition by user return a.n as a, c.n as b"
 FED = "pattern fed match triples x partition by user"
 MANY = 30
-"""Events of one user, of which there are 4,060 triples: more than the limit of 1,300."""
+"""Events of one user with 4,060 triples: more than the limit of 1,300."""
 
 
-def job_of(setting: Setting, **more: Any) -> JobPlan:
-    """The job of the setting, with a small budget."""
+def job_of(setting: JobSetting, **more: Any) -> JobPlan:
+    """Return the job of the setting, with a small search budget."""
     made = setting.job(limits=(2_500_000, 1_000), **more)
     stream = (
         setting.spark.readStream.schema("ts timestamp, type string, user string, n long")
@@ -55,34 +55,34 @@ def job_of(setting: Setting, **more: Any) -> JobPlan:
         .withWatermark("ts", "1 second")
     )
 
-    def answers(texts: RuleTexts) -> RuleOutput:
+    def match_rules(texts: RuleTexts) -> RuleOutput:
         rules, excluded = without_quarantined(read_patterns(texts.patterns), texts.quarantined)
         frame = rules.match(ps.events(stream, options=ps.StreamOptions(shards=2, max_matches=1_000)))
         return RuleOutput(frame, versions_of(rules), ["user"], excluded)
 
-    return replace(made, build_query=answers)
+    return replace(made, build_query=match_rules)
 
 
-def explode(setting: Setting, number: int, *rows: tuple[int, str, str, int]) -> None:
-    """A file with too many triples, and other rows."""
+def explode(setting: JobSetting, number: int, *rows: tuple[int, str, str, int]) -> None:
+    """Write a file with too many triples, and other rows."""
     setting.arrive(number, *((i, "E", "eve", i) for i in range(MANY)), *rows)
 
 
-def status_of(setting: Setting) -> dict[str, Any]:
+def status_of(setting: JobSetting) -> dict[str, Any]:
     own = Folder(str(setting.folder / "checkpoint")) / "perseid"
     found: dict[str, Any] = json.loads(own.read("status.json") or b"{}")
     return found
 
 
-def test_exceeding_pattern_is_quarantined_and_the_others_go_on_in_the_same_batch(
-    setting: Setting, caplog: pytest.LogCaptureFixture
+def test_exceeding_pattern_is_quarantined_and_the_others_continue_in_the_same_batch(
+    setting: JobSetting, caplog: pytest.LogCaptureFixture
 ) -> None:
     setting.rules.texts = {"pairs": PAIRS, "big": BIG, "more": f"{TRIPLES}\n{FED}"}
     explode(setting, 1, (40, "A", "ann", 6), (41, "B", "ann", 7))
     setting.arrive(2, (300, "Z", "zoe", 0))
     own = Folder(str(setting.folder / "checkpoint")) / "perseid"
     metrics = JobMetrics("job", own)
-    with caplog.at_level(logging.WARNING, "perseid.jobs"), Started(job_of(setting, metrics=metrics)) as runner:
+    with caplog.at_level(logging.WARNING, "perseid.jobs"), RunnerThread(job_of(setting, metrics=metrics)) as runner:
         until(lambda: setting.found()["pairs", "ann", 6, 7] == 1)
         until(lambda: bool(status_of(setting).get("last")))
         assert runner.status.quarantines == 1
@@ -101,7 +101,7 @@ def test_exceeding_pattern_is_quarantined_and_the_others_go_on_in_the_same_batch
     assert setting.found() == Counter({("pairs", "ann", 6, 7): 1, ("big", "ann", 6, None): 1})
 
 
-def test_quarantine_survives_a_restart_and_ends_with_a_new_text(setting: Setting) -> None:
+def test_quarantine_survives_a_restart_and_ends_with_a_new_text(setting: JobSetting) -> None:
     setting.rules.texts = {"big": BIG, "triples": TRIPLES}
     explode(setting, 1, (40, "A", "ann", 6))
     setting.arrive(2, (300, "Z", "zoe", 0))
@@ -113,17 +113,17 @@ def test_quarantine_survives_a_restart_and_ends_with_a_new_text(setting: Setting
     assert (again.quarantines, list(again.quarantined)) == (0, ["triples"])
     assert setting.found() == Counter({("big", "ann", 6, None): 1, ("big", "ann", 8, None): 1})
     setting.rules.texts["triples"] = TRIPLES.replace("1 hour", "2 hours")
-    with Started(job_of(setting)) as runner:
+    with RunnerThread(job_of(setting)) as runner:
         setting.arrive(5, (700, "E", "lou", 1), (701, "E", "lou", 2), (702, "E", "lou", 3))
         setting.arrive(6, (900, "Z", "zoe", 0))
         until(lambda: setting.found()["triples", "lou", 1, 3] == 1)
         assert runner.status.quarantined == {}
 
 
-def test_text_that_changes_while_the_job_runs_ends_the_quarantine(setting: Setting) -> None:
+def test_text_that_changes_while_the_job_runs_ends_the_quarantine(setting: JobSetting) -> None:
     setting.rules.texts = {"big": BIG, "triples": TRIPLES}
     explode(setting, 1)
-    with Started(job_of(setting)) as runner:
+    with RunnerThread(job_of(setting)) as runner:
         setting.arrive(2, (300, "Z", "zoe", 0))
         until(lambda: "triples" in runner.status.quarantined)
         setting.rules.texts["triples"] = f"{TRIPLES}\n-- the same meaning"
@@ -136,10 +136,10 @@ def test_text_that_changes_while_the_job_runs_ends_the_quarantine(setting: Setti
         assert runner.status.quarantines == 1
 
 
-def test_new_rule_that_explodes_does_not_take_other_changes_back(setting: Setting) -> None:
+def test_new_rule_that_explodes_does_not_revert_other_changes(setting: JobSetting) -> None:
     setting.rules.texts = {"big": BIG}
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
-    with Started(job_of(setting)) as runner:
+    with RunnerThread(job_of(setting)) as runner:
         until(lambda: setting.found()["big", "ann", 6, None] == 1)
         setting.rules.texts |= {"pairs": PAIRS, "triples": TRIPLES}
         until(lambda: runner.status.changes == 1)
@@ -150,12 +150,12 @@ def test_new_rule_that_explodes_does_not_take_other_changes_back(setting: Settin
         assert runner.status.rejected == {}
 
 
-def test_search_that_explodes_while_a_sink_is_written_is_quarantined(setting: Setting) -> None:
-    """A sink that is written while a batch is searched is given the batch again, without the pattern."""
-    setting.sink = Sent(folder=setting.folder / "out")
+def test_search_that_explodes_while_a_sink_is_written_is_quarantined(setting: JobSetting) -> None:
+    """A sink that is written during the search receives the batch again, without the pattern."""
+    setting.sink = AtLeastOnceSink(folder=setting.folder / "out")
     setting.rules.texts = {"big": BIG, "triples": TRIPLES}
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
-    with Started(job_of(setting)) as runner:
+    with RunnerThread(job_of(setting)) as runner:
         until(lambda: setting.found()["big", "ann", 6, None] == 1)
         setting.arrive(2, *((60 + i, "E", "eve", i) for i in range(MANY)), (100, "A", "bob", 8), (300, "Z", "zoe", 0))
         setting.arrive(3, (600, "Z", "zoe", 0))
@@ -164,7 +164,7 @@ def test_search_that_explodes_while_a_sink_is_written_is_quarantined(setting: Se
     assert setting.found() == Counter({("big", "ann", 6, None): 1, ("big", "bob", 8, None): 1})
 
 
-def test_job_whose_only_pattern_is_quarantined_ends_with_the_reason(setting: Setting) -> None:
+def test_job_with_only_a_quarantined_pattern_fails_with_the_reason(setting: JobSetting) -> None:
     setting.rules.texts = {"triples": TRIPLES}
     explode(setting, 1)
     setting.arrive(2, (300, "Z", "zoe", 0))
@@ -204,7 +204,9 @@ def test_batch_log_names_the_quarantined_patterns_of_a_batch(tmp_path: Path) -> 
 def test_rules_in_quarantine_are_not_read_as_a_change(tmp_path: Path) -> None:
     quarantine = Quarantine(Folder(str(tmp_path)))
     quarantine.add("p", "v1", "too much")
-    watcher = RuleWatcher(QuarantiningSource(Rules({"p": "pattern p match A"}), quarantine), lambda texts: texts)
+    watcher = RuleWatcher(
+        QuarantiningSource(EditableRules({"p": "pattern p match A"}), quarantine), lambda texts: texts
+    )
     current, _ = watcher.load()
     assert [watcher.poll(current) for _ in range(3)] == [None] * 3
 

@@ -1,4 +1,4 @@
-"""History through the rules of a job: the answers of a stream, and nothing of the job's is touched."""
+"""Replay of historical data with the rules of a job: the matches of a stream, without an effect on the job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "job.yaml"
 
 
-def test_history_is_asked_and_nothing_else_is_touched(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+def test_replay_matches_history_and_leaves_the_job_unchanged(spark: SparkSession, path: Path, tmp_path: Path) -> None:
     done = replay(read_job(path), spark, str(tmp_path / "answers"))
     assert sorted((row["user"], row["a"], row["b"]) for row in done.rows.collect()) == [
         ("ann", 1, 2),
@@ -43,14 +43,14 @@ def test_history_is_asked_and_nothing_else_is_touched(spark: SparkSession, path:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["answers", "job.yaml", "live", "old"]
 
 
-def test_a_span_of_time_leaves_out_the_rest(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+def test_replay_of_a_time_range(spark: SparkSession, path: Path, tmp_path: Path) -> None:
     since, until = dt.datetime(2026, 1, 1, 23, tzinfo=dt.UTC), dt.datetime(2026, 1, 2, 2, tzinfo=dt.UTC)
     done = replay(read_job(path), spark, str(tmp_path / "answers"), since, until)
     assert [(row["user"], row["a"], row["b"]) for row in done.rows.collect()] == [("bob", 3, 4)]
-    assert (done.records, done.bad) == (4, 1)  # nobody knows of what time the malformed one is
+    assert (done.records, done.bad) == (4, 1)  # the malformed record has no known time
 
 
-def test_without_history_the_source_itself_is_asked(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+def test_replay_without_history_reads_the_source(spark: SparkSession, path: Path, tmp_path: Path) -> None:
     text = path.read_text()
     path.write_text(text[: text.index("  history:")] + text[text.index("  lateness:") :])
     done = replay(read_job(path), spark, str(tmp_path / "answers"))
@@ -58,15 +58,15 @@ def test_without_history_the_source_itself_is_asked(spark: SparkSession, path: P
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_command_shows_what_was_found(path: Path, tmp_path: Path) -> None:
+def test_replay_command_prints_matches(path: Path, tmp_path: Path) -> None:
     shown = call("replay", path, "--to", tmp_path / "kept")
     assert shown.exit_code == 0, shown.output
     assert "7 records from 2026-01-01 10:00:00 to 2026-01-02 02:00:00 UTC, 1 of them malformed" in shown.stderr
     assert "3 matches (pairs 3)" in shown.stderr
     assert "ann" in shown.stdout
     assert list((tmp_path / "kept").glob("*.parquet"))
-    told = json.loads(call("replay", path, "--json", "--until", "2026-01-01T12:00:00").stdout)
-    assert told == {
+    report = json.loads(call("replay", path, "--json", "--until", "2026-01-01T12:00:00").stdout)
+    assert report == {
         "job": "orders",
         "records": 3,
         "bad": 1,
@@ -77,7 +77,7 @@ def test_the_command_shows_what_was_found(path: Path, tmp_path: Path) -> None:
     }
 
 
-def test_mistakes_are_told_before_anything_runs(path: Path, tmp_path: Path) -> None:
+def test_errors_are_reported_before_the_query_runs(path: Path, tmp_path: Path) -> None:
     there = call("replay", path, "--to", tmp_path)
     assert there.exit_code == 2
     assert "already exists. Use a new folder." in there.stderr
@@ -87,7 +87,7 @@ def test_mistakes_are_told_before_anything_runs(path: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_wrong_rule_ends_in_its_sentence(path: Path) -> None:
+def test_invalid_rule_is_reported(path: Path) -> None:
     path.write_text(path.read_text().replace("return a.n as a", "return a.m as a"))
     done = call("replay", path)
     assert done.exit_code == 1

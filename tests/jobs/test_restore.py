@@ -1,4 +1,4 @@
-"""A job whose checkpoint is restored from an older copy: sinks hold every match once, or the job says why it does not start."""
+"""A job with a checkpoint restored from an older copy: sinks hold every match once, or the job does not start."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_parquet_has_every_match_once_after_a_restore(
 
 
 class _Recording(Sink):
-    """Compares records that a test gives it with the checkpoint."""
+    """Sink that compares batch records set by a test with the checkpoint."""
 
     guarantee: ClassVar[str] = "none"
     digests: dict[int, str | None]

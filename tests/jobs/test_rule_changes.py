@@ -1,4 +1,4 @@
-"""Rules that differ from those that a checkpoint ran: what is logged, and what becomes of their partial matches."""
+"""Rules that differ from those of the checkpoint: log messages, and effects on partial matches."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from perseid.jobs.batch_log import BatchLog
 from perseid.jobs.rule_changes import RUN_BOTH, compare_rules
 from perseid.jobs.rules import read_patterns, versions_of
 from perseid.jobs.runner import JobRunner
-from tests.jobs.test_runner import BIG, PAIRS, Setting
+from tests.jobs.test_runner import BIG, PAIRS, JobSetting
 
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
-def setting(spark: SparkSession, tmp_path: Path) -> Setting:
-    return Setting(spark, tmp_path)
+def setting(spark: SparkSession, tmp_path: Path) -> JobSetting:
+    return JobSetting(spark, tmp_path)
 
 
 def test_versions_are_compared_by_name_and_by_meaning() -> None:
@@ -46,7 +46,7 @@ def test_long_lists_of_rules_are_cut() -> None:
 
 
 def test_changes_since_the_last_run_are_logged_and_a_changed_rule_loses_its_partial_matches(
-    setting: Setting, caplog: pytest.LogCaptureFixture
+    setting: JobSetting, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "perseid.jobs")
     longer = PAIRS.replace("1 hour", "2 hours")

@@ -1,4 +1,4 @@
-"""Rules from tables: a row for each, read again while a job runs; a table in which a row is no rule is refused whole."""
+"""Rules from tables: one per row, read again while a job runs; an invalid table is rejected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perseid.jobs.reading import read_job
 from perseid.jobs.rule_loading import JobTexts
 from perseid.jobs.rules import RuleWatcher
 from tests.jobs.test_commands import call
-from tests.jobs.test_reading import HIDDEN, WHOLE, written
+from tests.jobs.test_job_files import HIDDEN, WHOLE, written
 
 ASKED = WHOLE.replace("patterns: rules/", "patterns: [{text: 'pattern own match X x'}, {table: {file: {path: FILE}}}]")
 CSV = 'name,text,owner\npairs,"pattern pairs\nmatch A a -> B b\nwithin 1 minute",ann\nlone,pattern lone match C c,bob\n'
@@ -57,19 +57,19 @@ def test_rules_come_from_a_table(name: str, tmp_path: Path) -> None:
         (b"name,text\na,\xff\xfe", "Invalid UTF-8: line 2"),
     ],
 )
-def test_what_is_no_table_of_rules_is_told(body: str | bytes, said: str, tmp_path: Path) -> None:
+def test_invalid_rule_table_is_an_error(body: str | bytes, said: str, tmp_path: Path) -> None:
     done = call("check", job_with(tmp_path, "rules.csv", body))
     assert done.exit_code == 1
     assert said in " ".join(done.stderr.split()).replace(f"{tmp_path}/", ""), done.stderr
 
 
-def test_a_table_that_changes_is_seen_and_a_wrong_row_refused_alone(tmp_path: Path) -> None:
+def test_table_change_is_detected_and_only_the_invalid_row_is_rejected(tmp_path: Path) -> None:
     job = read_job(job_with(tmp_path, "rules.csv", "name,text\na,pattern a match A a\n"))
     watcher = RuleWatcher(JobTexts(job), lambda texts: job.stream.parse_patterns(texts.patterns).names)
     now, names = watcher.load()
     assert names == ("own", "a")
     (tmp_path / "rules.csv").write_text("name,text\na,pattern a match A x\nb,pattern b match\nc,pattern c match C c\n")
-    assert watcher.poll(now) is None  # it has not come to rest
+    assert watcher.poll(now) is None  # the change is within the debounce interval
     found = watcher.poll(now)
     assert found is not None
     assert found[1] == ("own", "a", "c")
@@ -79,20 +79,20 @@ def test_a_table_that_changes_is_seen_and_a_wrong_row_refused_alone(tmp_path: Pa
     assert "has no rows" in str(watcher.rejected["rules"])
 
 
-def test_a_password_does_not_stand_in_the_file(tmp_path: Path) -> None:
+def test_literal_password_is_rejected(tmp_path: Path) -> None:
     address = f"patterns: {{table: {{postgres: {{host: db, password: {HIDDEN}, table: rules}}}}}}"
-    with pytest.raises(SettingsError, match="a secret must not be in the file") as told:
+    with pytest.raises(SettingsError, match="a secret must not be in the file") as error:
         read_job(written(tmp_path, WHOLE.replace("patterns: rules/", address)))
-    assert HIDDEN not in str(told.value)
+    assert HIDDEN not in str(error.value)
 
 
-def test_mistakes_are_told_of_the_table_that_was_meant(tmp_path: Path) -> None:
+def test_errors_name_the_configured_table(tmp_path: Path) -> None:
     for words, said in {
         "{table: {fil: {path: a.csv}}}": "unknown table 'fil'. Did you mean 'file'?",
         "{table: {file: {pth: a.csv}}}": "patterns.table.file.pth: unknown key.",
         "{table: {postgres: {table: rules}}}": "expected exactly one of url and host",
         "{tabel: {file: {path: a.csv}}}": "tabel: unknown key",
     }.items():
-        with pytest.raises(SettingsError) as told:
+        with pytest.raises(SettingsError) as error:
             read_job(written(tmp_path, WHOLE.replace("rules/", words)))
-        assert said in str(told.value)
+        assert said in str(error.value)

@@ -1,4 +1,4 @@
-"""A job that runs: rules change while it does, sinks fail, it is stopped, and nothing is lost or told twice."""
+"""A running job: rules change, sinks fail, it is stopped, and no match is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ SCHEMA = "ts timestamp, type string, user string, n long"
 WAIT = 60.0
 
 
-class Written(Sink):
-    """Writes a batch as one file, again where it comes again; can be told to fail."""
+class JsonFileSink(Sink):
+    """Writes each batch as one file, replaces it in a retry, and fails if a test creates the file ``fail``."""
 
     guarantee: ClassVar[str] = "each match once"
     folder: Path
     refuses: str | None = None
-    """A column that it cannot write."""
+    """Column that the sink rejects."""
 
     def describe(self) -> str:
         return str(self.folder)
@@ -78,8 +78,8 @@ class Written(Sink):
         return [row for path in found for row in json.loads(path.read_text())]
 
 
-class Sent(Written):
-    """May hold a row more than once, and tells its errors as sinks do."""
+class AtLeastOnceSink(JsonFileSink):
+    """May hold a row more than once, and wraps its errors as the built-in sinks do."""
 
     def supports_single_pass(self, session: Any) -> bool:
         return True
@@ -90,8 +90,8 @@ class Sent(Written):
 
 
 @dataclass
-class Rules:
-    """Texts that a test sets."""
+class EditableRules:
+    """Rule texts that a test sets."""
 
     texts: dict[str, str]
 
@@ -100,21 +100,20 @@ class Rules:
 
 
 @dataclass
-class Setting:
-    """A folder that events come into, and a job that reads it."""
+class JobSetting:
+    """Folder of input files, and a job that reads it."""
 
     spark: SparkSession
     folder: Path
-    rules: Rules = field(default_factory=lambda: Rules({"pairs": PAIRS}))
-    told: list[dict[str, Any]] = field(default_factory=list)
+    rules: EditableRules = field(default_factory=lambda: EditableRules({"pairs": PAIRS}))
 
     def __post_init__(self) -> None:
         for name in ("in", "out"):
             (self.folder / name).mkdir()
-        self.sink = Written(folder=self.folder / "out")
+        self.sink = JsonFileSink(folder=self.folder / "out")
 
     def arrive(self, number: int, *rows: tuple[int, str, str, int]) -> None:
-        """A file of events: second, type, user, number."""
+        """Write a file of events: second, type, user, number."""
         lines = [
             json.dumps({"ts": f"2026-01-01T00:{s // 60:02}:{s % 60:02}Z", "type": kind, "user": user, "n": n})
             for s, kind, user, n in rows
@@ -132,13 +131,13 @@ class Setting:
             .withWatermark("ts", "1 second")
         )
 
-        def answers(texts: RuleTexts) -> RuleOutput:
+        def match_rules(texts: RuleTexts) -> RuleOutput:
             patterns = read_patterns(texts.patterns)
             return RuleOutput(
                 patterns.match(ps.events(stream, options=ps.StreamOptions(shards=2))), versions_of(patterns), ["user"]
             )
 
-        made = JobPlan("job", self.spark, self.rules, answers, [self.sink], str(self.folder / "checkpoint"))
+        made = JobPlan("job", self.spark, self.rules, match_rules, [self.sink], str(self.folder / "checkpoint"))
         return replace(made, **more)
 
     def found(self) -> Counter[tuple[Any, ...]]:
@@ -146,8 +145,8 @@ class Setting:
 
 
 @pytest.fixture
-def setting(spark: SparkSession, tmp_path: Path) -> Setting:
-    return Setting(spark, tmp_path)
+def setting(spark: SparkSession, tmp_path: Path) -> JobSetting:
+    return JobSetting(spark, tmp_path)
 
 
 def until(ready: Callable[[], bool]) -> None:
@@ -157,8 +156,8 @@ def until(ready: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-class Started:
-    """A runner in a thread of its own, stopped at the end."""
+class RunnerThread:
+    """Runs a job in a thread, and stops it at the end."""
 
     def __init__(self, job: JobPlan) -> None:
         self.runner = JobRunner(job)
@@ -183,9 +182,9 @@ class Started:
             raise self.failed
 
 
-def test_rules_change_between_batches_and_nothing_is_lost(setting: Setting) -> None:
+def test_rules_change_between_batches_without_lost_matches(setting: JobSetting) -> None:
     setting.arrive(1, (0, "A", "ann", 1), (1, "A", "bob", 7))
-    with Started(setting.job()) as runner:
+    with RunnerThread(setting.job()) as runner:
         until(lambda: runner.status.last_batch is not None)
         setting.rules.texts["big"] = BIG
         until(lambda: runner.status.changes == 1)
@@ -213,7 +212,7 @@ def test_rules_change_between_batches_and_nothing_is_lost(setting: Setting) -> N
     assert len(runner.status.reload_pauses_s) == 2
 
 
-def test_a_batch_that_sinks_saw_is_finished_with_its_rules(setting: Setting) -> None:
+def test_partly_written_batch_finishes_with_its_rules(setting: JobSetting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     setting.arrive(2, (60, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}
@@ -224,7 +223,7 @@ def test_a_batch_that_sinks_saw_is_finished_with_its_rules(setting: Setting) -> 
     batch = BatchLog(job.checkpoint).unfinished()
     assert batch is not None
     assert not setting.found()
-    # While nobody was running, the rules became others. The batch was recorded, so it is told by the old ones.
+    # The rules change while the job is down. The batch is in the batch log, so it runs with the old rules.
     setting.rules.texts = {"big": BIG.replace(">= 5", ">= 7")}
     setting.arrive(3, (90, "A", "bob", 7), (91, "A", "cat", 6))
     setting.arrive(4, (120, "Z", "zoe", 0))
@@ -233,12 +232,12 @@ def test_a_batch_that_sinks_saw_is_finished_with_its_rules(setting: Setting) -> 
     assert setting.found() == Counter({("big", "ann", 6, None): 1, ("big", "bob", 7, None): 1})
 
 
-def test_what_a_sink_cannot_write_is_refused_and_the_rules_before_go_on(setting: Setting) -> None:
-    setting.sink = Written(folder=setting.folder / "out", refuses="huge")
+def test_rule_change_that_a_sink_rejects_continues_with_the_previous_rules(setting: JobSetting) -> None:
+    setting.sink = JsonFileSink(folder=setting.folder / "out", refuses="huge")
     setting.rules.texts = {"big": BIG}
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     own = Folder(str(setting.folder / "checkpoint")) / "perseid"
-    with Started(setting.job(metrics=JobMetrics("job", own))) as runner:
+    with RunnerThread(setting.job(metrics=JobMetrics("job", own))) as runner:
         until(lambda: setting.found()[("big", "ann", 6, None)] == 1)
         setting.rules.texts["more"] = "pattern more match A a partition by user return a.n as huge"
         until(lambda: "more" in runner.status.rejected)
@@ -248,8 +247,8 @@ def test_what_a_sink_cannot_write_is_refused_and_the_rules_before_go_on(setting:
         until(lambda: setting.found()[("big", "bob", 7, None)] == 1)
 
 
-class Stopping:
-    """A query that has planned a batch when it is asked to stop; as Spark does, it waits for the function that takes it."""
+class StoppingQuery:
+    """Query that has planned a batch when it is stopped; like Spark, it waits for the batch function."""
 
     isActive = True  # noqa: N815 (as Spark spells it)
     lastProgress: ClassVar[dict[str, int]] = {"batchId": 0}  # noqa: N815
@@ -272,29 +271,29 @@ class Stopping:
         self.isActive = False
 
 
-def test_a_batch_that_comes_while_the_job_ends_is_left_for_the_next(setting: Setting) -> None:
+def test_batch_during_shutdown_is_left_for_the_next_run(setting: JobSetting) -> None:
     job = setting.job()
     runner = JobRunner(job)
     handle = BatchHandler(runner.context, (job.rules.read(), RuleOutput(None, {})))
     handle.last_batch = 0
-    runner.query = query = Stopping(handle)
+    runner.query = query = StoppingQuery(handle)
     runner._stop_gracefully(handle)
     assert query.said == ["QueryEndedError"]
     runner._raise_cause(handle, RuntimeError("the query ended with it"))
     assert handle.last_batch == 0
 
 
-class Told:
-    """A query by what it says of its batches."""
+class ProgressQuery:
+    """Query with a list of progress events."""
 
     def __init__(self) -> None:
         self.recent: list[dict[str, Any]] = []
-        self.whole = 0
+        self.full_reads = 0
 
-    def tells(self, number: int, *, idle: bool = False) -> None:
+    def add_progress(self, number: int, *, idle: bool = False) -> None:
         did = {} if idle else {"addBatch": 1}
-        told = {"batchId": number, "durationMs": did, "numInputRows": 10 + number, "observedMetrics": {}}
-        self.recent.append(told)
+        event = {"batchId": number, "durationMs": did, "numInputRows": 10 + number, "observedMetrics": {}}
+        self.recent.append(event)
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:
@@ -302,40 +301,40 @@ class Told:
 
     @property
     def recentProgress(self) -> list[dict[str, Any]]:
-        self.whole += 1
+        self.full_reads += 1
         return self.recent
 
 
-def test_each_batch_is_told_once_and_what_spark_keeps_is_read_only_where_some_were_missed(setting: Setting) -> None:
-    told: list[int] = []
-    runner = JobRunner(setting.job(stop_rule=lambda read, _bad: told.append(read)))
-    runner.query = query = Told()
+def test_each_batch_is_reported_once_and_full_progress_is_read_only_after_a_gap(setting: JobSetting) -> None:
+    progress: list[int] = []
+    runner = JobRunner(setting.job(stop_rule=lambda read, _bad: progress.append(read)))
+    runner.query = query = ProgressQuery()
     runner._poll_progress()
     for number in (0, 1):
-        query.tells(number)
+        query.add_progress(number)
         runner._poll_progress()
         runner._poll_progress()
-    query.tells(2, idle=True)
+    query.add_progress(2, idle=True)
     runner._poll_progress()
-    assert (told, query.whole) == ([10, 11], 0)
+    assert (progress, query.full_reads) == ([10, 11], 0)
     for number in (2, 3, 4):
-        query.tells(number)
-    query.tells(5, idle=True)
+        query.add_progress(number)
+    query.add_progress(5, idle=True)
     runner._poll_progress()
     runner._poll_progress()
-    assert (told, query.whole) == ([10, 11, 12, 13, 14], 1)
+    assert (progress, query.full_reads) == ([10, 11, 12, 13, 14], 1)
 
 
-def test_a_query_that_goes_on_and_has_nothing_to_do_is_asked_for_little(setting: Setting) -> None:
+def test_idle_query_reads_its_full_progress_once(setting: JobSetting) -> None:
     runner = JobRunner(setting.job())
-    runner.query = query = Told()
+    runner.query = query = ProgressQuery()
     for _ in range(3):
-        query.tells(58, idle=True)
+        query.add_progress(58, idle=True)
         runner._poll_progress()
-    assert query.whole == 1
+    assert query.full_reads == 1
 
 
-def test_a_failure_is_tried_again(setting: Setting) -> None:
+def test_failure_is_retried(setting: JobSetting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}
     (setting.folder / "out" / "fail").touch()
@@ -345,7 +344,7 @@ def test_a_failure_is_tried_again(setting: Setting) -> None:
 
 
 class _Failing(Sink):
-    """Fails every batch, as it is told to."""
+    """Fails every batch with the error that a test sets."""
 
     guarantee: ClassVar[str] = "none"
     folder: Path
@@ -363,7 +362,7 @@ class _Failing(Sink):
         return len((self.folder / "attempts").read_text())
 
 
-def test_transient_failure_is_retried_for_a_time(setting: Setting) -> None:
+def test_transient_failure_is_retried_for_a_time(setting: JobSetting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}
     sink = _Failing(folder=setting.folder)
@@ -375,7 +374,7 @@ def test_transient_failure_is_retried_for_a_time(setting: Setting) -> None:
     assert sink.attempts() == runner.status.retries + 1 >= 2
 
 
-def test_permanent_failure_is_not_retried(setting: Setting) -> None:
+def test_permanent_failure_is_not_retried(setting: JobSetting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}
     sink = _Failing(folder=setting.folder, transient=False)
@@ -385,7 +384,7 @@ def test_permanent_failure_is_not_retried(setting: Setting) -> None:
 
 
 class _Broken(_Failing):
-    """Fails every batch with an error that is neither of Perseid nor of a connection."""
+    """Fails every batch with an error that is neither from Perseid nor from a connection."""
 
     def write(self, batch: Batch) -> None:
         with suppress(SinkError):
@@ -393,7 +392,7 @@ class _Broken(_Failing):
         raise ValueError("This value cannot be written.")
 
 
-def test_unknown_failure_ends_the_job_at_once(setting: Setting) -> None:
+def test_unknown_failure_ends_the_job_at_once(setting: JobSetting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}
     sink = _Broken(folder=setting.folder)
@@ -404,7 +403,7 @@ def test_unknown_failure_ends_the_job_at_once(setting: Setting) -> None:
     assert time.monotonic() - begun < WAIT
 
 
-def test_stop_interrupts_the_wait_before_a_restart(setting: Setting) -> None:
+def test_stop_interrupts_the_wait_before_a_restart(setting: JobSetting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}
     sink = _Failing(folder=setting.folder)
@@ -419,11 +418,11 @@ def test_stop_interrupts_the_wait_before_a_restart(setting: Setting) -> None:
     assert time.monotonic() - begun < 10
 
 
-def test_stop_interrupts_the_wait_of_a_webhook(setting: Setting, caplog: pytest.LogCaptureFixture) -> None:
+def test_stop_interrupts_the_wait_of_a_webhook(setting: JobSetting, caplog: pytest.LogCaptureFixture) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}
     with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))  # and not listening: connections are refused
+        unused.bind(("127.0.0.1", 0))  # the port does not listen: connections are refused
         address = f"http://127.0.0.1:{unused.getsockname()[1]}/"
         runner = JobRunner(setting.job(sinks=[Webhook.model_validate({"url": address})]))
         with ThreadPoolExecutor(1) as pool, pytest.MonkeyPatch.context() as patch:
@@ -446,8 +445,8 @@ def _wait_for(condition: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def along(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The batches that were written while they were searched."""
+def single_pass_batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the list of batches that are written during their search."""
     seen: list[int] = []
     search = BatchHandler._search_into
 
@@ -459,30 +458,32 @@ def along(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def test_a_sink_that_may_repeat_is_written_while_a_batch_is_searched(setting: Setting, along: list[int]) -> None:
+def test_at_least_once_sink_is_written_in_a_single_pass(setting: JobSetting, single_pass_batches: list[int]) -> None:
     setting.rules.texts = {"big": BIG, "pairs": PAIRS}
     for number in range(4):
         setting.arrive(number + 1, (60 * number, "A", "ann", 6), (60 * number + 30, "B", "ann", 7))
     setting.arrive(9, (600, "Z", "zoe", 0))
     kept = setting.sink
-    setting.sink = Sent(folder=setting.folder / "sent")
+    setting.sink = AtLeastOnceSink(folder=setting.folder / "sent")
     for folder in ("sent", "dead"):
         (setting.folder / folder).mkdir()
-    dead = Written(folder=setting.folder / "dead")
+    dead = JsonFileSink(folder=setting.folder / "dead")
     metrics = JobMetrics("job", log=setting.folder / "log.jsonl")
     job = setting.job(trigger={"availableNow": True}, metrics=metrics, dead_letters=dead)
     JobRunner(replace(job, sinks=[setting.sink, kept])).run()
     metrics.close()
-    assert along == [1, 2, 3, 4, 5], "of the first batch nothing is written before all of it is searched"
+    assert single_pass_batches == [1, 2, 3, 4, 5], "of the first batch nothing is written before all of it is searched"
     by_batch = sorted(kept.rows(), key=lambda row: row["match_id"])
     assert by_batch == sorted(setting.sink.rows(), key=lambda row: row["match_id"])
     lines = [json.loads(line) for line in (setting.folder / "log.jsonl").read_text().splitlines()]
-    told = Counter(row["pattern"] for row in by_batch)
-    assert told == {"big": 4, "pairs": 4}
+    counts = Counter(row["pattern"] for row in by_batch)
+    assert counts == {"big": 4, "pairs": 4}
     assert sum(sum(line["matches_by_pattern"].values()) for line in lines) == 8
 
 
-def test_rules_that_fail_while_a_sink_is_written_do_not_hold_their_batch(setting: Setting, along: list[int]) -> None:
+def test_rules_that_fail_in_a_single_pass_do_not_block_their_batch(
+    setting: JobSetting, single_pass_batches: list[int]
+) -> None:
     @udf("boolean", useArrow=False)
     def no_66(number: int) -> bool:
         if number == 66:
@@ -490,7 +491,7 @@ def test_rules_that_fail_while_a_sink_is_written_do_not_hold_their_batch(setting
         return True
 
     (setting.folder / "sent").mkdir()
-    setting.sink = Sent(folder=setting.folder / "sent")
+    setting.sink = AtLeastOnceSink(folder=setting.folder / "sent")
     setting.rules.texts = {"big": BIG}
     for number in range(3):
         setting.arrive(number + 1, (60 * number, "A", "ann", 6 + 30 * number), (60 * number + 30, "Z", "zoe", 0))
@@ -505,7 +506,7 @@ def test_rules_that_fail_while_a_sink_is_written_do_not_hold_their_batch(setting
     with pytest.raises(JobError, match="cannot be: 66"):
         JobRunner(job).run()
     batch = BatchLog(job.checkpoint).unfinished()
-    assert batch == along[-1]
+    assert batch == single_pass_batches[-1]
     assert BatchLog(job.checkpoint).rules_of(batch) is None
     setting.rules.texts = {"big": BIG.replace(">= 5", ">= 67")}
     setting.arrive(5, (660, "A", "bob", 70), (690, "Z", "zoe", 0))
@@ -523,11 +524,11 @@ def test_rules_that_fail_while_a_sink_is_written_do_not_hold_their_batch(setting
         (Caps(key=1, batch=1, policy="drop_oldest"), [9], 0),
     ],
 )
-def test_caps_cut_a_batch_and_say_so(setting: Setting, caps: Caps, kept: list[int], letters: int) -> None:
+def test_caps_truncate_a_batch_with_a_warning(setting: JobSetting, caps: Caps, kept: list[int], letters: int) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (1, "A", "ann", 7), (2, "A", "bob", 8), (3, "A", "bob", 9), (30, "Z", "z", 0))
     setting.rules.texts = {"big": BIG}
     (setting.folder / "dead").mkdir()
-    dead = Written(folder=setting.folder / "dead")
+    dead = JsonFileSink(folder=setting.folder / "dead")
     metrics = JobMetrics("job", log=setting.folder / "log.jsonl")
     JobRunner(setting.job(trigger={"availableNow": True}, caps=caps, dead_letters=dead, metrics=metrics)).run()
     assert sorted(row["a"] for row in setting.sink.rows()) == kept
@@ -544,7 +545,7 @@ def test_caps_cut_a_batch_and_say_so(setting: Setting, caps: Caps, kept: list[in
     metrics.close()
 
 
-def test_a_cap_may_end_the_job_before_anything_is_written(setting: Setting) -> None:
+def test_cap_can_fail_the_job_before_a_write(setting: JobSetting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (1, "A", "ann", 7), (30, "Z", "z", 0))
     setting.rules.texts = {"big": BIG}
     with pytest.raises(JobError, match="more than 1 matches of one pattern"):
@@ -552,7 +553,7 @@ def test_a_cap_may_end_the_job_before_anything_is_written(setting: Setting) -> N
     assert not setting.sink.rows()
 
 
-def test_a_job_is_seen_by_its_metrics_and_its_status(setting: Setting) -> None:
+def test_metrics_and_status_of_a_job(setting: JobSetting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (1, "A", "bob", 7), (30, "Z", "z", 0))
     setting.rules.texts = {"big": BIG, "pairs": PAIRS}
     job = setting.job(trigger={"availableNow": True})
@@ -564,14 +565,14 @@ def test_a_job_is_seen_by_its_metrics_and_its_status(setting: Setting) -> None:
     metrics.close()
     assert 'perseid_matches_total{kind="match",pattern="big"} 2.0' in text
     assert "perseid_rows_read_total 3.0" in text
-    assert "perseid_retained_events 2.0" in text  # both wait for their B
+    assert "perseid_retained_events 2.0" in text  # both wait for their B event
     status = json.loads((Path(job.checkpoint) / "perseid" / "status.json").read_text())
     assert status["matches_by_pattern"] == {"big match": 2}
     assert status["totals"]["read"] == 3
     assert status["gauges"]["live_keys"] == 2
 
 
-def test_status_after_a_restart_is_that_of_the_new_process(setting: Setting) -> None:
+def test_status_after_a_restart_is_that_of_the_new_process(setting: JobSetting) -> None:
     own = Folder(str(setting.folder / "checkpoint")) / "perseid"
 
     def status() -> tuple[dict[str, Any], str]:
@@ -608,7 +609,7 @@ def test_status_after_a_restart_is_that_of_the_new_process(setting: Setting) -> 
     assert "big" not in text
 
 
-def test_too_many_bad_rows_end_the_job(setting: Setting) -> None:
+def test_bad_rows_above_the_limit_fail_the_job(setting: JobSetting) -> None:
     setting.arrive(1, (0, "A", "ann", 6))
     (setting.folder / "in" / "00002.json").write_text('{"type": "A"}')
     rule = lambda read, bad: f"{bad} of {read} rows were bad." if bad else None  # noqa: E731
@@ -616,14 +617,14 @@ def test_too_many_bad_rows_end_the_job(setting: Setting) -> None:
         JobRunner(setting.job(stop_rule=rule)).run()
 
 
-def test_two_jobs_on_one_checkpoint_are_refused(setting: Setting) -> None:
+def test_second_job_on_a_checkpoint_is_rejected(setting: JobSetting) -> None:
     job = setting.job(trigger={"availableNow": True})
     with CheckpointLock(job.checkpoint), pytest.raises(SettingsError, match=r"Another job .* \(process \d+\)"):
         JobRunner(job).run()
     JobRunner(job).run()
 
 
-def test_a_checkpoint_of_another_query_is_refused(setting: Setting) -> None:
+def test_checkpoint_of_another_query_is_rejected(setting: JobSetting) -> None:
     (setting.folder / "checkpoint" / "offsets").mkdir(parents=True)
     (setting.folder / "checkpoint" / "offsets" / "0").touch()
     with pytest.raises(ps.errors.StateError, match="not started as a job"):

@@ -1,4 +1,4 @@
-"""The published schema is current, takes every right file, and refuses the wrong ones that it can know."""
+"""The published schema is current, accepts every valid file, and rejects the invalid files that a schema can detect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import yaml
 from perseid.jobs.schema import job_schema, schema_text
 from perseid.sinks.kinds import SINKS
 from perseid.sources.kinds import SOURCES
-from tests.jobs.test_reading import BROKEN, GOOD, WHOLE
+from tests.jobs.test_job_files import BROKEN, GOOD, WHOLE
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "job.schema.json"
 ONLY_THE_READER_KNOWS = {
@@ -22,7 +22,7 @@ ONLY_THE_READER_KNOWS = {
     "time by type of one source", "trigger", "dead letters nowhere", "retry_for without end",
     "an unknown type in the schema", "a type of another language in the schema", "a column without a type",
 }  # fmt: skip
-"""What stands in no place of its own, or in the meaning of a text."""
+"""Invalid files that the schema accepts: their error is outside the structure, or in the meaning of a string."""
 
 
 def checker() -> Any:
@@ -47,11 +47,11 @@ def loaded(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
-def test_right_files_are_valid(path: Path) -> None:
+def test_schema_accepts_valid_files(path: Path) -> None:
     checker().validate(loaded(path))
 
 
-def test_wrong_files_are_not() -> None:
+def test_schema_rejects_invalid_files() -> None:
     check = checker()
     assert check.is_valid(yaml.safe_load(WHOLE))
     taken = set()
@@ -66,7 +66,7 @@ def test_wrong_files_are_not() -> None:
     assert taken == ONLY_THE_READER_KNOWS
 
 
-def test_every_word_says_what_it_is() -> None:
+def test_every_key_has_a_description() -> None:
     made = job_schema()
     silent = [
         f"{name}.{word}"

@@ -1,4 +1,4 @@
-"""The settings that the guide on sources shows are settings of a job file."""
+"""The examples of the guide to sources are valid settings of a job file."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ from perseid.jobs.stream_kinds.uncertain import UncertainStream
 from perseid.semantics.types import Decimal, Double, EventSchema, String, Struct, Timestamp
 from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG
 from perseid.sources.ddl_columns import parse_columns
-from tests.jobs.test_reading import FILES, GOOD, WHOLE, written
+from tests.jobs.test_job_files import FILES, GOOD, WHOLE, written
 
 
-class Frame:
+class FakeFrame:
     """The parts of a DataFrame that a declaration uses: columns, a watermark, and expressions."""
 
     mapInArrow = None  # noqa: N815
@@ -43,26 +43,26 @@ class Frame:
 
     @property
     def watermark(self) -> tuple[str, int] | None:
-        """The column with the watermark, and its delay in seconds."""
+        """Column with the watermark, and its delay in seconds."""
         if self._marked is None:
             return None
         place, delay = self._marked
         return self.columns[place], int(delay.removesuffix(" microseconds")) // 1_000_000
 
-    def _with(self, **changes: Any) -> Frame:
+    def _with(self, **changes: Any) -> FakeFrame:
         made = copy(self)
         made.__dict__.update(changes)
         return made
 
-    def toDF(self, *names: str) -> Frame:
+    def toDF(self, *names: str) -> FakeFrame:
         assert len(names) == len(self.columns)
         return self._with(columns=list(names))
 
-    def selectExpr(self, *texts: str) -> Frame:
+    def selectExpr(self, *texts: str) -> FakeFrame:
         assert self._marked is None, "the bound applies below the watermark"
         return self._with(columns=[text.rpartition(" ")[2] for text in texts], texts=texts)
 
-    def withWatermark(self, time: str, delay: str) -> Frame:
+    def withWatermark(self, time: str, delay: str) -> FakeFrame:
         return self._with(_marked=(self.columns.index(time), delay))
 
 
@@ -72,7 +72,7 @@ def stream_of(text: str, folder: Path) -> Any:
 
 def test_events_are_declared_with_watermark_and_error_column() -> None:
     job = read_job(FILES / "events.yaml")
-    declared = job.stream.declare(Frame("ts", "kind", "user", "ip", "amount"))
+    declared = job.stream.declare(FakeFrame("ts", "kind", "user", "ip", "amount"))
     assert isinstance(declared, ps.types.Events)
     assert declared.data.watermark == ("ts", 600)
     assert any("current_timestamp()) + 3600000000L" in text for text in declared.data.texts)
@@ -88,20 +88,22 @@ def test_events_are_declared_with_watermark_and_error_column() -> None:
 
 
 def test_finished_table_has_no_watermark() -> None:
-    declared = read_job(FILES / "events.yaml").stream.declare(Frame("ts", "kind", streaming=False))
+    declared = read_job(FILES / "events.yaml").stream.declare(FakeFrame("ts", "kind", streaming=False))
     assert isinstance(declared, ps.types.Events)
     assert declared.data.watermark is None
 
 
 def test_columns_of_sources_are_not_part_of_the_content(tmp_path: Path) -> None:
-    declared = stream_of(WHOLE, tmp_path).declare(Frame("ts", "type", "user"))
+    declared = stream_of(WHOLE, tmp_path).declare(FakeFrame("ts", "type", "user"))
     assert isinstance(declared, ps.types.Events)
     assert declared.id == ("ts", "type", "user")
 
 
 def test_several_sources_are_declared_by_type() -> None:
     stream = read_job(FILES / "several.toml").stream
-    declared = stream.declare({"sources.Order": Frame("at", "customer"), "sources.Payment": Frame("paid", "customer")})
+    declared = stream.declare(
+        {"sources.Order": FakeFrame("at", "customer"), "sources.Payment": FakeFrame("paid", "customer")}
+    )
     assert isinstance(declared, ps.types.Events)
     assert declared.disorder == ps.disorder.Adaptive(0.05)
     assert [(kind, one.time, one.data.watermark, one.id) for kind, one in declared.inputs()] == [
@@ -110,7 +112,7 @@ def test_several_sources_are_declared_by_type() -> None:
     ]
 
 
-def test_strategies_are_those_of_python(tmp_path: Path) -> None:
+def test_job_files_have_the_strategies_of_the_python_api(tmp_path: Path) -> None:
     ways = {
         "assemble": ps.disorder.Assemble(),
         "{conservative: {promise: p, source: s, sources: [a, b]}}": ps.disorder.Conservative("p", "s", ("a", "b")),
@@ -120,17 +122,17 @@ def test_strategies_are_those_of_python(tmp_path: Path) -> None:
     }
     for text, way in ways.items():
         stream = stream_of(WHOLE.replace("  lateness", f"  disorder: {text}\n  lateness"), tmp_path)
-        declared = stream.declare(Frame("ts", "type"))
+        declared = stream.declare(FakeFrame("ts", "type"))
         assert isinstance(declared, ps.types.Events)
         assert declared.disorder == way
 
 
 def test_documents_and_beliefs_are_declared() -> None:
-    documents = read_job(FILES / "documents.yaml").stream.declare(Frame("ts", "xml"))
+    documents = read_job(FILES / "documents.yaml").stream.declare(FakeFrame("ts", "xml"))
     assert isinstance(documents, ps.xml.Documents)
     assert (documents.body, documents.events.data.watermark) == ("xml", ("ts", 60))
     stream = read_job(FILES / "uncertain.yaml").stream
-    beliefs = stream.declare(Frame("ts", "person", "antenna"))
+    beliefs = stream.declare(FakeFrame("ts", "person", "antenna"))
     assert isinstance(beliefs, ps.uncertain.UncertainEvents)
     (part,) = beliefs.parts
     assert (part.stream.type, part.stream.of, part.reading, part.data.watermark) == (
@@ -145,7 +147,7 @@ def test_tables_of_documents_have_one_identity(tmp_path: Path) -> None:
     text = (FILES / "documents.yaml").read_text(encoding="utf-8")
     one = "{files: {path: in, format: parquet}}"
     several = re.sub(r"  source: .*", f"  sources: {{Feed: {one}, Blog: {one}}}", text)
-    frames = {"sources.Feed": Frame("ts", "xml", "no"), "sources.Blog": Frame("ts", "xml")}
+    frames = {"sources.Feed": FakeFrame("ts", "xml", "no"), "sources.Blog": FakeFrame("ts", "xml")}
     documents = stream_of(several, tmp_path).declare(frames)
     assert isinstance(documents, ps.xml.Documents)
     assert documents.events.id == ("ts", "xml")
@@ -205,9 +207,9 @@ def test_contradicting_settings_are_errors(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="stream: Rows have probabilities, or readings with a model=, not both"):
         stream_of(text, tmp_path).check_settings()
     with pytest.raises(SettingsError, match=r"Missing table for sources\.Payment"):
-        read_job(FILES / "several.toml").stream.declare({"sources.Order": Frame("at")})
+        read_job(FILES / "several.toml").stream.declare({"sources.Order": FakeFrame("at")})
     with pytest.raises(ps.errors.EventDataError, match=r"Column 'ts' not found in .*; it is configured as the time"):
-        stream_of(WHOLE, tmp_path).declare(Frame("at", "type"))
+        stream_of(WHOLE, tmp_path).declare(FakeFrame("at", "type"))
 
 
 def test_nested_sources_have_paths(tmp_path: Path) -> None:
@@ -215,7 +217,7 @@ def test_nested_sources_have_paths(tmp_path: Path) -> None:
     text = (FILES / "uncertain.yaml").read_text(encoding="utf-8").replace("  emit:", beside + "  emit:")
     stream = stream_of(text, tmp_path)
     assert list(stream.sources_by_path()) == ["source", "events[0].source"]
-    declared = stream.declare({"source": Frame("ts"), "events[0].source": Frame("ts", "type")})
+    declared = stream.declare({"source": FakeFrame("ts"), "events[0].source": FakeFrame("ts", "type")})
     assert isinstance(declared, ps.uncertain.UncertainEvents)
     assert [one.wrong for one in declared.certain] == [WRONG]
 

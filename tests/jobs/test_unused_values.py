@@ -1,4 +1,4 @@
-"""Values and parameters without a use do not reject the rules of a job."""
+"""Unused values and parameters do not reject the rules of a job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perseid.jobs.rules import RuleTexts, RuleWatcher
 pytestmark = pytest.mark.timeout(240)
 
 
-class Rules:
+class MutableRules:
     """Rules that a test changes."""
 
     def __init__(self, **texts: str) -> None:
@@ -42,14 +42,14 @@ def test_unused_value_and_unused_parameter_do_not_reject_a_live_rule(
         "checkpoint": str(tmp_path / "checkpoint"),
     }
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
-    rules = Rules(p="pattern p(least bigint) match A a [n > :least]")
+    rules = MutableRules(p="pattern p(least bigint) match A a [n > :least]")
     watcher = RuleWatcher(rules, assemble(read_job(tmp_path / "job.yaml"), spark).build_query)
     current, _ = watcher.load()
     assert caplog.messages == []
 
     rules.texts = {"p": "pattern p(leest bigint = 3) match A a [n > :leest]"}
     with caplog.at_level(logging.WARNING, "perseid.jobs"):
-        assert watcher.poll(current) is None  # it may still be written
+        assert watcher.poll(current) is None  # the change is within the debounce interval
         found = watcher.poll(current)
     assert found is not None
     assert found[0] == rules.read()

@@ -1,4 +1,4 @@
-"""A wrong Python on Spark's workers is an error with the settings to change."""
+"""A wrong Python environment on Spark workers gives an error with the settings to change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes in YAML: each is told with its place, in plain words, and with what to write."""
+"""Errors in YAML have a position, a plain message and a correction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from perseid.errors import SettingsError
 from perseid.jobs.reading import read_job
-from tests.jobs.test_reading import WHOLE, written
+from tests.jobs.test_job_files import WHOLE, written
 
 GLOB = ("* begins an alias in YAML, not a string.", 'Put the value in quotes, as in "*.json".')
 ALIGNED = "wrong indentation: the line is aligned with no block above it."

@@ -1,4 +1,4 @@
-"""Real servers, and one Spark session that knows how to reach them; skips with the reason where they cannot be had."""
+"""Real servers, and one Spark session with their connectors; skips with the reason if they are not available."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from perseid.sinks.kafka import NEW_WAYS
 from tests.sessions import CONNECT, session
 
 SPARK = "4.2."
-"""The Spark that these jars are for."""
+"""Spark version of these jars."""
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +55,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    # The server is another user's where we are root: what is above its folder has to be open to it, and stay so.
+    # As root the server runs as another user: every parent of its folder must be accessible to that user, and stay so.
     with tempfile.TemporaryDirectory(prefix="perseid-postgres-") as folder:
         try:
             made = Postgres(Path(folder))

@@ -1,4 +1,4 @@
-"""A job that is killed and hurt again and again: its sinks end up with every match, as their guarantees say."""
+"""A job is killed and disturbed repeatedly: its sinks have every match, with their guarantees."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(7200)]
 
 KILLS = int(os.environ.get("PERSEID_KILLS", "4"))
 SEED = 7 if "PERSEID_KILLS" not in os.environ else random.randrange(10**6)
-"""By default always the same: a lost commit, an older checkpoint, an event dated 9999, the workers."""
+"""Fixed by default: a lost commit, an older checkpoint, an event dated 9999, killed workers."""
 
 
 @pytest.mark.usefixtures("jars")
-def test_a_job_that_is_hurt_loses_nothing_and_tells_nothing_twice(tmp_path: Path) -> None:
-    """PERSEID_KILLS says how often; every way comes as often as any other."""
+def test_faults_cause_no_lost_and_no_duplicate_matches(tmp_path: Path) -> None:
+    """PERSEID_KILLS sets the number of faults; each kind is equally frequent."""
     try:
         outcome = crash(KILLS, tmp_path, SEED)
     except MissingToolError as error:

@@ -1,4 +1,4 @@
-"""The whole way: events from a broker, `perseid run`, four sinks; each has exactly what the same rules find in this process."""
+"""End to end: events from a broker, `perseid run`, four sinks; each has exactly the matches of a local batch."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def setup(broker: Broker, postgres: Postgres, jars: list[Path], tmp_path: Path) 
         database.execute("create schema public")
 
 
-class Sent:
-    """What was produced: good events, and where the others lie."""
+class ProducedRecords:
+    """Produced records: valid events, and the positions of the others."""
 
     def __init__(self, servers: str) -> None:
         self.good: list[dict[str, Any]] = []
@@ -72,7 +72,7 @@ class Sent:
             self.send(payload(event), n % PARTITIONS)
             if n % EVERY_BAD == 3:
                 self.send(MALFORMED[n // EVERY_BAD % len(MALFORMED)], (n + 1) % PARTITIONS, self.bad)
-            # Behind the first batch, so that there is a watermark to be behind of.
+            # After the first batch, so that a watermark exists.
             if n % EVERY_LATE == 4 and n > count * 2 // BATCHES:
                 self.send(
                     payload(feed.event(n) | {"n": -2 - n, "ts": LONG_AGO, "type": "Order"}), n % PARTITIONS, self.late
@@ -89,8 +89,8 @@ def positions(letters: list[dict[str, Any]], kind: str) -> list[str]:
     return sorted(json.loads(one["row"])["_perseid_position"] for one in letters if one["kind"] == kind)
 
 
-def test_four_sinks_have_what_a_batch_finds(setup: JobSetup, tmp_path: Path) -> None:
-    sent = Sent(setup.servers)
+def test_four_sinks_have_the_matches_of_a_batch(setup: JobSetup, tmp_path: Path) -> None:
+    sent = ProducedRecords(setup.servers)
     sent.everything(EVENTS)
     setup.write(source={"max_per_batch": sent.whole // BATCHES + 1})
     hooks = tmp_path / "hooks"
@@ -105,7 +105,7 @@ def test_four_sinks_have_what_a_batch_finds(setup: JobSetup, tmp_path: Path) -> 
     expected = expected_matches(sent.good)
     assert {pattern for pattern, _ in expected} == {"unpaid", "spree", "moved"}
     for name, found in read_all_sinks(setup.folder, setup.postgres, setup.servers).items():
-        once = set(found) if name == "kafka" else found  # whoever reads Kafka takes each key once
+        once = set(found) if name == "kafka" else found  # Kafka is at-least-once: consumers deduplicate by key
         assert Counter(once) == Counter(expected), name
 
     letters = parquet_rows(setup.folder / "out" / "dead")
@@ -114,7 +114,7 @@ def test_four_sinks_have_what_a_batch_finds(setup: JobSetup, tmp_path: Path) -> 
     assert len(letters) == len(sent.bad) + len(sent.late)
     assert min(len(sent.bad), len(sent.late)) > 5
 
-    # Four sinks read what was searched once: a shard was called once in a batch, by its own count of calls.
+    # One search for four sinks: each shard ran once per batch, by its own count of calls.
     lines = [json.loads(line) for line in (setup.folder / "log.jsonl").read_text().splitlines()]
     calls = Counter((hooks / "calls").read_text().splitlines())
     batches = {int(call.split()[0]) for call in calls}

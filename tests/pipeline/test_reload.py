@@ -1,4 +1,4 @@
-"""Rules that change under load: a topic is kept busy while a folder of rules is added to, changed, broken and mended."""
+"""Rule changes under load: rules in a folder are added, changed, broken and fixed while a topic receives events."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from perseid.jobs.rules import read_patterns, versions_of
 from perseid.jobs.runner import JobRunner
 
 LONG = "PERSEID_CHANGES" in os.environ
-"""In the long set, where nothing else runs, pauses are judged too."""
+"""In the long run, without other processes, pauses are checked too."""
 CHANGES = int(os.environ.get("PERSEID_CHANGES", "10"))
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120 + 30 * CHANGES)]
 
 SEED = 7
 RATE = 100
-"""Events in a second."""
+"""Events per second."""
 PAUSE = 3.0
-"""Seconds that the median change of rules may hold the job up."""
+"""Limit of the median pause of a rule change, in seconds."""
 WAIT = 60.0
 STEADY = {
     "pairs": "pattern pairs match A a -> B b within 1 minute partition by user return a.n as a, b.n as b",
     "lonely": "pattern lonely match A a -> not B for 2 seconds partition by user return a.n as a",
 }
-"""Rules that nobody touches."""
+"""Rules that do not change."""
 CLOSING = {"ts": "2100-01-01T00:00:00Z", "type": "Z", "user": "z", "n": -1}
 
 
@@ -49,8 +49,8 @@ def _rule(name: str, bound: int) -> str:
     return f"pattern {name} match A a where a.n % 1000 >= {bound} partition by user return a.n as a"
 
 
-class Busy:
-    """Keeps a topic busy, and knows all it sent."""
+class LoadProducer:
+    """Produces events to a topic at a constant rate, and records them."""
 
     def __init__(self, broker: Broker, topic: str) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -69,7 +69,7 @@ class Busy:
             self._producer.produce(self._topic, json.dumps(row), user)
             self._producer.poll(0)
 
-    def __enter__(self) -> Busy:
+    def __enter__(self) -> LoadProducer:
         self._thread.start()
         return self
 
@@ -81,15 +81,15 @@ class Busy:
         assert self._producer.flush(20) == 0
 
 
-class Heard:
-    """The messages of a topic, whenever they are asked for."""
+class MatchConsumer:
+    """Consumes the messages of a topic on request."""
 
     def __init__(self, broker: Broker, topic: str) -> None:
         self.messages: list[dict[str, Any]] = []
         self._consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": topic})
         self._consumer.assign([TopicPartition(topic, partition, 0) for partition in range(4)])
 
-    def more(self) -> list[dict[str, Any]]:
+    def poll(self) -> list[dict[str, Any]]:
         while some := self._consumer.consume(1000, 0.3):
             self.messages += [json.loads(one.value()) for one in some if one.error() is None]
         return self.messages
@@ -97,12 +97,12 @@ class Heard:
     def close(self) -> None:
         self._consumer.close()
 
-    def counted(self, pattern: str) -> Counter[tuple[Any, ...]]:
+    def count_matches(self, pattern: str) -> Counter[tuple[Any, ...]]:
         return Counter((row.get("a"), row.get("b")) for row in self.messages if row["pattern"] == pattern)
 
 
-class Rules:
-    """A folder of rules that is changed at random; what holds at each moment, and all versions there ever were."""
+class ChangingRules:
+    """Folder of rules that is changed at random, with the current rules and all versions so far."""
 
     def __init__(self, folder: Path, runner: JobRunner) -> None:
         self._folder, self._runner = folder, runner
@@ -121,7 +121,7 @@ class Rules:
             "change": whole,
             "remove": names if len(names) > 2 else [],
             "break": whole,
-            "mend": sorted(self._broken),
+            "fix": sorted(self._broken),
         }
         way = self._random.choice([way for way, of in ways.items() if of])
         name = self._random.choice(ways[way])
@@ -162,7 +162,7 @@ class Rules:
         assert "missing" in refusal
         assert self._runner.status.changes == before
 
-    def _mend(self, name: str) -> None:
+    def _fix(self, name: str) -> None:
         self._broken.discard(name)
         self._write(name, self._holds[name])
         until(lambda: not any(name in told for told in self._runner.status.rejected))
@@ -175,7 +175,7 @@ def until(ready: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_rules_change_under_load_and_no_match_is_lost_or_told_twice(
+def test_rule_changes_under_load_cause_no_lost_and_no_duplicate_matches(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     events, answers = (f"{name}-{uuid.uuid4().hex[:8]}" for name in ("events", "answers"))
@@ -200,41 +200,42 @@ def test_rules_change_under_load_and_no_match_is_lost_or_told_twice(
     }
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
     failed: list[BaseException] = []
-    heard = Heard(broker, answers)
-    with Busy(broker, events) as busy:
+    consumer = MatchConsumer(broker, answers)
+    with LoadProducer(broker, events) as busy:
         until(lambda: len(busy.rows) > 1)
         runner = JobRunner(assemble(read_job(tmp_path / "job.yaml"), spark))
         thread = threading.Thread(target=lambda: _run(runner, failed))
         thread.start()
         try:
             until(lambda: runner.status.batches > 0 or bool(failed))
-            folder = Rules(rules, runner)
+            folder = ChangingRules(rules, runner)
             for _ in range(CHANGES):
                 folder.change()
         except BaseException:
             runner.stop()
             thread.join(WAIT)
             raise
-    right = _batch_answer(busy.rows)
+    expected = _match_in_batch(busy.rows)
     try:
-        until(lambda: bool(heard.more()) and all(heard.counted(name).total() >= len(right[name]) for name in STEADY))
+        counted = consumer.count_matches
+        until(lambda: bool(consumer.poll()) and all(counted(name).total() >= len(expected[name]) for name in STEADY))
         runner.stop()
         thread.join(WAIT)
-        heard.more()  # what is told twice may come behind
+        consumer.poll()  # duplicates may follow
     finally:
         runner.stop()
         thread.join(WAIT)
-        heard.close()
+        consumer.close()
     assert not failed
     assert runner.status.retries == 0
     for name, text in STEADY.items():
-        assert heard.counted(name) == right[name]
+        assert consumer.count_matches(name) == expected[name]
         (version,) = versions_of(read_patterns({name: text})).values()
-        assert {row["version"] for row in heard.messages if row["pattern"] == name} == {version}
+        assert {row["version"] for row in consumer.messages if row["pattern"] == name} == {version}
     for name, versions in folder.versions.items():
-        told = heard.counted(name)
-        assert all(row["version"] in versions for row in heard.messages if row["pattern"] == name)
-        assert max(told.values(), default=1) == 1
+        found = consumer.count_matches(name)
+        assert all(row["version"] in versions for row in consumer.messages if row["pattern"] == name)
+        assert max(found.values(), default=1) == 1
     pause = statistics.median(runner.status.reload_pauses_s)
     print(
         f"{dict(folder.done)}, {len(busy.rows)} events; median pause {pause:.2f} s of {len(runner.status.reload_pauses_s)}"
@@ -249,8 +250,8 @@ def _run(runner: JobRunner, failed: list[BaseException]) -> None:
         failed.append(error)
 
 
-def _batch_answer(rows: list[dict[str, Any]]) -> dict[str, Counter[tuple[Any, ...]]]:
-    """What the rules that nobody touched say of all events at once."""
+def _match_in_batch(rows: list[dict[str, Any]]) -> dict[str, Counter[tuple[Any, ...]]]:
+    """Return the matches of the unchanged rules over all events, in one batch."""
     stream = ps.events([*rows, CLOSING], time="ts", type="type", id="n")
     found: dict[str, Counter[tuple[Any, ...]]] = {}
     for name, text in STEADY.items():

@@ -1,4 +1,4 @@
-"""A checkpoint that is restored from an older copy, with PostgreSQL and Delta as sinks: no match is lost, none is there twice."""
+"""A checkpoint restored from an older copy, with PostgreSQL and Delta as sinks: no match is lost or duplicated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules from a table of a real database."""
+"""Rules from a table of a real PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perseid.jobs.rule_tables import PostgresTable
 pytestmark = pytest.mark.servers
 
 
-def test_rules_stand_in_a_table_of_a_database(postgres: Postgres) -> None:
+def test_rules_are_read_from_a_postgres_table(postgres: Postgres) -> None:
     table = PostgresTable(url=postgres.url, table="policies.rules", every="0 seconds")
     with pytest.raises(
         SettingsError, match=r'policies\.rules cannot be read: relation "policies\.rules" does not exist'
@@ -31,7 +31,7 @@ def test_rules_stand_in_a_table_of_a_database(postgres: Postgres) -> None:
         assert len(patient.texts()) == 2
         database.execute("delete from policies.rules where name = 'b'")
         assert list(table.texts().values()) == ["pattern a match A a"]
-        assert len(patient.texts()) == 2  # asked every five seconds
+        assert len(patient.texts()) == 2  # polled every five seconds
     gone = PostgresTable(host="127.0.0.1", port=1, table="rules")
     with pytest.raises(SettingsError, match="cannot be read: connection failed"):
         gone.texts()

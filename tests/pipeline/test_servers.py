@@ -1,4 +1,4 @@
-"""The servers that other tests rely on: they come up, answer, and keep what they hold over a stop."""
+"""The servers of the other tests start, respond, and retain their data over a restart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.servers.postgres import Postgres
 pytestmark = pytest.mark.servers
 
 
-def test_a_broker_keeps_what_it_holds(broker: Broker) -> None:
+def test_broker_retains_its_data_over_a_restart(broker: Broker) -> None:
     producer = Producer({"bootstrap.servers": broker.servers})
     for k in range(100):
         producer.produce("kept", str(k))
@@ -40,6 +40,6 @@ def test_spark_reads_from_the_broker(spark: SparkSession, broker: Broker) -> Non
     assert read.load().count() == 10
 
 
-def test_a_database_answers(postgres: Postgres) -> None:
+def test_database_responds(postgres: Postgres) -> None:
     with psycopg.connect(postgres.url) as database:
         assert database.execute("select 1").fetchone() == (1,)

@@ -1,4 +1,4 @@
-"""Sinks against real servers: what is there after a batch came, came again, failed half-way, or came out of order."""
+"""Sinks with real servers: contents after a batch, a retried batch, a partly written batch and batches out of order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from perseid.sinks.failures import SinkError
 from perseid.sinks.kafka import Kafka
 from perseid.sinks.postgres import Postgres
 from perseid.sinks.staging import INSTEAD
-from tests.sinks.answers import HOSTILE, Change, answers, batch, broken, matches
+from tests.sinks.match_changes import ADVERSARIAL_TEXTS, Change, batch, broken, match_changes, matches
 from tests.sinks.test_kinds import GUIDE
 
 pytestmark = pytest.mark.servers
@@ -35,7 +35,7 @@ CHANGES: list[list[Change]] = [
     [("a", "-", 3, "first"), ("a", "+", 4, "second"), ("c", "+", 2, "goes")],
     [("c", "-", 3, "goes"), ("a", "-", 5, "second"), ("a", "+", 6, "third")],
 ]
-"""What becomes of three matches in three batches."""
+"""Life cycle of three matches over three batches."""
 STANDS = {"a": "third", "b": "stays"}
 
 
@@ -75,12 +75,12 @@ def test_postgres_holds_each_match_once(
     assert rows_of(database, 'select count(*) from "Odd ""table""_staging"') == [(0,)]
 
 
-def test_postgres_writes_a_number_that_comes_with_other_offsets(
+def test_postgres_rewrites_a_batch_number_with_other_offsets(
     spark: SparkSession, postgres: Server, database: psycopg.Connection[Any]
 ) -> None:
     sink = prepared(Postgres(url=postgres.url, table="t"), spark)
     sink.write(replace(batch(matches(spark, "a", "b"), 0), digest="first"))
-    sink.write(replace(batch(answers(spark, ("x", "+", 2, "a change")), 1), digest="second"))
+    sink.write(replace(batch(match_changes(spark, ("x", "+", 2, "a change")), 1), digest="second"))
     sink.write(replace(batch(matches(spark, "skipped"), 0, attempt="b"), digest="first"))
     ids = "select match_id, batch from t order by 1"
     assert rows_of(database, ids) == [("a", 0), ("b", 0), ("x", 1)], "the same offsets are a retry"
@@ -94,9 +94,9 @@ def test_postgres_stores_values_of_every_kind(
 ) -> None:
     database.execute("create schema ops")
     sink = prepared(Postgres(url=postgres.url, table="ops.alarms"), spark)
-    sink.write(batch(answers(spark, *((f"{n}\0", "+", 0, text) for n, text in enumerate(HOSTILE)))))
+    sink.write(batch(match_changes(spark, *((f"{n}\0", "+", 0, text) for n, text in enumerate(ADVERSARIAL_TEXTS)))))
     found = rows_of(database, "select data->>'note' from ops.alarms order by match_id")
-    assert [note for (note,) in found] == [text.replace("\0", INSTEAD) for text in HOSTILE]
+    assert [note for (note,) in found] == [text.replace("\0", INSTEAD) for text in ADVERSARIAL_TEXTS]
     one = (
         'select match_id, revision, op, pattern, kind, version, extract(epoch from start)::text, "end" - start, '
         "(data->>'amount')::numeric::text, data->'odd', data->'evidence'->0->'at', data->'counts', data->>'bytes', data ? 'op' "
@@ -114,20 +114,20 @@ def test_postgres_stores_values_of_every_kind(
     database.execute("drop schema ops cascade")
 
 
-def test_postgres_has_all_of_a_batch_or_nothing(
+def test_postgres_writes_a_batch_atomically(
     spark: SparkSession, postgres: Server, database: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = prepared(Postgres(url=postgres.url, table="t"), spark)
     good = matches(spark, "a", "b")
     with pytest.raises(SinkError, match=r"127.0.0.1:\d+/postgres t: Batch 0 was not written: .*the power went out"):
         sink.write(batch(good.union(broken(matches(spark, "c")))))
-    with monkeypatch.context() as patched:  # merged, and not yet committed
+    with monkeypatch.context() as patched:  # merged, not yet committed
         patched.setattr(tables, "KEPT", None)
         with pytest.raises(SinkError, match="unsupported operand"):
             sink.write(batch(good, attempt="b"))
-    with pytest.raises(SinkError, match=r"(?i)index row|exceeds"):  # random text of a megabyte, which no index holds
+    with pytest.raises(SinkError, match=r"(?i)index row|exceeds"):  # random text of a megabyte, too long for an index
         sink.write(batch(good.selectExpr("* except (match_id)", "repeat(uuid(), 30000) as match_id"), attempt="c"))
-    with monkeypatch.context() as patched:  # a crash of the server empties what has no log
+    with monkeypatch.context() as patched:  # a crash of the server truncates unlogged tables
         real = tables.SinkTables.merge
 
         def emptied(self: tables.SinkTables, *args: Any) -> None:
@@ -146,15 +146,15 @@ def test_postgres_has_all_of_a_batch_or_nothing(
     assert rows_of(database, "select count(*) from t_staging") == [(0,)]
 
 
-def test_postgres_says_what_stands_in_whatever_order_changes_come(
+def test_postgres_has_the_current_matches_for_any_order_of_changes(
     spark: SparkSession, postgres: Server, database: psycopg.Connection[Any]
 ) -> None:
     (standing,) = re.findall(r"```sql\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
     sink = prepared(Postgres(url=postgres.url, table="alarms"), spark)
-    # As other jobs: so each is merged, and no ledger stands before it.
+    # As different jobs: then each batch is merged, and the batch log skips none.
     for number, job in ((2, "x"), (0, "x"), (1, "y"), (0, "z"), (2, "z")):
-        sink.write(batch(answers(spark, *CHANGES[number]), number, job=job))
-    sink.write(batch(answers(spark, *CHANGES[2]), 2, "again", job="x"))
+        sink.write(batch(match_changes(spark, *CHANGES[number]), number, job=job))
+    sink.write(batch(match_changes(spark, *CHANGES[2]), 2, "again", job="x"))
     database.execute(standing)
     found = rows_of(database, "select match_id, data->>'note' from alarms_current")
     assert dict(found) == STANDS
@@ -162,7 +162,7 @@ def test_postgres_says_what_stands_in_whatever_order_changes_come(
     assert rows_of(database, "select count(*) from alarms") == [(8,)], "every change is kept, once"
 
 
-def test_postgres_refuses_in_words_and_tells_no_secret(
+def test_postgres_errors_are_explained_without_secrets(
     spark: SparkSession, postgres: Server, database: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = matches(spark).schema
@@ -187,23 +187,23 @@ def test_postgres_refuses_in_words_and_tells_no_secret(
 
 def test_delta_holds_each_row_once(spark: SparkSession, tmp_path: Path) -> None:
     sink = prepared(Delta(path=str(tmp_path / "t")), spark)
-    sink.write(batch(answers(spark, *((str(n), "+", 0, text) for n, text in enumerate(HOSTILE)))))
+    sink.write(batch(match_changes(spark, *((str(n), "+", 0, text) for n, text in enumerate(ADVERSARIAL_TEXTS)))))
     with pytest.raises(SinkError, match=r"delta .*: Batch 1 was not written: .*the power went out"):
         sink.write(batch(matches(spark, "c").union(broken(matches(spark, "d"))), 1))
     sink.write(batch(matches(spark, "c", "d").selectExpr("*", "7 as more"), 1, attempt="b"))
     prepared(sink, spark).write(batch(matches(spark, "c", "d"), 1, attempt="c"))
     sink.write(batch(matches(spark, "c"), 0, job="job-2"))
     rows = spark.read.format("delta").load(sink.path).orderBy("match_id", "more").collect()
-    assert [row.note for row in rows[:-3]] == HOSTILE
+    assert [row.note for row in rows[:-3]] == ADVERSARIAL_TEXTS
     assert [(row.match_id, row.more) for row in rows[-3:]] == [("c", None), ("c", 7), ("d", 7)]
     assert rows[0].evidence[0].took == "INTERVAL '90' SECOND"
 
 
-def test_delta_keeps_changes_or_what_stands(spark: SparkSession, tmp_path: Path) -> None:
+def test_delta_holds_changes_or_current_matches(spark: SparkSession, tmp_path: Path) -> None:
     told = prepared(Delta(path=str(tmp_path / "told")), spark)
     stands = prepared(Delta(table="sinks_standing", changes="fold"), spark)
     for number, attempt in ((0, "a"), (1, "a"), (1, "b"), (2, "a")):
-        rows = answers(spark, *CHANGES[number])
+        rows = match_changes(spark, *CHANGES[number])
         rows = rows.selectExpr("*", "7 as more") if number == 2 else rows
         for sink in (told, stands):
             sink.write(batch(rows, number, attempt))
@@ -225,7 +225,7 @@ def test_kafka_has_every_match_at_least_once(
     monkeypatch.setenv("MARK", "pa55-w0rd")
     words = {"servers": broker.servers, "topic": "sent", "options": {"kafka.client.id": {"env": "MARK"}}}
     sink = prepared(Kafka.model_validate(words), spark)
-    sink.write(batch(answers(spark, *((str(n), "+", n, text) for n, text in enumerate(HOSTILE)))))
+    sink.write(batch(match_changes(spark, *((str(n), "+", n, text) for n, text in enumerate(ADVERSARIAL_TEXTS)))))
     assert "pa55" not in repr(sink)
     with pytest.raises(SinkError, match=r"Batch 1 was not written: .*the power went out"):
         sink.write(batch(matches(spark, "a").union(broken(matches(spark, "b"))).selectExpr("*", "7 as more"), 1))
@@ -237,16 +237,16 @@ def test_kafka_has_every_match_at_least_once(
     got: list[Any] = []
     for _ in range(60):
         got += [message for message in consumer.consume(100, 0.5) if message.error() is None]
-        if len(got) >= len(HOSTILE) + 4:
+        if len(got) >= len(ADVERSARIAL_TEXTS) + 4:
             break
     consumer.close()
     seen: dict[tuple[str, int], dict[str, Any]] = {}
-    for message in got:  # as the guide says
+    for message in got:  # as in the guide
         headers = {name: value.decode() for name, value in message.headers()}
         seen.setdefault((message.key().decode(), int(headers["revision"])), json.loads(message.value()))
         assert (headers["pattern"], headers["op"], headers["version"]) == ("late", "+", "v1")
-    assert [seen[str(n), n]["note"] for n in range(len(HOSTILE))] == HOSTILE
-    assert sorted(key for key, _ in seen) == [*map(str, range(len(HOSTILE))), "a", "b"]
+    assert [seen[str(n), n]["note"] for n in range(len(ADVERSARIAL_TEXTS))] == ADVERSARIAL_TEXTS
+    assert sorted(key for key, _ in seen) == [*map(str, range(len(ADVERSARIAL_TEXTS))), "a", "b"]
     assert seen["a", 0]["more"] == 7
     refused = Kafka.model_validate({**words, "options": {"kafka.acks": {"env": "MARK"}}})
     with pytest.raises(SinkError, match=r"Batch 3 was not written: .*acks") as caught:

@@ -1,4 +1,4 @@
-"""Sources against a real broker and real tables: every record comes out, good, late or malformed, and none stops a batch."""
+"""Sources with a real broker and real tables: every record is good, late or malformed, and none stops a batch."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def event(n: int, second: int, **more: Any) -> dict[str, Any]:
     return {"n": n, "ts": moment.isoformat(), "kind": "AB"[n % 2], "user": f"u{n % 7}", "amount": n / 2, **more}
 
 
-def hostile(dice: random.Random, n: int, second: int) -> bytes | None:
-    """A record that somebody got wrong, or that only looks so."""
+def adversarial_record(dice: random.Random, n: int, second: int) -> bytes | None:
+    """Return a malformed record, or one that only resembles a malformed record."""
     good = event(n, second, tags=["a"], at={"x": n})
     body = json.dumps(good).encode()
     wrong = {"n": "x", "ts": "soon", "amount": [], "tags": 5, "at": {"x": "y"}}
@@ -89,7 +89,7 @@ def hostile(dice: random.Random, n: int, second: int) -> bytes | None:
     )
 
 
-def test_ten_thousand_hostile_records_are_accepted_late_or_bad(
+def test_ten_thousand_adversarial_records_are_accepted_late_or_bad(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     dice = random.Random(11)
@@ -97,12 +97,14 @@ def test_ten_thousand_hostile_records_are_accepted_late_or_bad(
     for n in range(10_000):
         late = n % 50 == 49
         second = n // 10 - (500 if late else 0)
-        produced.append(hostile(dice, n, second) if dice.random() < 0.6 else json.dumps(event(n, second)).encode())
+        produced.append(
+            adversarial_record(dice, n, second) if dice.random() < 0.6 else json.dumps(event(n, second)).encode()
+        )
     half = len(produced) // 2
     source = KafkaSource(servers=broker.servers, topic="hostile", schema=SCHEMA, required=["kind"])
     told: list[Any] = []
     counted = {"events": 0, "late": 0, "bad": 0}
-    before: set[str] = set()  # positions of the first half; arrival times in milliseconds cannot separate the halves
+    before: set[str] = set()  # offsets of the first half; arrival times in milliseconds cannot separate the halves
     for part in (produced[:half], produced[half:]):
         if told:
             before = {row[POSITION] for row in source.open(spark, streaming=False).select(POSITION).collect()}
@@ -130,7 +132,7 @@ def test_ten_thousand_hostile_records_are_accepted_late_or_bad(
         held = json.loads(row["row"])
         assert row["reason"]
         assert ARRIVED in held
-        if WRONG in held:  # others could be read, and have no time
+        if WRONG in held:  # the others can be parsed, but have no time
             malformed += 1
             assert held[WRONG] == row["reason"]
             assert PAYLOAD in held or row["reason"] == records.NO_PAYLOAD
@@ -142,7 +144,7 @@ def test_ten_thousand_hostile_records_are_accepted_late_or_bad(
 
 
 def stream(spark: SparkSession, source: KafkaSource, checkpoint: Path, told: list[Any]) -> Any:
-    """Matches and rejected rows of what is there now."""
+    """Run a stream over the available records; return its matches and rejected rows."""
     frame = source.open(spark, streaming=True)
     declared = ps.events(
         frame.withWatermark("ts", "30 seconds"),
@@ -158,9 +160,7 @@ def stream(spark: SparkSession, source: KafkaSource, checkpoint: Path, told: lis
     return query
 
 
-def test_a_topic_has_the_same_matches_at_once_and_as_a_stream(
-    spark: SparkSession, broker: Broker, tmp_path: Path
-) -> None:
+def test_topic_has_the_same_matches_in_batch_and_as_stream(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     def value(n: int) -> bytes:
         return b"no JSON" if n % 10 == 9 else json.dumps(event(n, n // 4)).encode()
 
@@ -181,7 +181,7 @@ def test_a_topic_has_the_same_matches_at_once_and_as_a_stream(
     assert sum(row["kind"] == "bad" for row in told) == 40
 
 
-def test_what_kafka_knows_of_a_record_can_be_kept(spark: SparkSession, broker: Broker) -> None:
+def test_kafka_metadata_columns(spark: SparkSession, broker: Broker) -> None:
     produce(broker, "kept-columns", [(b"k", b"<a/>"), (b"\xff", b"<b/>"), (None, None), (None, b"\xff")])
     keep = {
         name: f"its_{name}" for name in ("key", "key_bytes", "topic", "partition", "offset", "timestamp", "headers")
@@ -212,7 +212,7 @@ def test_avro_is_read_or_malformed(spark: SparkSession, broker: Broker, tmp_path
     assert len(rows) == len(payloads)
     read = [row for row in rows if row[WRONG] is None]
     assert any((row["n"], row["name"], row["more"]) == (3, "ab", [2.5]) for row in read)
-    assert len(read) < 50  # bytes that say nothing of themselves are now and then a record by chance
+    assert len(read) < 50  # random bytes without a schema id occasionally decode as a valid record
     reasons = {row[WRONG] for row in rows}
     assert reasons == {None, records.NO_PAYLOAD, records.EMPTY, records.NO_AVRO}
     no_schema = KafkaSource(servers=broker.servers, topic="avro", format="avro", schema="no schema")
@@ -220,7 +220,7 @@ def test_avro_is_read_or_malformed(spark: SparkSession, broker: Broker, tmp_path
         no_schema.open(spark, streaming=False)
 
 
-def test_a_table_of_delta_is_a_source(spark: SparkSession, tmp_path: Path) -> None:
+def test_delta_table_is_a_source(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "table")
     spark.createDataFrame([(1, "a"), (None, "b")], "n INT, name STRING").write.format("delta").save(path)
     source = FileSource(path=path, format="delta", required=["n"])

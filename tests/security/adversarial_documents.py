@@ -20,8 +20,8 @@ from perseid.runtime.contract import StepResult
 from perseid.runtime.document_columns import BODY, STREAM
 from perseid.runtime.watermark import ARRIVAL, Watermark
 from perseid.semantics import values as v
-from tests.contract.subscriptions import Question, ask, plan_of, rows_of
-from tests.contract.test_subscription_states import QUESTION, TEXTS_ASKED
+from tests.contract.subscriptions import SubscriptionWorkload, draw_workload, plan_of, rows_of
+from tests.contract.test_subscription_states import TEXTS_ASKED, WORKLOAD
 from tests.engines.test_scan import mutate
 from tests.engines.tree_texts import compile_texts
 from tests.security.adversarial_states import mutate_state
@@ -47,10 +47,16 @@ def make_tree_input(seed: int) -> Adversarial:
     bodies = [write(chance) for _ in range(chance.choice((1, 1, 3)))]
     trusted = chance.random() < 0.3
     variables = tuple(dict.fromkeys(re.findall(r"->(\w+)", pattern)))
-    whole = chance.choice((None, "whole"))
+    run_all_at_once = chance.choice((None, "whole"))
 
     def make_plan() -> TreesPlan:
-        return TreesPlan(compile_texts([pattern], (), trusted, format_), ("found",), ("S",), variables, whole=whole)
+        return TreesPlan(
+            compile_texts([pattern], (), trusted, format_),
+            ("found",),
+            ("S",),
+            variables,
+            run_all_at_once=run_all_at_once,
+        )
 
     return Adversarial(
         "document", lambda: f"{pattern}\n{[body[:2_000] for body in bodies]}", _prepare(make_plan, bodies)
@@ -138,28 +144,28 @@ def make_join_input(seed: int) -> Adversarial:
     if roll < 0.6:
         return _broken_join_documents(chance)
     if roll < 0.75:
-        question = ask(chance.randrange(2_000))
+        workload = draw_workload(chance.randrange(2_000))
     else:
         width, count = chance.choice(WIDTHS)
         texts = {f"q{i}": chance.choice(EXPLODING) for i in range(chance.choice((1, 3, 6)))}
         times = [chance.choice((0, 0, SECOND, 20 * SECOND, v.EARLIEST, v.LATEST)) for _ in range(count)]
         documents = [_equal_document(chance, i, time, width) for i, time in enumerate(times)]
-        question = Question(texts, tuple(documents))
+        workload = SubscriptionWorkload(texts, tuple(documents))
     settings = {"expand": chance.random() < 0.7, "order": chance.choice(("watermark", "watermark", ARRIVAL))}
     return Adversarial(
         "document",
-        lambda: f"{settings}\n{dict(question.texts)}\n{len(question.documents)} documents",
-        _join(question, chance, settings),
+        lambda: f"{settings}\n{dict(workload.texts)}\n{len(workload.documents)} documents",
+        _join(workload, chance, settings),
     )
 
 
-def _join(question: Question, chance: random.Random, settings: dict[str, Any]) -> Calls:
-    plan: JoinsPlan = yield partial(plan_of, question, **settings)
-    rows = yield partial(rows_of, plan, question.documents)
+def _join(workload: SubscriptionWorkload, chance: random.Random, settings: dict[str, Any]) -> Calls:
+    plan: JoinsPlan = yield partial(plan_of, workload, **settings)
+    rows = yield partial(rows_of, plan, workload.documents)
     if chance.random() < 0.4:
         yield partial(JOINS.run_step, plan, rows, None, Watermark(ended=True))
         return None
-    left, state, now = list(question.documents), None, None
+    left, state, now = list(workload.documents), None, None
     while left:
         size = chance.randint(1, len(left))
         rows = yield partial(rows_of, plan, left[:size])
@@ -181,7 +187,7 @@ def _broken_join_documents(chance: random.Random) -> Adversarial:
 
 
 def _read_broken(texts: dict[str, str], bodies: list[bytes]) -> Calls:
-    plan = yield partial(plan_of, Question(texts, ()))
+    plan = yield partial(plan_of, SubscriptionWorkload(texts, ()))
     columns = {BODY: pa.array(bodies, pa.binary()), STREAM: pa.array(["S"] * len(bodies), pa.string())}
     assert JOINS.prepare is not None
     prepared = yield lambda: list(JOINS.prepare(plan, columns))  # type: ignore[misc]
@@ -193,18 +199,18 @@ def base_join_states() -> list[tuple[JoinsPlan, Any, bytes]]:
     """Return plans with their next rows and mid-stream states."""
     found = []
     chance = random.Random(1)
-    exploding = Question(
+    exploding = SubscriptionWorkload(
         {f"q{i}": text for i, text in enumerate(EXPLODING)},
         tuple(_equal_document(chance, i, SECOND * i, 6) for i in range(12)),
     )
-    for question in (QUESTION, exploding):
+    for workload in (WORKLOAD, exploding):
         for settings in ({}, {"results": True}, {"order": ARRIVAL}):
-            plan = plan_of(question, **settings)
+            plan = plan_of(workload, **settings)
             state = None
-            for documents, now in ((question.documents[:10], None), ((), 6 * SECOND)):
+            for documents, now in ((workload.documents[:10], None), ((), 6 * SECOND)):
                 state = JOINS.run_step(plan, rows_of(plan, documents), state, Watermark(None, now, False)).state
             assert state is not None
-            found.append((plan, rows_of(plan, question.documents[10:]), state))
+            found.append((plan, rows_of(plan, workload.documents[10:]), state))
     return found
 
 

@@ -214,9 +214,9 @@ def draw_shard(engine: Engine, chance: random.Random, budget: SearchBudget, shar
     for _ in range(TRIES):
         texts = write_texts(chance, repeats=whole or chance.random() < 0.05)
         try:
-            question = yield partial(inputs.write, texts, rows)
-            question = replace(question, id=chance.choice(((), ("number",))), dedupe=chance.random() < 0.1)
-            shard = shard_of(engine, question, order, {"budget": budget})
+            workload = yield partial(inputs.write, texts, rows)
+            workload = replace(workload, id=chance.choice(((), ("number",))), dedupe=chance.random() < 0.1)
+            shard = shard_of(engine, workload, order, {"budget": budget})
             yield lambda shard=shard: shard.plan
         except (PatternError, UnsupportedError) as error:
             last = error
@@ -241,7 +241,7 @@ class PatternInput:
         shards: list[Shard] = []
         self.text = yield from draw_shard(self.engine, chance, self.budget, shards)
         (shard,) = shards
-        data = shard.question.data
+        data = shard.workload.data
         if chance.random() < 0.4:
             yield partial(shard.step, data, Watermark(ended=True))
             return None
@@ -265,7 +265,7 @@ def base_shards(name: str) -> list[Shard]:
         try:
             run_calls(draw_shard(engine, chance, SMALL_BUDGET, shards))
             (shard,) = shards
-            data = shard.question.data
+            data = shard.workload.data
             advance(shard, data[: len(data) // 2 + 1], Watermark(None, None, False))
             advance(shard, data[len(data) // 2 + 1 :], Watermark(None, chance.choice((0, 4 * SECOND)), False))
         except PerseidError:
@@ -294,7 +294,7 @@ class StateInput:
         self.chance = chance
 
     def calls(self) -> Calls:
-        shard, data = self.shard, self.shard.question.data
+        shard, data = self.shard, self.shard.workload.data
         now = shard.now or 0
         later = max(now, self.chance.choice((now + SECOND, FAR, v.LATEST)))
         yield partial(advance, shard, data[-2:], Watermark(now, later, False))

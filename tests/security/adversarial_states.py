@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from perseid.runtime.state_codec import DecodedState, decode_state, encode_state
-from tests.contract.hostile import mutations, spoiled
+from tests.contract.malformed_states import mutations, spoiled
 
 
 def mutate_state(state: bytes, chance: random.Random) -> tuple[str, bytes]:

@@ -1,1 +1,1 @@
-"""Sinks that need no server."""
+"""Tests of sinks that need no server."""

@@ -1,4 +1,4 @@
-"""The ordinary Spark session."""
+"""The Spark session of tests/spark."""
 
 from tests.spark.conftest import spark
 

@@ -1,4 +1,4 @@
-"""The console: bounded, harmless, with and without rich."""
+"""The console sink: limited number of rows, no control characters, with and without rich."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pyspark.sql import SparkSession
 
 from perseid.sinks.console import Console
 from perseid.sinks.failures import SinkError
-from tests.sinks.answers import HOSTILE, answers, batch, broken, matches
+from tests.sinks.match_changes import ADVERSARIAL_TEXTS, batch, broken, match_changes, matches
 
 
 @pytest.mark.parametrize("rich", [True, False])
-def test_a_few_rows_are_shown_and_nothing_moves_the_cursor(
+def test_console_shows_a_limited_number_of_rows_without_control_characters(
     spark: SparkSession, rich: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     if not rich:
         monkeypatch.setitem(sys.modules, "rich.console", None)
-    rows = answers(spark, *((str(n), "+", 0, text) for n, text in enumerate(HOSTILE)))
+    rows = match_changes(spark, *((str(n), "+", 0, text) for n, text in enumerate(ADVERSARIAL_TEXTS)))
     Console(rows=7).write(batch(rows, 4))
     shown = capsys.readouterr().out
     assert "batch 4" in shown
@@ -31,6 +31,6 @@ def test_a_few_rows_are_shown_and_nothing_moves_the_cursor(
     assert capsys.readouterr().out == ""
 
 
-def test_rows_that_fail_are_an_error_of_the_sink(spark: SparkSession) -> None:
+def test_failing_rows_raise_a_sink_error(spark: SparkSession) -> None:
     with pytest.raises(SinkError, match=r"the console: Batch 3 was not written: .*the power went out"):
         Console().write(batch(broken(matches(spark, "a")), 3))

@@ -1,4 +1,4 @@
-"""Records of batches in the history of a Delta table; the history is given as rows, without Spark."""
+"""Batch records in the history of a Delta table; the history is a list of rows, without Spark."""
 
 from __future__ import annotations
 

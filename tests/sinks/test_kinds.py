@@ -1,4 +1,4 @@
-"""What a job may name, what is refused in its words, and what is said where a session lacks something."""
+"""Sinks that a job can name, errors of their options, and errors of a session without connectors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from perseid.sinks.kafka import Kafka, messages
 from perseid.sinks.kinds import SINKS
 from perseid.sinks.postgres import Postgres
 from perseid.sinks.staging import INSTEAD, stored
-from tests.sinks.answers import matches
+from tests.sinks.match_changes import matches
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "sinks.md"
 
 
-def test_every_sink_states_its_guarantee_and_its_words() -> None:
+def test_guide_lists_guarantee_and_options_of_every_sink() -> None:
     page = GUIDE.read_text(encoding="utf-8")
     for name, kind in SINKS.items():
         assert kind.guarantee.endswith(".")
@@ -59,13 +59,13 @@ def test_every_sink_states_its_guarantee_and_its_words() -> None:
         ("console", {"rows": 0}, "greater than or equal to 1"),
     ],
 )
-def test_words_that_cannot_be_are_refused(kind: str, words: dict[str, Any], why: str) -> None:
+def test_invalid_sink_options_are_rejected(kind: str, words: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why) as caught:
         SINKS[kind].model_validate(words)
     assert "pa55" not in str(caught.value)
 
 
-def test_a_session_without_the_connectors_says_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_connectors_are_an_error(spark: SparkSession, tmp_path: Path) -> None:
     if "delta" in str(spark.conf.get("spark.jars", "")):
         pytest.skip("this session has the connectors")
     schema = matches(spark).schema
@@ -79,8 +79,8 @@ def test_a_session_without_the_connectors_says_so(spark: SparkSession, tmp_path:
         assert caught.value.hint
 
 
-def test_what_names_a_row(spark: SparkSession) -> None:
-    """A match its id, an emitted row its own, and any other all that it says."""
+def test_idempotency_key_of_a_row(spark: SparkSession) -> None:
+    """The id of a match, the id of an emitted row, and otherwise a hash of all values."""
 
     def sent(*columns: str) -> list[tuple[str, dict[str, Any], dict[str, str]]]:
         rows = messages(spark.range(1).selectExpr(*columns)).collect()
@@ -102,13 +102,13 @@ def test_what_names_a_row(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("text", ["\0", "\\u0000", "\\\0", "\\\\\0\0", "a\0\\\\u0000\\", "plain"])
-def test_the_one_character_that_postgres_does_not_store_is_replaced_and_no_other(text: str) -> None:
+def test_only_the_null_character_is_replaced_for_postgres(text: str) -> None:
     data = stored(("m\0", 0, "+", "p", "k\0", None, None, None, json.dumps({"x": text})))[-1]
     assert json.loads(data) == {"x": text.replace("\0", INSTEAD)}
     assert stored(("m\0", 0, "+", "p", "k", None, 1, -1, "{}"))[0] == f"m{INSTEAD}"
 
 
-def test_an_address_is_told_without_what_is_secret() -> None:
+def test_url_is_shown_without_secrets() -> None:
     sink = Postgres.model_validate({"host": "db", "user": "ann", "password": {"env": "NOWHERE"}, "table": "ops.alarms"})
     assert sink.describe() == "postgres db:5432/ ops.alarms"
     with pytest.raises(PerseidError, match="variable 'NOWHERE' is not set"):

@@ -1,4 +1,4 @@
-"""Classification of failures: only those that are recognized as transient are retried."""
+"""Classification of failures: only failures that are known to be transient are retried."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perseid.sinks.transience import LOST_CONNECTION, is_transient
 
 
 def of_worker(name: str) -> PythonException:
-    """An error of a Python worker, as Spark reports it."""
+    """Return an error of a Python worker, as Spark reports it."""
     return PythonException(
         "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0 "
         "in stage 1.0 (TID 1) (localhost executor driver): org.apache.spark.api.python.PythonException: "

@@ -1,4 +1,4 @@
-"""Webhooks: what a receiver gets, also where it fails, and what is told of that."""
+"""The webhook sink: requests, retries after failures, and error messages."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from perseid.errors import SettingsError
 from perseid.sinks.contract import Batch
 from perseid.sinks.failures import SinkError
 from perseid.sinks.webhook import Webhook
-from tests.sinks.answers import HOSTILE, answers, batch, matches
+from tests.sinks.match_changes import ADVERSARIAL_TEXTS, batch, match_changes, matches
 
 
 class Receiver(ThreadingHTTPServer):
-    """Takes posts; the next answers may be said beforehand."""
+    """HTTP server that records posts; a test can set the next responses."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -74,7 +74,7 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
         thread.join()
 
 
-def test_posts_come_again_with_their_keys(spark: SparkSession, receiver: Receiver) -> None:
+def test_retried_posts_have_the_same_keys(spark: SparkSession, receiver: Receiver) -> None:
     sink = Webhook.model_validate({"url": receiver.url, "rows": 2})
     rows = matches(spark, "c", "a", "b")
     sink.write(batch(rows.repartition(3)))
@@ -95,7 +95,7 @@ def test_posts_come_again_with_their_keys(spark: SparkSession, receiver: Receive
     assert receiver.got == []
 
 
-def test_it_tries_again_and_not_for_ever(spark: SparkSession, receiver: Receiver) -> None:
+def test_retries_are_limited(spark: SparkSession, receiver: Receiver) -> None:
     sink = Webhook.model_validate({"url": receiver.url, "retry_for": "1 second"})
     receiver.answers = [503, 429, 500, 599]
     sink.write(batch(matches(spark, "a")))
@@ -112,7 +112,7 @@ def test_it_tries_again_and_not_for_ever(spark: SparkSession, receiver: Receiver
 
 
 class RawServer:
-    """A socket on a free port; a function is given every connection after the request was read."""
+    """Server on a free port that calls a function with each connection after reading the request."""
 
     def __init__(self, serve: Callable[[socket.socket], None]) -> None:
         self.serve, self.connections, self.closing = serve, 0, threading.Event()
@@ -149,7 +149,7 @@ class RawServer:
 
 
 def post(sink: Webhook, stopping: threading.Event | None = None) -> None:
-    """A post of one row, without Spark."""
+    """Post one row, without Spark."""
     there = Batch("job", 0, "a", None) if stopping is None else Batch("job", 0, "a", None, stopping)
     sink._post(str(sink.url), {}, b"[{}]", [], there)
 
@@ -173,7 +173,7 @@ def test_timeout_bounds_an_attempt_with_a_dripping_response(head: bytes, said: s
 
 
 def test_connection_that_is_reset_within_an_error_response_is_that_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread of the attempt raised ConnectionResetError."""
+    """Regression test: the thread of the request raised ConnectionResetError."""
     raised: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", raised.append)
 
@@ -189,10 +189,10 @@ def test_connection_that_is_reset_within_an_error_response_is_that_error(monkeyp
     assert raised == []
 
 
-def test_failing_server_is_retried_until_it_answers_by_default() -> None:
+def test_failing_server_is_retried_until_it_responds_by_default() -> None:
     def serve(connection: socket.socket) -> None:
         ready = time.monotonic() - begun > 2
-        if server.connections % 2 or ready:  # every other time it only closes the connection
+        if server.connections % 2 or ready:  # every second time it only closes the connection
             status = b"204 No Content" if ready else b"503 Service Unavailable"
             connection.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n")
 
@@ -259,16 +259,16 @@ def test_stop_interrupts_the_wait_between_attempts() -> None:
     assert time.monotonic() - begun < 5
 
 
-def test_values_arrive_as_they_are(spark: SparkSession, receiver: Receiver) -> None:
-    rows = answers(spark, *((str(n), "-", 3, text) for n, text in enumerate(HOSTILE)))
+def test_posted_values_are_unchanged(spark: SparkSession, receiver: Receiver) -> None:
+    rows = match_changes(spark, *((str(n), "-", 3, text) for n, text in enumerate(ADVERSARIAL_TEXTS)))
     Webhook.model_validate({"url": receiver.url}).write(batch(rows))
     ((_, _, got),) = receiver.got
-    assert [row["note"] for row in got] == HOSTILE
+    assert [row["note"] for row in got] == ADVERSARIAL_TEXTS
     assert got[0]["evidence"] == [{"at": "2026-03-01T09:00:00.000000Z", "took": "INTERVAL '90' SECOND"}]
     assert (got[0]["odd"], got[0]["counts"], got[0]["op"], "nothing" in got[0]) == ("NaN", {"k": 1}, "-", False)
 
 
-def test_no_secret_is_told(spark: SparkSession, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_contain_no_secret(spark: SparkSession, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK", f"{receiver.url}/T0K3N42?key=s3cret")
     monkeypatch.setenv("BEARER", "Bearer pa55")
     sink = Webhook.model_validate(
@@ -305,7 +305,7 @@ def test_no_secret_is_told(spark: SparkSession, receiver: Receiver, monkeypatch:
         ({"url": "https://host/", "tries": 3}, "use retry_for: 10 minutes"),
     ],
 )
-def test_words_that_cannot_be_are_refused(words: dict[str, Any], why: str) -> None:
+def test_invalid_webhook_options_are_rejected(words: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why) as caught:
         Webhook.model_validate(words)
     assert "pa55" not in str(caught.value)

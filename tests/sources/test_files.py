@@ -1,4 +1,4 @@
-"""Files as sources: a bad line is a dead letter, and what cannot be one stops with a word."""
+"""Files as sources: a malformed line is a dead letter, and an unreadable file stops the query with an error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA = "id BIGINT, name STRING"
 
 
 def streamed(spark: SparkSession, source: FileSource, tmp_path: Path) -> list[Any]:
-    """What a stream of the source gives until nothing is left."""
+    """Return all rows of a stream over the source."""
     batches: list[list[Any]] = []
     query = (
         source.open(spark, streaming=True)
@@ -33,7 +33,7 @@ def streamed(spark: SparkSession, source: FileSource, tmp_path: Path) -> list[An
     return [row for batch in batches for row in batch]
 
 
-def test_lines_of_json_are_the_same_at_once_and_as_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+def test_json_lines_have_the_same_rows_in_batch_and_as_stream(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "a.json").write_bytes(b'\xef\xbb\xbf{"id": 1, "name": "a"}\r\n\r\n{"id": "x"}\n\n')
@@ -62,7 +62,7 @@ def test_csv_leaves_out_its_header(spark: SparkSession, tmp_path: Path) -> None:
     assert len(rows) == 3
 
 
-def test_parquet_asks_for_what_is_required(spark: SparkSession, tmp_path: Path) -> None:
+def test_parquet_rows_without_required_values_are_malformed(spark: SparkSession, tmp_path: Path) -> None:
     folder = str(tmp_path / "in")
     spark.createDataFrame([(1, "a"), (None, "b")], SCHEMA).coalesce(1).write.parquet(folder)
     source = FileSource(path=folder, format="parquet", required=["id"])
@@ -77,9 +77,7 @@ def test_parquet_asks_for_what_is_required(spark: SparkSession, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["corrupt", "other type"])
-def test_a_parquet_file_that_cannot_be_read_stops_and_names_itself(
-    spark: SparkSession, tmp_path: Path, kind: str
-) -> None:
+def test_unreadable_parquet_file_is_an_error_with_its_name(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "in"
     spark.createDataFrame([(1, "a")], SCHEMA).coalesce(1).write.parquet(str(folder))
     if kind == "corrupt":
@@ -105,11 +103,11 @@ def test_a_parquet_file_that_cannot_be_read_stops_and_names_itself(
         ({"format": "xml"}, "Input should be"),
     ],
 )
-def test_words_that_contradict_are_refused(words: dict[str, Any], said: str) -> None:
+def test_contradicting_file_options_are_rejected(words: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         FileSource(path="x", **words)
 
 
-def test_a_path_that_is_not_there_is_refused_in_words(spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_path_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="Path not found: json files"):
         FileSource(path=str(tmp_path / "none"), format="json", schema=SCHEMA).open(spark, streaming=False)

@@ -1,4 +1,4 @@
-"""Payloads become rows, good or malformed: each with the sentence that says why, and none stops the others."""
+"""Payloads are parsed into rows, good or malformed; each malformed row has a reason, and none stops the others."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read(
     return sorted(found.collect(), key=lambda row: int(row["_perseid_position"]))
 
 
-def test_json_is_read_or_told_why_not(spark: SparkSession) -> None:
+def test_malformed_json_has_a_reason(spark: SparkSession) -> None:
     columns = r.columns_of(spark, SCHEMA, "this test")
     rows = read(spark, r.PayloadFormat("json", columns), [payload for payload, _ in JSON], keep={"where": "place"})
     assert [row[WRONG] for row in rows] == [wrong for _, wrong in JSON]
@@ -87,7 +87,7 @@ def shown(payload: bytes | None) -> str | None:
         return r.BASE64 + base64.b64encode(payload or b"").decode()
 
 
-def test_a_long_payload_is_cut_and_says_so(spark: SparkSession) -> None:
+def test_long_payload_is_truncated_with_a_mark(spark: SparkSession) -> None:
     columns = r.columns_of(spark, "a INT", "this test")
     text, raw = "ü" * 100_000, b"\xff" * 100_000
     of_text, of_bytes = read(spark, r.PayloadFormat("json", columns), [text.encode(), raw])
@@ -96,7 +96,7 @@ def test_a_long_payload_is_cut_and_says_so(spark: SparkSession) -> None:
     assert of_bytes[PAYLOAD] == f"{r.BASE64}{kept} … (truncated; 100000 bytes in total)"
 
 
-def test_csv_is_read_or_told_why_not(spark: SparkSession) -> None:
+def test_malformed_csv_has_a_reason(spark: SparkSession) -> None:
     columns = r.columns_of(spark, "id BIGINT, amount DOUBLE, name STRING", "this test")
     given: list[tuple[str, str | None]] = [
         ("1;2.5;x", None),
@@ -116,7 +116,7 @@ def test_csv_is_read_or_told_why_not(spark: SparkSession) -> None:
         read(spark, r.PayloadFormat("csv", r.columns_of(spark, "a ARRAY<INT>", "this test")), ["1"], "STRING")
 
 
-def test_text_and_bytes_are_taken_as_they_are(spark: SparkSession) -> None:
+def test_text_and_bytes_are_not_parsed(spark: SparkSession) -> None:
     payloads = [b"<a/>", b"", b"\xff", None]
     as_text = read(spark, r.PayloadFormat("text"), payloads)
     assert [(row["value"], row[WRONG]) for row in as_text] == [
@@ -127,7 +127,7 @@ def test_text_and_bytes_are_taken_as_they_are(spark: SparkSession) -> None:
     assert [row[WRONG] for row in as_bytes] == [None, None, None, r.NO_PAYLOAD]
 
 
-def test_records_that_somebody_else_refuses_are_malformed_too(spark: SparkSession) -> None:
+def test_records_with_an_error_of_the_source_are_malformed(spark: SparkSession) -> None:
     refuse = [("place = 1", "Its key is bad.")]
     assert [row[WRONG] for row in read(spark, r.PayloadFormat("bytes"), [b"a", b"b"], refuse=refuse)] == [
         None,
@@ -144,7 +144,7 @@ def test_records_that_somebody_else_refuses_are_malformed_too(spark: SparkSessio
         ("_perseid_x INT", "reserved"),
     ],
 )
-def test_a_schema_that_cannot_be_is_refused(spark: SparkSession, schema: str, said: str) -> None:
+def test_invalid_schema_is_rejected(spark: SparkSession, schema: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         r.columns_of(spark, schema, "this test")
 

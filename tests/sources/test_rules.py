@@ -1,4 +1,4 @@
-"""When a job stops for its records."""
+"""Limit on the share of bad records, at which a job stops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from perseid.sources.rules import StopRule
 
 
-def test_a_job_stops_above_the_share_once_enough_were_read() -> None:
+def test_job_stops_above_the_share_after_a_minimum_of_records() -> None:
     rule = StopRule(share=0.1, of=100)
     assert rule.why_stop([]) is None
     assert rule.why_stop([(99, 99)]) is None
@@ -28,6 +28,6 @@ def test_only_the_newest_batches_count() -> None:
 
 
 @pytest.mark.parametrize("share", [-0.1, 1, 2])
-def test_a_share_is_a_share(share: float) -> None:
+def test_share_is_between_0_and_1(share: float) -> None:
     with pytest.raises(ValidationError):
         StopRule(share=share)

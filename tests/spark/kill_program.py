@@ -1,7 +1,7 @@
 """A streaming program that may be killed at any moment and started again: ``kill_program.py FOLDER``.
 
-It reads the files of FOLDER/input, a file a batch, and writes the matches of batch 7 to FOLDER/out/batch=7, over what an
-earlier try of the same batch left there. A file FOLDER/done says that nothing is left to read.
+It reads the files of FOLDER/input, one file per batch, and writes the matches of batch 7 to FOLDER/out/batch=7,
+replacing the output of an earlier try. A file FOLDER/done says that all input was read.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def main(folder: Path) -> None:
         ps.events(source.withWatermark("ts", DELAY), id="n", options=ps.StreamOptions(shards=2))
     )
 
-    def keep(frame: Any, batch: int) -> None:
+    def write_batch(frame: Any, batch: int) -> None:
         frame.write.mode("overwrite").parquet(str(folder / "out" / f"batch={batch}"))
 
     query = (
-        matches.writeStream.foreachBatch(keep)
+        matches.writeStream.foreachBatch(write_batch)
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True)
         .start()

@@ -1,4 +1,4 @@
-"""Settings of a session, for a while."""
+"""Temporary settings of a Spark session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 @contextmanager
 def settings(spark: SparkSession, **changed: str) -> Iterator[None]:
-    """``a__b="1"`` is ``a.b`` set to 1."""
+    """Set ``a.b`` to 1 for ``a__b="1"``, and restore the previous value at the end."""
     names = {name.replace("__", "."): value for name, value in changed.items()}
     before = {name: spark.conf.get(name, None) for name in names}
     try:

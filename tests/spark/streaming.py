@@ -1,4 +1,4 @@
-"""Small streams for the tests of this folder: rows in files, a batch for each file, and all that came out of the query."""
+"""Small streams for the tests of this folder: rows in files, one batch per file, and the output of the query."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MOMENT = pa.timestamp("us", "UTC")
 FAR = 10**6
 """Seconds after START, long after every window."""
 WAIT = 240
-"""Seconds after which a query is taken for one that hangs."""
+"""Seconds after which a query counts as hung."""
 LEVELS = ("live_keys", "retained_events", "state_bytes", "by_shard")
-"""Counters that say what there is, and not what happened: they are not summed up."""
+"""Counters of a current amount, which are not summed over batches."""
 
 Row = Mapping[str, Any]
 
@@ -41,25 +41,25 @@ def seconds(moment: dt.datetime) -> float:
 
 
 def ids(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
-    """Matches by what they are called, in one order."""
+    """Pattern, match_id and kind of each match, sorted."""
     return sorted((row["pattern"], row["match_id"], row["kind"]) for row in rows)
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a query told, and what it said of itself."""
+    """Output and progress of a query."""
 
     table: pa.Table
     progress: list[Mapping[str, Any]]
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """Matches."""
+        """Return the matches."""
         return [row for row in self._all if row.get("kind", "match") in ("match", "timed out")]
 
     @cached_property
     def rejected(self) -> list[dict[str, Any]]:
-        """Late and bad rows."""
+        """Return the rejected rows: late and malformed."""
         return [row for row in self._all if row.get("kind") in ("late", "bad")]
 
     @cached_property
@@ -68,7 +68,7 @@ class Run:
 
     @cached_property
     def batches(self) -> list[dict[str, Any]]:
-        """What each batch counted."""
+        """Return the counters of each batch."""
         out = []
         for batch in self.progress:
             (found,) = [v for name, v in batch["observedMetrics"].items() if name.startswith("perseid")]
@@ -77,7 +77,7 @@ class Run:
 
     @cached_property
     def counters(self) -> Counter[str]:
-        """What all batches counted, summed up."""
+        """Return the counters summed over all batches."""
         summed: Counter[str] = Counter()
         for batch in self.batches:
             summed.update({name: count for name, count in batch.items() if name not in LEVELS})
@@ -85,19 +85,19 @@ class Run:
 
     @property
     def read(self) -> list[int]:
-        """How many rows each batch took from its source."""
-        # Of the sources: through Connect the batch as a whole does not say it.
+        """Return the number of input rows of each batch."""
+        # From the sources: Spark Connect has no count for the whole batch.
         return [sum(source["numInputRows"] for source in batch["sources"]) for batch in self.progress]
 
     @property
     def watermarks(self) -> list[float]:
-        """The watermark that each batch went by, in seconds after START."""
+        """Return the watermark of each batch, in seconds after START."""
         texts = [batch["eventTime"]["watermark"] for batch in self.progress]
         return [seconds(dt.datetime.fromisoformat(text)) for text in texts]
 
     @property
     def states(self) -> list[int]:
-        """How many shards had a state after each batch."""
+        """Return the number of shards with state after each batch."""
         return [sum(operator["numRowsTotal"] for operator in batch["stateOperators"]) for batch in self.progress]
 
 
@@ -114,24 +114,24 @@ class Running:
             assert self.query.awaitTermination(WAIT), "the query did not come to its end"
         finally:
             self.query.stop()
-        return self.seen()
+        return self.read_output()
 
-    def seen(self) -> Run:
-        """All that lies in the output by now, and what this query said of itself."""
-        # Through Spark: what a broken batch left behind is in the folder and does not count.
+    def read_output(self) -> Run:
+        """Return all output so far and the progress of this query."""
+        # Read with Spark, which ignores files of a failed batch.
         table = self.spark.read.schema(self.schema).parquet(self.out).toArrow()
         return Run(table, [dict(batch) for batch in self.query.recentProgress])
 
 
 class Streams:
-    """Writes files, reads them as streams of a file a batch, and runs queries over them."""
+    """Writes files, reads them as streams with one file per batch, and runs queries over them."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
         self.files = 0
 
     def add(self, name: str, schema: pa.Schema, *batches: Sequence[Row]) -> None:
-        """A file for each batch. The source takes the oldest first, so no two files may have one age."""
+        """Write one file per batch. The source takes the oldest first, so all files have different modification times."""
         target = self.folder / name
         target.mkdir(exist_ok=True)
         for batch in batches:
@@ -149,7 +149,7 @@ class Streams:
         return frame if delay is None else frame.withWatermark(time, delay)
 
     def stream(self, schema: pa.Schema, *batches: Sequence[Row], name: str = "input", **options: Any) -> DataFrame:
-        """Rows as a stream, a batch for each list."""
+        """Return rows as a stream with one batch per list."""
         self.add(name, schema, *batches)
         return self.read(name, schema, **options)
 
@@ -157,7 +157,7 @@ class Streams:
         return self.folder / f"{name}.checkpoint"
 
     def start(self, matches: DataFrame, name: str = "query", **trigger: Any) -> Running:
-        """Start a query; one of the same name goes on where the other stopped."""
+        """Start a query; a query with the name of an earlier one continues from its checkpoint."""
         out = str(self.folder / f"{name}.out")
         query = (
             matches.writeStream.format("parquet")
@@ -170,5 +170,5 @@ class Streams:
         return Running(self.spark, query, out, matches.schema)
 
     def run(self, matches: DataFrame, name: str = "query") -> Run:
-        """Run a query over all files there are."""
+        """Run a query over all files so far."""
         return self.start(matches, name).finish()

@@ -1,4 +1,4 @@
-"""``detect`` on Spark gives what ``match`` gives here and what the oracle says, whatever the data, keys and settings."""
+"""``match`` on Spark equals ``match`` on local rows and the oracle, for any data, keys and settings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.spark.settings import settings
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 START = datetime(2024, 3, 10, 6, 59, 0, tzinfo=UTC)
-"""A minute before New York's clocks go from 2 to 3."""
+"""One minute before New York's clocks go from 2 to 3."""
 SCHEMA = pa.schema(
     [
         ("ts", pa.timestamp("us", "UTC")), ("type", pa.string()), ("user", pa.string()), ("host", pa.string()),
@@ -58,7 +58,7 @@ SCHEMA = pa.schema(
 
 
 def rows_of_data(count: int, seed: int = 1) -> pa.Table:
-    """Events with nulls, equal times and whole rows twice."""
+    """Return random events with nulls, equal times and duplicate rows."""
     rng = random.Random(seed)
     rows: list[dict[str, Any]] = []
     now = START
@@ -149,7 +149,7 @@ Answer = list[tuple[Any, ...]]
 
 
 def plain(value: Any) -> Any:
-    """A value as both sides have it: NaN equals itself, zeros are one, moments are in UTC."""
+    """Return a value in a form that local and Spark results share: NaN equals itself, -0.0 is 0.0, times are in UTC."""
     match value:
         case float():
             return "nan" if math.isnan(value) else value + 0.0
@@ -164,8 +164,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def answer(patterns: PatternSet, rows: list[dict[str, Any]]) -> Answer:
-    """Rows of matches in one order, each with its own pattern's columns only."""
+def sorted_rows(patterns: PatternSet, rows: list[dict[str, Any]]) -> Answer:
+    """Return sorted rows of matches, each with only the columns of its own pattern."""
     out = []
     for row in rows:
         tree = patterns[row["pattern"]].tree.patterns[0]
@@ -177,15 +177,15 @@ def answer(patterns: PatternSet, rows: list[dict[str, Any]]) -> Answer:
     return sorted(out, key=repr)
 
 
-def in_spark(patterns: PatternSet, stream: Events, **options: Any) -> Answer:
-    return answer(patterns, patterns.match(stream, **options).toArrow().to_pylist(maps_as_pydicts="lossy"))
+def match_on_spark(patterns: PatternSet, stream: Events, **options: Any) -> Answer:
+    return sorted_rows(patterns, patterns.match(stream, **options).toArrow().to_pylist(maps_as_pydicts="lossy"))
 
 
-def here(patterns: PatternSet, stream: Events, **options: Any) -> Answer:
-    return answer(patterns, patterns.match(stream, **options).to_dicts())
+def match_locally(patterns: PatternSet, stream: Events, **options: Any) -> Answer:
+    return sorted_rows(patterns, patterns.match(stream, **options).to_dicts())
 
 
-def by_the_oracle(patterns: PatternSet, stream: Events, relations: Any = None) -> Answer:
+def match_with_oracle(patterns: PatternSet, stream: Events, relations: Any = None) -> Answer:
     cores = [resolve(bind(tree)) for tree in patterns.tree.patterns]
     found = detect(cores, read_events(stream), oracle_matcher(), relations=_rows(relations or {}))
     rows = []
@@ -195,7 +195,7 @@ def by_the_oracle(patterns: PatternSet, stream: Events, relations: Any = None) -
             {"pattern": m.pattern, "match_id": m.match_id, "kind": m.kind, **m.key, **m.values, "evidence": m.evidence}
             | {"start": EPOCH + timedelta(microseconds=m.start_us), "end": end}
         )
-    return answer(patterns, rows)
+    return sorted_rows(patterns, rows)
 
 
 def _rows(relations: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _rows(relations: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differences(found: Answer, expected: Answer) -> list[str]:
-    """What one has and the other has not, as text; short, for a diff of long lists takes minutes."""
+    """Return a short text of the rows in only one of two lists; pytest's diff of long lists takes minutes."""
     left, right = {repr(row) for row in found}, {repr(row) for row in expected}
     return [f"+ {row}" for row in sorted(left - right)][:5] + [f"- {row}" for row in sorted(right - left)][:5]
 
@@ -213,35 +213,35 @@ def frame(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(TABLE)
 
 
-def agree(patterns: PatternSet, stream: Events, table: Any, **options: Any) -> Answer:
-    """Spark, the local engine and the oracle have one answer."""
-    expected = by_the_oracle(patterns, table, options.get("relations"))
-    assert differences(here(patterns, table, **options), expected) == []
-    found = in_spark(patterns, stream, **options)
+def assert_same_matches(patterns: PatternSet, stream: Events, table: Any, **options: Any) -> Answer:
+    """Assert that Spark, the local engine and the oracle have the same matches."""
+    expected = match_with_oracle(patterns, table, options.get("relations"))
+    assert differences(match_locally(patterns, table, **options), expected) == []
+    found = match_on_spark(patterns, stream, **options)
     assert differences(found, expected) == []
     assert len(found) == len(expected)
     return found
 
 
-# One answer
+# Same matches on Spark, locally and in the oracle
 
 
 def test_patterns_that_may_drop_events(frame: DataFrame) -> None:
     patterns = ps.patterns(DROPPABLE)
-    found = agree(patterns, ps.events(frame), ps.events(TABLE), relations=RELATIONS)
+    found = assert_same_matches(patterns, ps.events(frame), ps.events(TABLE), relations=RELATIONS)
     assert {row[0] for row in found} == set(patterns.names)
     assert {row[2] for row in found} == {"match", "timed out"}
 
 
 def test_patterns_that_need_every_event(frame: DataFrame) -> None:
     patterns = ps.patterns(STRICT)
-    found = agree(patterns, ps.events(frame, order_by="v"), ps.events(TABLE, order_by="v"))
+    found = assert_same_matches(patterns, ps.events(frame, order_by="v"), ps.events(TABLE, order_by="v"))
     assert {row[0] for row in found} == set(patterns.names)
 
 
-def test_several_ways_of_partitioning(frame: DataFrame) -> None:
+def test_patterns_with_different_partition_keys(frame: DataFrame) -> None:
     patterns = ps.patterns(ROUTES)
-    found = agree(patterns, ps.events(frame), ps.events(TABLE))
+    found = assert_same_matches(patterns, ps.events(frame), ps.events(TABLE))
     assert {row[0] for row in found} == set(patterns.names)
 
 
@@ -281,14 +281,14 @@ def test_keys_of_every_kind(spark: SparkSession) -> None:
             if key != "start"
         )
     )
-    found = agree(patterns, ps.events(spark.createDataFrame(table)), ps.events(table))
+    found = assert_same_matches(patterns, ps.events(spark.createDataFrame(table)), ps.events(table))
     assert {row[0] for row in found} == set(patterns.names)
     named = ps.pattern("pattern p match A a -> B b within 5 seconds partition by start")
     assert "key_start" in named.match(ps.events(spark.createDataFrame(table))).columns
 
 
 def test_a_key_with_a_dot_in_its_name(spark: SparkSession) -> None:
-    """It is the column of that name where there is one, else a field; in a pattern quotes say which is meant."""
+    """``a.b`` is the column of that name if it exists, else a field; quotes in a pattern select one of them."""
     struct = pa.array([{"b": i % 2} for i in range(24)], pa.struct([("b", pa.int64())]))
     without = pa.table({"ts": range(24), "type": ["A", "B", "B"] * 8, "a": struct})
     table = without.append_column("a.b", pa.array([10, 11, 10, 12] * 6))
@@ -306,12 +306,12 @@ def test_a_key_with_a_dot_in_its_name(spark: SparkSession) -> None:
         pattern p match A a -> B b within 9 seconds partition by a.b return a.ts as at
         pattern q match A a -> B b within 9 seconds partition by `a.b` return a.ts as at
     """)
-    agree(both, ps.events(spark.createDataFrame(table), id="ts"), ps.events(table, id="ts"))
+    assert_same_matches(both, ps.events(spark.createDataFrame(table), id="ts"), ps.events(table, id="ts"))
     assert {m.match_id: m.key["a.b"] for m in both.match(ps.events(table, id="ts"))} == found
 
 
 def test_several_inputs(spark: SparkSession) -> None:
-    """Each with its own schema, names for time and key, and ids that mean nothing beside those of the other."""
+    """Each has its own schema, names for time and key, and ids that are independent of the ids of the others."""
     logins = pa.table(
         {
             "at": pa.array([START + timedelta(seconds=s) for s in (0, 4, 9, 9)], pa.timestamp("us", "UTC")),
@@ -354,8 +354,8 @@ def test_several_inputs(spark: SparkSession) -> None:
     keyed = ps.patterns(
         str(keyed).replace("'%n%'", "'%n%'").replace("return type(x)", "partition by user\nreturn type(x)")
     )
-    expected = by_the_oracle(keyed, ps.events(rows, id="identity"))
-    found = in_spark(patterns, stream)
+    expected = match_with_oracle(keyed, ps.events(rows, id="identity"))
+    found = match_on_spark(patterns, stream)
     assert differences([row[:5] for row in found], [row[:5] for row in expected]) == []
     assert {row[0] for row in found} == {"moved", "back", "either"}
     matches = patterns.match(stream).where("pattern = 'moved'").orderBy("start", "end").collect()
@@ -367,8 +367,8 @@ def test_several_inputs(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("id", ["n", ()], ids=["by number", "by content"])
-def test_several_inputs_have_the_same_ids_here(spark: SparkSession, id: Any) -> None:
-    """Both number their events from 1, and one has a column called as the other's key."""
+def test_several_inputs_have_the_same_ids_locally(spark: SparkSession, id: Any) -> None:
+    """Both number their events from 1, and one has a column with the name of the key of the other."""
     inputs = {
         "Login": pa.table({"ts": [0, 4, 4, 9], "user": ["ann", "bob", "ann", None], "n": [1, 2, 3, 4]}),
         "Transfer": pa.table(
@@ -387,11 +387,13 @@ def test_several_inputs_have_the_same_ids_here(spark: SparkSession, id: Any) -> 
     """)
     keys = {"Login": "user", "Transfer": "uid"}
     frames = {name: spark.createDataFrame(table) for name, table in inputs.items()}
-    found = agree(patterns, ps.events(frames, id=id, key=keys), ps.events(inputs, id=id, key=keys))
+    found = assert_same_matches(patterns, ps.events(frames, id=id, key=keys), ps.events(inputs, id=id, key=keys))
     assert {row[0] for row in found} == set(patterns.names)
     assert len({row[1] for row in found}) == len(found)
     only = ps.patterns("pattern seen match Login a partition by user return a.n as n1")
-    agree(only, ps.events({"Login": frames["Login"]}, id=id), ps.events({"Login": inputs["Login"]}, id=id))
+    assert_same_matches(
+        only, ps.events({"Login": frames["Login"]}, id=id), ps.events({"Login": inputs["Login"]}, id=id)
+    )
 
 
 # Identity and order
@@ -417,18 +419,18 @@ def test_ids_order_and_duplicates(spark: SparkSession) -> None:
     frame = spark.createDataFrame(table).repartition(3)
     patterns = ps.patterns("pattern p match A a, B b partition by k return a.n as an, b.n as bn")
     for options in ({"id": "n", "order_by": ["o", "type"]}, {"id": ["m", "n"]}):
-        agree(patterns, ps.events(frame, **options), ps.events(table, **options))
+        assert_same_matches(patterns, ps.events(frame, **options), ps.events(table, **options))
     twice = spark.createDataFrame(pa.concat_tables([table, table.slice(0, 25), table.slice(5, 20)])).repartition(3)
     routed = ps.patterns(
         f"{patterns}\npattern q match A a, B b\npattern r match B b -> A a within 9 seconds partition by m"
     )
     for options in ({}, {"id": "n"}):
         observation = Observation()
-        found = in_spark(routed, ps.events(twice, dedupe=True, **options), observation=observation)
-        assert differences(found, by_the_oracle(routed, ps.events(table, **options))) == []
+        found = match_on_spark(routed, ps.events(twice, dedupe=True, **options), observation=observation)
+        assert differences(found, match_with_oracle(routed, ps.events(table, **options))) == []
         assert {row[0] for row in found} == {"p", "q", "r"}
         assert observation.get["events"] == 105
-        assert observation.get["duplicates"] == 45  # not once for each way of partitioning
+        assert observation.get["duplicates"] == 45  # not once per partition key
     patterns.match(ps.events(twice, dedupe=True), observation=(observation := Observation())).collect()
     assert observation.get["duplicates"] == 45
 
@@ -437,7 +439,7 @@ def test_ids_order_and_duplicates(spark: SparkSession) -> None:
 
 
 def test_times_of_every_kind(spark: SparkSession) -> None:
-    """Each input has its own kind of time; the session's zone and ANSI mode change nothing, and nothing is lost."""
+    """Each input has its own type of time; the session's time zone and ANSI mode change nothing, and no digit is lost."""
     moments = [START, START + timedelta(seconds=90, microseconds=123456), datetime(2024, 11, 3, 6, 30, tzinfo=UTC)]
     seconds = [m.timestamp() for m in moments]
     inputs: dict[str, tuple[Any, list[Any], list[Any]]] = {
@@ -469,26 +471,26 @@ def test_times_of_every_kind(spark: SparkSession) -> None:
     assert len(patterns.match(ps.events({"text": frames["text"]}, time="text_at")).collect()) == len(moments)
 
 
-def test_settings_of_the_session_change_nothing(spark: SparkSession, frame: DataFrame) -> None:
+def test_session_settings_do_not_change_matches(spark: SparkSession, frame: DataFrame) -> None:
     patterns = ps.patterns(DROPPABLE)
-    expected = here(patterns, ps.events(TABLE), relations=RELATIONS)
+    expected = match_locally(patterns, ps.events(TABLE), relations=RELATIONS)
     with settings(
         spark, spark__sql__ansi__enabled="false", spark__sql__session__timeZone="America/New_York",
         spark__sql__parser__escapedStringLiterals="true", spark__sql__caseSensitive="true",
         spark__sql__execution__arrow__maxRecordsPerBatch="7", spark__sql__shuffle__partitions="5",
     ):  # fmt: skip
-        found = in_spark(patterns, ps.events(frame), relations=RELATIONS)
+        found = match_on_spark(patterns, ps.events(frame), relations=RELATIONS)
     assert differences(found, expected) == []
 
 
-def test_an_end_that_has_no_date(spark: SparkSession) -> None:
+def test_window_end_outside_the_range_of_dates(spark: SparkSession) -> None:
     late = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
     frame = spark.createDataFrame(
         pa.table(
             {
                 "ts": pa.array([START, late], pa.timestamp("us", "UTC")),
                 "type": ["A", "A"],
-                # 12,000 and 300 years after and before the years that dates have
+                # 12,000 and 300 years outside the years that dates have
                 "far": pa.array([4_000_000, -1_000_000], pa.int32()).cast(pa.date32()),
             }
         )
@@ -510,7 +512,7 @@ def test_an_end_that_has_no_date(spark: SparkSession) -> None:
 
 
 def test_more_predicates_than_bits(spark: SparkSession, frame: DataFrame) -> None:
-    """What does not fit 60 bits, and what Spark SQL cannot say, is asked on executors; a large relation goes along."""
+    """Executors evaluate predicates beyond the 60 bits and those that Spark SQL lacks, with a large relation."""
     texts = [
         f"pattern p{i} match A a [v * {i} % 7 = {i % 3}] -> B b [x < {i}] within 3 seconds partition by user"
         for i in range(1, 40)
@@ -527,12 +529,12 @@ def test_more_predicates_than_bits(spark: SparkSession, frame: DataFrame) -> Non
     query = project_events(patterns.plan(), stream).query
     assert len(query.predicates) == 60
     assert sum(predicate.event_local for predicate in patterns.plan().predicates) > 60 + 15
-    found = in_spark(patterns, stream, relations=relations)
-    assert differences(found, here(patterns, ps.events(TABLE), relations=relations)) == []
+    found = match_on_spark(patterns, stream, relations=relations)
+    assert differences(found, match_locally(patterns, ps.events(TABLE), relations=relations)) == []
     assert {"p1", "p39", "big"} <= {row[0] for row in found}
 
 
-def test_hostile_names_and_literals(spark: SparkSession) -> None:
+def test_adversarial_names_and_literals(spark: SparkSession) -> None:
     names = [
         "a b",
         "a.b",
@@ -569,12 +571,12 @@ def test_hostile_names_and_literals(spark: SparkSession) -> None:
         for i, name in enumerate(names)
     ))  # fmt: skip
     table = pa.Table.from_pylist(rows)
-    found = in_spark(patterns, ps.events(spark.createDataFrame(table)))
-    assert differences(found, by_the_oracle(patterns, ps.events(table))) == []
+    found = match_on_spark(patterns, ps.events(spark.createDataFrame(table)))
+    assert differences(found, match_with_oracle(patterns, ps.events(table))) == []
     assert len({row[0] for row in found}) > len(names) - 4
 
 
-# What is counted and shown
+# Counters and output
 
 
 def test_counters(frame: DataFrame, spark: SparkSession) -> None:
@@ -621,10 +623,10 @@ def test_exploded_evidence(frame: DataFrame) -> None:
         explode_evidence(frame)
 
 
-# Small and large
+# Sizes
 
 
-def test_little_data_and_many_patterns(spark: SparkSession, frame: DataFrame) -> None:
+def test_small_data_and_60_patterns(spark: SparkSession, frame: DataFrame) -> None:
     text = "\n".join(
         f"pattern p{i} match A a [v = {i % 5}] -> B b within {i + 1} seconds partition by user return a.v as v{i}"
         for i in range(50)
@@ -637,12 +639,12 @@ def test_little_data_and_many_patterns(spark: SparkSession, frame: DataFrame) ->
     alone = ps.patterns("pattern p match A a partition by user")
     one = spark.createDataFrame(TABLE.filter(pa.compute.equal(TABLE["type"], "A")).slice(0, 1)).repartition(4)
     assert len(alone.match(ps.events(one)).collect()) == 1
-    found = in_spark(patterns, ps.events(frame))
-    assert differences(found, here(patterns, ps.events(TABLE))) == []
+    found = match_on_spark(patterns, ps.events(frame))
+    assert differences(found, match_locally(patterns, ps.events(TABLE))) == []
     assert len(found) > 50
 
 
-# Nothing runs early
+# No early execution
 
 
 def explained(frame: DataFrame) -> str:
@@ -652,7 +654,7 @@ def explained(frame: DataFrame) -> str:
     return out.getvalue()
 
 
-def test_nothing_runs_and_little_crosses(spark: SparkSession) -> None:
+def test_match_is_lazy_and_ships_only_used_columns(spark: SparkSession) -> None:
     ran = spark.sparkContext.accumulator(0)
 
     def count(value):  # type: ignore[no-untyped-def]  # Spark reads annotations as wishes
@@ -676,7 +678,7 @@ def test_nothing_runs_and_little_crosses(spark: SparkSession) -> None:
     assert ran.value == 0
     assert not matches.is_cached
     plan = explained(matches)
-    # The tree is printed from the top: what stands below comes later.
+    # The printed tree starts at the root: operators below come later.
     tree = plan[: plan.index("\n\n")]
     assert tree.index("MapInArrow") < tree.index("Exchange") < tree.index("Filter"), tree
     crossing = next(part for part in plan.split("\n\n") if ") MapInArrow" in part)
@@ -705,7 +707,7 @@ spark.stop()
 
 @pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="Spark Connect needs grpc")
 def test_spark_connect() -> None:
-    """In a process of its own: a server of its own, and nothing that reaches for the JVM."""
+    """In a separate process with its own Connect server; nothing uses the JVM."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTEST"))}
     done = subprocess.run(
         [sys.executable, "-c", CONNECT],
@@ -726,53 +728,61 @@ SIMPLE = ps.pattern("pattern p match A a -> B b within 1 minute partition by use
 
 
 def test_errors_of_the_stream(spark: SparkSession, frame: DataFrame) -> None:
-    def refused(kind: type[PerseidError], text: str, stream: Any, pattern: PatternSet = SIMPLE, **options: Any) -> None:
+    def assert_rejected(
+        kind: type[PerseidError], text: str, stream: Any, pattern: PatternSet = SIMPLE, **options: Any
+    ) -> None:
         with pytest.raises(kind, match=text):
             pattern.match(stream, **options)
 
-    refused(
+    assert_rejected(
         EventDataError,
         r"Column 'tss' not found in the DataFrame; it is configured as the time column\. .*\n  = Did you mean 'ts'",
         ps.events(frame, time="tss"),
     )
-    refused(
+    assert_rejected(
         EventDataError,
         "Column 'kind' not found in the DataFrame; it is configured as the type",
         ps.events(frame, type="kind"),
     )
-    refused(
+    assert_rejected(
         EventDataError,
         r"Column 'usr' not found in the DataFrame; it is configured as the key column\.(.|\n)*Did you mean 'user'",
         ps.events(frame, key="usr"),
     )
-    refused(EventDataError, "several columns named 'v'", frame.select("*", "v"))
-    refused(TypeMismatchError, "Time column 'ok' is boolean", ps.events(frame, time="ok"))
+    assert_rejected(EventDataError, "several columns named 'v'", frame.select("*", "v"))
+    assert_rejected(TypeMismatchError, "Time column 'ok' is boolean", ps.events(frame, time="ok"))
     for mixed in ({"A": frame, "B": TABLE}, {"A": TABLE, "B": frame}):
-        refused(EventDataError, "The inputs mix Spark DataFrames and local rows: got pyarrow", ps.events(mixed))
-    refused(
+        assert_rejected(EventDataError, "The inputs mix Spark DataFrames and local rows: got pyarrow", ps.events(mixed))
+    assert_rejected(
         UnsupportedError, r"horizon= \(a fixed watermark\) is unsupported on Spark", ps.events(frame), horizon=EPOCH
     )
     for option in ({"checkpoint": "there"}, {"rejected": True}, {"observation": Observation()}):
-        refused(UnsupportedError, "requires a Spark DataFrame, and these rows are local", ps.events(TABLE), **option)
-    refused(EventDataError, "The dict of inputs is empty", ps.events({}))
-    refused(
+        assert_rejected(
+            UnsupportedError, "requires a Spark DataFrame, and these rows are local", ps.events(TABLE), **option
+        )
+    assert_rejected(EventDataError, "The dict of inputs is empty", ps.events({}))
+    assert_rejected(
         EventDataError,
         "Unknown event type 'C' in time=",
         ps.events({"A": frame, "B": frame}, time={"A": "ts", "C": "ts"}),
     )
-    refused(EventDataError, "Use a dict for several inputs", ps.events(frame, time={"A": "ts"}))
-    refused(EventDataError, "No time column for the input 'B'", ps.events({"A": frame, "B": frame}, time={"A": "ts"}))
-    refused(
+    assert_rejected(EventDataError, "Use a dict for several inputs", ps.events(frame, time={"A": "ts"}))
+    assert_rejected(
+        EventDataError, "No time column for the input 'B'", ps.events({"A": frame, "B": frame}, time={"A": "ts"})
+    )
+    assert_rejected(
         EventDataError,
         "'v' is int in one input and string",
         ps.events({"A": frame, "B": frame.withColumn("v", f.lit("x"))}),
     )
-    refused(
+    assert_rejected(
         EventDataError, "Some inputs are streams", ps.events({"A": frame, "B": spark.readStream.format("rate").load()})
     )
     keyless = {"A": frame, "B": frame.drop("user")}
-    refused(UnknownNameError, "Column 'user' not found in B; pattern .* is partitioned by it", ps.events(keyless))
-    refused(
+    assert_rejected(
+        UnknownNameError, "Column 'user' not found in B; pattern .* is partitioned by it", ps.events(keyless)
+    )
+    assert_rejected(
         EventDataError,
         "Column 'user' not found in .*; it is configured as the key",
         ps.events(keyless, key={"A": "user"}),
@@ -780,7 +790,7 @@ def test_errors_of_the_stream(spark: SparkSession, frame: DataFrame) -> None:
 
 
 class Changed:
-    """A class that this version no longer has as another version wrote it."""
+    """A class that this version lacks, as another version pickled it."""
 
     def __reduce__(self) -> Any:
         return getattr, (str, "no_such_name")
@@ -797,38 +807,38 @@ def test_another_version_on_executors(frame: DataFrame) -> None:
 
 
 def test_errors_of_the_patterns(spark: SparkSession, frame: DataFrame) -> None:
-    def refused(kind: type[PerseidError], text: str, pattern: str, **options: Any) -> str:
+    def assert_rejected(kind: type[PerseidError], text: str, pattern: str, **options: Any) -> str:
         with pytest.raises(kind, match=text) as caught:
             ps.patterns(pattern).match(ps.events(frame), **options)
         return str(caught.value)
 
-    shown = refused(
+    shown = assert_rejected(
         UnknownNameError,
         "Column 'usr' not found in the DataFrame",
         "pattern p match A a [usr = 'x'] -> B b within 1 second",
     )
     assert "Did you mean 'user'" in shown
     assert "^^^" in shown
-    refused(
+    assert_rejected(
         UnknownNameError,
         "Column 'nope' not found in the DataFrame",
         "pattern p match A a -> B b within 1 second return b.nope",
     )
-    refused(
+    assert_rejected(
         UnknownNameError,
         "Column 'device.idd' not found in the input; pattern p is partitioned",
         "pattern p match A a partition by device.idd",
     )
-    refused(BindingError, "is a DataFrame", "pattern p match A a [s in R]", relations={"R": frame})
-    refused(BindingError, "uses the relation 'R', which is missing", "pattern p match A a [s in R]")
+    assert_rejected(BindingError, "is a DataFrame", "pattern p match A a [s in R]", relations={"R": frame})
+    assert_rejected(BindingError, "uses the relation 'R', which is missing", "pattern p match A a [s in R]")
     across = "pattern p match A a partition by user return a.s suppress 1 hour by s"
-    assert "suppress … by user, s" in refused(
+    assert "suppress … by user, s" in assert_rejected(
         UnsupportedError, "matches of different keys are found in different tasks", across
     )
-    refused(
+    assert_rejected(
         TypeMismatchError, "returned column 'n' does not follow from the schema", "pattern p match A a return null as n"
     )
-    shown = refused(
+    shown = assert_rejected(
         TypeMismatchError,
         "'=' cannot compare a struct",
         "pattern p match A a -> B b within 1 second return a.device = b.device as same",
@@ -837,12 +847,12 @@ def test_errors_of_the_patterns(spark: SparkSession, frame: DataFrame) -> None:
     listed = "pattern p match A a -> B+ b -> C c within 9 seconds return collect(b.v) as x"
     for other in ("a.v as x", "a.s as x", "a.device as x", "a.x = 1.0 as x"):
         both = f"{listed}\npattern q match A a -> B b within 1 second return {other}"
-        shown = refused(
+        shown = assert_rejected(
             TypeMismatchError, r"Patterns p and q have an output column 'x' with incompatible types: list<", both
         )
         assert "return … as x_q" in shown
     keyed = f"{listed.replace('as x', 'as user')}\npattern q match A a -> B b within 1 second partition by user"
-    refused(TypeMismatchError, "have an output column 'user' with incompatible types", keyed)
+    assert_rejected(TypeMismatchError, "have an output column 'user' with incompatible types", keyed)
     odd = frame.selectExpr("*", "parse_json('1') as variant", "map('a', 1) as table")
     for text, kind in (
         ("pattern p match A a -> B b where b.variant = a.variant within 1 second", UnsupportedError),

@@ -1,4 +1,4 @@
-"""Documents on Spark: what is found is what is found here, in a batch, on a stream, and in files of any size."""
+"""Documents on Spark: batch, stream and files of any size have the same results as local documents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SPARK = st.StructType(
 
 
 def feed(count: int, seed: int = 1) -> list[dict[str, Any]]:
-    """Orders and payments as they may come: several in a document, some small, some that nobody ordered."""
+    """Return random orders and payments: several in one document, some small, some payments without an order."""
     chance = random.Random(seed)
     rows = []
     for number in range(count):
@@ -57,20 +57,20 @@ def declared(data: Any, **more: Any) -> ps.xml.Documents:
     return ps.documents(data, body="xml", time="ts", type="kind", id="id", **more)
 
 
-def test_batch_is_what_is_found_here(spark: SparkSession) -> None:
+def test_batch_equals_local_matches(spark: SparkSession) -> None:
     rows = feed(120)
-    here = UNPAID.match(declared(pa.Table.from_pylist(rows, ARROW)))
+    local = UNPAID.match(declared(pa.Table.from_pylist(rows, ARROW)))
     frame = spark.createDataFrame([tuple(row.values()) for row in rows], SPARK).repartition(5)
     found = UNPAID.match(declared(frame)).toArrow().to_pylist()
     assert len(found) > 5
-    assert ids(found) == sorted((m.pattern, m.match_id, m.kind) for m in here)
+    assert ids(found) == sorted((m.pattern, m.match_id, m.kind) for m in local)
     assert {row["total"] for row in found} <= {str(n) for n in range(101, 301)}
     plan = UNPAID.match(declared(frame))
     assert "xml" not in plan.columns
 
 
-def test_stream_is_the_batch(spark: SparkSession, tmp_path: Path) -> None:
-    """Whatever the batches; documents that cannot be read are bad rows and hold nothing up."""
+def test_stream_equals_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """In any batches; documents that cannot be parsed are bad rows and block nothing."""
     rows = feed(90, seed=2)
     wrong = [{"ts": at(5), "id": 1000, "kind": "Orders", "xml": "<a>\n<b></a>"}, {**rows[0], "id": 1001, "xml": None}]
     far = {"ts": at(FAR), "id": 2000, "kind": "Payments", "xml": "<payment customer='nobody'/>"}
@@ -78,8 +78,8 @@ def test_stream_is_the_batch(spark: SparkSession, tmp_path: Path) -> None:
     batches = [[*rows[:20], *wrong], rows[20:25], rows[25:80], rows[80:], [far]]
     frame = streams.stream(ARROW, *batches)
     ran = streams.run(UNPAID.match(declared(frame), rejected=True))
-    here = UNPAID.match(declared(pa.Table.from_pylist([*rows, far], ARROW)))
-    assert ids(ran.rows) == sorted((m.pattern, m.match_id, m.kind) for m in here)
+    local = UNPAID.match(declared(pa.Table.from_pylist([*rows, far], ARROW)))
+    assert ids(ran.rows) == sorted((m.pattern, m.match_id, m.kind) for m in local)
     assert ran.counters["bad"] == 2
     assert sorted(row["reason"] for row in ran.rejected) == [
         "Mismatched tag (line 2, column 6).",
@@ -87,7 +87,7 @@ def test_stream_is_the_batch(spark: SparkSession, tmp_path: Path) -> None:
     ]
 
 
-def test_counts_what_cannot_be_read(spark: SparkSession) -> None:
+def test_unparsable_documents_are_counted(spark: SparkSession) -> None:
     rows = [*feed(10), {"ts": at(0), "id": 99, "kind": "Orders", "xml": "<a"}]
     frame = spark.createDataFrame([tuple(row.values()) for row in rows], SPARK)
     counted = Observation()
@@ -96,7 +96,7 @@ def test_counts_what_cannot_be_read(spark: SparkSession) -> None:
 
 
 def test_bodies_that_are_null_throughout_are_counted_as_bad(spark: SparkSession) -> None:
-    """Also where the column has no type but that of null."""
+    """Also if the column has the null type."""
     subscriptions = ps.xscl.subscriptions("Orders//order->a FOLLOWED BY{a = b, 1 day} Orders//order->b")
     for null in ("null", "cast(null as string)", "cast(null as binary)"):
         frame = spark.range(3).selectExpr("id", "timestamp_seconds(id) as ts", "'Orders' as kind", f"{null} as xml")
@@ -110,8 +110,8 @@ def test_bodies_that_are_null_throughout_are_counted_as_bad(spark: SparkSession)
         ps.xml.tree_patterns("//order->x").match(ps.documents(frame, body="body"))
 
 
-def test_results_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
-    """Tree patterns on their own, batch and stream: the same rows, and what cannot be read beside them."""
+def test_tree_patterns_output_result_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Tree patterns alone, batch and stream: the same rows, and unparsable documents as rejected rows."""
     trees = ps.xml.tree_patterns(
         {"large": "//order->o[/total->t > 100]", "paid": "//payment", "run": "//orders(/order->o:/payment->p)"}
     )
@@ -131,8 +131,8 @@ def test_results_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(ran.table.select(list(wanted[0])).to_pylist(), key=str) == wanted
 
 
-def test_files(spark: SparkSession, tmp_path: Path) -> None:
-    """A document that is given by its path is read in pieces; one that is none, or not there, is an error in its row."""
+def test_documents_are_read_from_files(spark: SparkSession, tmp_path: Path) -> None:
+    """A document given by its path is read in chunks; a missing or invalid file is an error in its row."""
     large = tmp_path / "large.xml"
     with large.open("wb") as file:
         file.write(b"<feed>")
@@ -149,7 +149,7 @@ def test_files(spark: SparkSession, tmp_path: Path) -> None:
     found = trees.match(ps.documents(frame, path="file")).toArrow().to_pylist()
     of = {path: [row for row in found if row["file"] == path] for path in paths}
     assert sorted(int(row["n"][0]) for row in of[str(large)]) == list(range(60_000))
-    # What is told before a document breaks stands, and the error follows; of one that breaks early nothing is told.
+    # Results before the position of an error stay, and the error follows; a document that is malformed early has no result.
     assert [(row["n"], row["error"] and row["error"]["line"]) for row in of[broken.as_uri()]] == [(None, 2)]
     assert [row["n"] for row in of[str(doubtful)]] == [["1"], ["2"]]
     for path in paths[3:]:
@@ -159,7 +159,7 @@ def test_files(spark: SparkSession, tmp_path: Path) -> None:
     assert trees.match(ps.documents(binary, body="content")).count() == 60_000
 
 
-def test_any_encoding(spark: SparkSession) -> None:
+def test_documents_in_any_encoding(spark: SparkSession) -> None:
     text = "<r><a>é</a></r>"
     bodies = [
         text.encode(),
@@ -170,13 +170,13 @@ def test_any_encoding(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(body,) for body in bodies], "xml binary")
     found = ps.xml.tree_patterns("//a->a").match(ps.documents(frame, body="xml")).toArrow()["a"].to_pylist()
     assert found == [["é"]] * 4
-    # Text is text, whatever it says that it was before.
+    # A string is already decoded, so its encoding declaration is ignored.
     frame = spark.createDataFrame([("<?xml version='1.0' encoding='ISO-8859-1'?>" + text,)], "xml string")
     assert ps.xml.tree_patterns("//a->a").match(ps.documents(frame, body="xml")).toArrow()["a"].to_pylist() == [["é"]]
 
 
 def test_documents_are_events_too(spark: SparkSession) -> None:
-    """A step that names a type asks for documents of that type; and tables may be given by type."""
+    """A step that names a type matches documents of that type; tables can also be given by type."""
     asked = ps.pattern("pattern p match Orders o -> Payments << //payment >> p within 1 hour return o.id, p.id as paid")
     rows = feed(30, seed=4)
     by_kind = {
@@ -202,7 +202,7 @@ def test_namespaces(spark: SparkSession) -> None:
         trees.match(ps.documents(frame, body="xml"))
 
 
-def test_mistakes(spark: SparkSession) -> None:
+def test_document_errors(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("<a/>", at(0))], "xml string, ts timestamp")
     with pytest.raises(EventDataError, match="Did you mean 'xml'"):
         ps.xml.tree_patterns("//a").match(ps.documents(frame, body="xmll"))
@@ -236,7 +236,7 @@ def test_mistakes(spark: SparkSession) -> None:
         )
 
 
-def test_explained(spark: SparkSession) -> None:
+def test_explain_of_documents(spark: SparkSession) -> None:
     frame = spark.createDataFrame([tuple(row.values()) for row in feed(1)], SPARK)
     said = UNPAID.explain(declared(frame, trusted=True, namespaces={"a": "urn:a"}))
     for line in (
@@ -255,20 +255,20 @@ def test_explained(spark: SparkSession) -> None:
 
 
 def test_far_apart_orders_do_not_meet(spark: SparkSession) -> None:
-    """Results of one document are in its order, and documents of one time in theirs."""
+    """Results of one document are in document order, and those of documents of one time in the order of the documents."""
     asked = ps.pattern("pattern p match D << //a->x >> a -> D << //b->y >> b within 1 minute return a.x, b.y")
     rows = [{"ts": at(0), "id": n, "xml": "<r><b>1</b><a>2</a><b>3</b><a>4</a></r>"} for n in range(2)]
     rows.append({"ts": at(0) + timedelta(seconds=1), "id": 7, "xml": "<r><b>5</b></r>"})
-    here = asked.match(ps.documents(rows, body="xml", id="id"))
+    local = asked.match(ps.documents(rows, body="xml", id="id"))
     frame = spark.createDataFrame([tuple(r.values()) for r in rows], "ts timestamp, id long, xml string")
     there = asked.match(ps.documents(frame, body="xml", id="id")).toArrow()
     found = sorted((row["x"], row["y"]) for row in there.to_pylist())
-    assert found == sorted((m.values["x"], m.values["y"]) for m in here)
+    assert found == sorted((m.values["x"], m.values["y"]) for m in local)
     assert ("2", "3") in found
 
 
-def test_json_is_what_is_found_here(spark: SparkSession, tmp_path: Path) -> None:
-    """Patterns and tree patterns over JSON, batch and stream; what is no JSON is a bad row with a place."""
+def test_json_equals_local_matches(spark: SparkSession, tmp_path: Path) -> None:
+    """Patterns and tree patterns over JSON, batch and stream; invalid JSON is a bad row with a position."""
     rows = [
         {"ts": at(60 * n), "id": n, "kind": "Payments" if n % 3 == 2 else "Orders", "xml": f'{{"no": {n // 3}, "customer": "c{n % 5}", "items": [{{"sku": "s{n}"}}, {{"sku": null}}], "total": {n}.50}}'}
         for n in range(60)
@@ -282,11 +282,11 @@ def test_json_is_what_is_found_here(spark: SparkSession, tmp_path: Path) -> None
         return  o.total
     """)
     table = pa.Table.from_pylist(rows, ARROW)
-    here = asked.match(declared(table, format="json"))
+    local = asked.match(declared(table, format="json"))
     frame = spark.createDataFrame([tuple(row.values()) for row in rows], SPARK).repartition(3)
     found = asked.match(declared(frame, format="json")).toArrow().to_pylist()
     assert len(found) > 10
-    assert ids(found) == sorted((m.pattern, m.match_id, m.kind) for m in here)
+    assert ids(found) == sorted((m.pattern, m.match_id, m.kind) for m in local)
     trees = ps.xml.tree_patterns("/json->order[/items/sku->sku][/no->no]")
     wanted = sorted(trees.match(declared([*rows, wrong], format="json")).to_pylist(), key=str)
     streams = Streams(spark, tmp_path)
@@ -296,8 +296,8 @@ def test_json_is_what_is_found_here(spark: SparkSession, tmp_path: Path) -> None
     assert bad == {"what": "Expected ':'", "line": 2, "column": 6}
 
 
-def test_rows_are_documents_as_they_are_here(spark: SparkSession) -> None:
-    """Every type has the text that it has here."""
+def test_rows_as_documents_equal_local_documents(spark: SparkSession) -> None:
+    """Values of every type have the same text as locally."""
     frame = spark.sql("""
         select id, timestamp'2026-03-01 09:00:00Z' + make_interval(0, 0, 0, 0, 0, id) as ts, 'Order' as kind, 'a<b & ' || id as s,
                id % 2 = 0 as even, id * 1e15 + 0.5D as large, cast(id / 3 as float) as f, cast(id / 8 as decimal(10, 3)) as d,
@@ -311,9 +311,9 @@ def test_rows_are_documents_as_they_are_here(spark: SparkSession) -> None:
         "lists/item": "li", "local": "lo", "customer/name": "cn", "customer/no/x": "x", "m/k_1": "m1",
     }  # fmt: skip
     trees = ps.xml.tree_patterns({name: f"/row->r[/{path}->node]" for path, name in paths.items()})
-    here = trees.match(ps.documents(frame.toArrow(), format="row")).to_pylist()
+    local = trees.match(ps.documents(frame.toArrow(), format="row")).to_pylist()
     there = trees.match(ps.documents(frame.repartition(2), format="row")).toArrow()
-    shown = [(row["pattern"], row["id"], row["node"], row["error"]) for row in here]
+    shown = [(row["pattern"], row["id"], row["node"], row["error"]) for row in local]
     assert len(shown) == 15 * 4 - 1 - 3
     assert sorted(shown, key=str) == sorted(
         ((row["pattern"], row["id"], row["node"], row["error"]) for row in there.to_pylist()), key=str

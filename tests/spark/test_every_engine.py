@@ -1,4 +1,4 @@
-"""Every engine of the registry: its output is the same locally, in a batch on Spark, and on a stream on Spark."""
+"""Every engine of the registry has the same output locally, in a batch on Spark, and on a stream on Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SparkCase:
     """A row without output; far later, it advances the watermark past every window."""
     run_locally: Callable[[pa.Table], Output]
     match_on_spark: Callable[[Any], Any]
-    """From a Spark DataFrame to one of output rows."""
+    """Function from a Spark DataFrame to a DataFrame of output rows."""
     read: Callable[[Sequence[Row]], Output]
 
 
@@ -43,14 +43,14 @@ EVENTS = pa.schema(
     {"ts": MOMENT, "type": pa.string(), "user": pa.string(), "v": pa.int64(), "n": pa.int64(), "promise": pa.string()}
 )
 ORDERED = "->>"
-"""Steps of which the engines of all strategies can assemble matches."""
+"""Steps whose matches the engines of all strategies can assemble."""
 PATTERN = ps.pattern(
     f"pattern paid match Order o {ORDERED} Payment p [v >= o.v] {ORDERED} Receipt r within 20 seconds partition by user"
 )
 
 
 def _events() -> list[Row]:
-    """Disorder of less than a second."""
+    """Return events that are out of order by less than a second."""
     chance = random.Random(5)
     return [
         {
@@ -65,8 +65,8 @@ def _events() -> list[Row]:
     ]
 
 
-def _standing(rows: Sequence[Row]) -> Output:
-    """Matches that were emitted and not retracted."""
+def _current(rows: Sequence[Row]) -> Output:
+    """Return the matches that were emitted and not retracted."""
     found: Counter[Any] = Counter()
     for row in rows:
         found[row["pattern"], row["match_id"], row["kind"]] += -1 if row.get("op") == "-" else 1
@@ -83,7 +83,7 @@ def _pattern_case(disorder: str | Strategy | None) -> SparkCase:
         return sorted((m.pattern, m.match_id, m.kind) for m in PATTERN.match(ps.events(table, id="n")))
 
     closing = {"ts": at(FAR), "type": "Z", "user": "z", "v": 0, "n": 10**6, "promise": None}
-    return SparkCase(EVENTS, _events(), closing, run_locally, lambda frame: PATTERN.match(declare(frame)), _standing)
+    return SparkCase(EVENTS, _events(), closing, run_locally, lambda frame: PATTERN.match(declare(frame)), _current)
 
 
 # Documents
@@ -150,7 +150,7 @@ def _declare_beliefs(data: Any) -> Any:
 
 
 def _probabilities(rows: Sequence[Row]) -> Output:
-    """To the last bit."""
+    """Return rows with all digits of each probability."""
     return sorted((row["k"], row["time"].replace(tzinfo=None), row["p"], row["error"]) for row in rows)
 
 
@@ -245,7 +245,7 @@ every_engine = pytest.mark.parametrize("name", engines())
 
 
 @every_engine
-def test_batch_is_what_is_found_locally(spark: SparkSession, name: str) -> None:
+def test_batch_equals_local_output(spark: SparkSession, name: str) -> None:
     case = CASES[name]
     table = pa.Table.from_pylist([dict(row) for row in case.rows], schema=case.schema)
     expected = case.run_locally(table)
@@ -257,7 +257,7 @@ def test_batch_is_what_is_found_locally(spark: SparkSession, name: str) -> None:
 
 
 @every_engine
-def test_stream_is_what_is_found_locally(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_stream_equals_local_output(spark: SparkSession, tmp_path: Path, name: str) -> None:
     case = CASES[name]
     expected = case.run_locally(pa.Table.from_pylist([dict(row) for row in case.rows], schema=case.schema))
     streams = Streams(spark, tmp_path)

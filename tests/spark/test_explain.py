@@ -1,4 +1,4 @@
-"""What explain and why_not say of DataFrames."""
+"""Output of explain and why_not over DataFrames."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def frame(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(rows, SCHEMA)
 
 
-def test_what_runs_where(frame: DataFrame) -> None:
+def test_explain_shows_where_predicates_run(frame: DataFrame) -> None:
     told = ps.pattern(PATTERN).explain(ps.events(frame))
     added = told[told.index("run on Spark") :]
     assert max(map(len, added.splitlines())) <= 100
@@ -74,11 +74,11 @@ def test_golden(path: Path, frame: DataFrame) -> None:
     check_golden(path, added)
 
 
-def test_without_a_stream_it_stays_as_it_was() -> None:
+def test_explain_without_a_stream() -> None:
     assert "run on Spark" not in ps.pattern(PATTERN).explain()
 
 
-def test_several_inputs_and_ways_of_partitioning(frame: DataFrame) -> None:
+def test_several_inputs_and_partition_keys(frame: DataFrame) -> None:
     stream = ps.events({"Login": frame.where("type = 'Login'"), "Transfer": frame.where("type = 'Transfer'")})
     text = "pattern p match Login a, Transfer t within 5 events\n" + PATTERN
     added = ps.patterns(text).explain(stream).partition("run on Spark")[2]
@@ -105,12 +105,12 @@ def test_why_not_collects_one_key(frame: DataFrame) -> None:
     assert repr(ps.pattern(PATTERN).why_not(local, key="ann")) == repr(replace(asked, notes=()))
 
 
-def test_why_not_of_all_keys_and_of_none(frame: DataFrame) -> None:
+def test_why_not_without_a_key_filter_and_without_rows(frame: DataFrame) -> None:
     assert ps.pattern(PATTERN).why_not(ps.events(frame)).partitions == 2
     assert "Did you mean user = 'ann'?" in repr(ps.pattern(PATTERN).why_not(ps.events(frame), key="Ann"))
 
 
-def test_why_not_tells_of_rows_without_a_time(spark: SparkSession) -> None:
+def test_why_not_reports_rows_without_a_time(spark: SparkSession) -> None:
     rows = [("01.03.2026 09:00", "Login"), ("2026-03-01T09:00:00Z", "Login"), (None, "Login")]
     stream = ps.events(spark.createDataFrame(rows, "ts string, type string"))
     told = ps.pattern("pattern p match Login a -> Log0ut b within 1 hour").why_not(stream)
@@ -122,7 +122,7 @@ def test_why_not_tells_of_rows_without_a_time(spark: SparkSession) -> None:
     )
 
 
-def test_types_that_cannot_be_compared_are_refused(frame: DataFrame) -> None:
+def test_incomparable_types_are_rejected(frame: DataFrame) -> None:
     pattern = ps.pattern("pattern p match Login a -> Transfer t [amount > 'much'] within 1 hour")
     with pytest.raises(ps.errors.TypeMismatchError, match=r"cannot compare an? \w+ with a string(.|\n)*line 1, column"):
         pattern.match(ps.events(frame))
@@ -149,7 +149,7 @@ def test_why_not_of_several_inputs(frame: DataFrame) -> None:
     assert {a.why for a in asked.attempts} == {"amount > 500 was not true"}
 
 
-def test_a_stream_is_not_finite(spark: SparkSession) -> None:
+def test_why_not_rejects_a_stream(spark: SparkSession) -> None:
     rate = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "'A' as type")
     with pytest.raises(ps.errors.UnsupportedError, match=r"with spark\.read instead of spark\.readStream"):
         ps.pattern("pattern p match A").why_not(ps.events(rate))

@@ -1,4 +1,4 @@
-"""Spark's value of the SQL we print is the reference's value, row by row, whatever the session's settings are."""
+"""On Spark, the SQL text of an expression has the value of the reference evaluator, in any session settings."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from tests.semantics.test_expressions import NoSchema
 SESSIONS = [("true", "America/New_York"), ("false", "Asia/Kolkata")]
 COLUMNS_AT_ONCE = 120
 APPROXIMATE = {"ln", "log10", "exp", "power", "distance_km", "angle"}
-"""Java and C round these differently in the last bits."""
+"""Java and C round the last bit of these differently."""
 NOT_TRANSLATED = {"regexp_extract": "Java's engine backtracks, and its groups differ from those of RE2"}
-"""Functions that no test exercises, each with its reason."""
+"""Functions that no test exercises, each with the reason."""
 
 MAX, MIN = 2**63 - 1, -(2**63)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -182,7 +182,7 @@ EMPTY: dict[str, Any] = dict.fromkeys(SCHEMA.names)
 
 
 class Scope:
-    """One event and nothing else, its columns in their declared types."""
+    """Scope of one event, with its columns in their declared types."""
 
     def __init__(self, row: dict[str, Any], columns: dict[str, spark_types.DataType]) -> None:
         self.row = {name: v.conform(row[name], spark_type(columns[name])) for name in columns}
@@ -213,7 +213,7 @@ class Scope:
 
 
 class Columns(NoSchema):
-    """Types of names as the columns have them."""
+    """Types of the columns by name."""
 
     def __init__(self, columns: dict[str, spark_types.DataType]) -> None:
         self.columns = columns
@@ -230,7 +230,7 @@ class Columns(NoSchema):
 
 def _column(field: pa.Field) -> pa.Array:
     values = [row[field.name] for row in ROWS]
-    if pa.types.is_duration(field.type):  # Arrow does not take the extremes as Python has them
+    if pa.types.is_duration(field.type):  # Arrow rejects the extreme values that Python has
         return pa.array([None if x is None else v.microseconds(x) for x in values], pa.int64()).cast(field.type)
     if pa.types.is_map(field.type):
         values = [None if x is None else list(x.items()) for x in values]
@@ -239,7 +239,7 @@ def _column(field: pa.Field) -> pa.Array:
 
 @pytest.fixture(scope="module")
 def frame(spark: SparkSession) -> Iterator[DataFrame]:
-    # Kept in memory, or the optimizer would fold a local table away and never run the code it runs on real data.
+    # Cached: otherwise the optimizer folds a local table, and the code that runs on real data never runs.
     found = spark.createDataFrame(pa.table([_column(field) for field in SCHEMA], schema=SCHEMA)).persist()
     found.count()
     yield found
@@ -267,8 +267,8 @@ def _columns(frame: DataFrame) -> dict[str, spark_types.DataType]:
     return {field.name: field.dataType for field in frame.schema.fields}
 
 
-def _answers(frame: DataFrame, texts: Sequence[str]) -> list[tuple[t.Type, list[Any]]]:
-    """What each text is worth on every row; times come as numbers, as a session's zone would move them."""
+def _evaluate_on_spark(frame: DataFrame, texts: Sequence[str]) -> list[tuple[t.Type, list[Any]]]:
+    """Return type and values of each text over all rows; times are numbers, because the session's zone would shift them."""
     found = frame.selectExpr(*(f"{text} as `{index}`" for index, text in enumerate(texts)))
     table = found.toArrow()
     answers = []
@@ -302,7 +302,7 @@ _REFERENCE: dict[str, list[Any]] = {}
 
 
 def _reference(expr: Expr, scopes: tuple[Scope, ...]) -> list[Any]:
-    # By the whole of its text: 2.5 and 2.50, 0.0 and -0.0 are equal, and mean different things.
+    # By the whole text: 2.5 and 2.50, and 0.0 and -0.0, are equal, but have different meanings.
     key = repr(expr)
     if key not in _REFERENCE:
         _REFERENCE[key] = [evaluate(expr, scope) for scope in scopes]
@@ -310,17 +310,19 @@ def _reference(expr: Expr, scopes: tuple[Scope, ...]) -> list[Any]:
 
 
 def _differences(frame: DataFrame, exprs: Sequence[Expr], scopes: tuple[Scope, ...]) -> list[str]:
-    """Every place where Spark and the reference do not agree, in words."""
+    """Return a text for each place where Spark and the reference differ."""
     columns = _columns(frame)
     texts = [(expr, sql_text(expr, columns, time="time", type="type")) for expr in exprs]
     said = [(expr, text) for expr, text in texts if text is not None]
     wrong: list[str] = []
     for start in range(0, len(said), COLUMNS_AT_ONCE):
         some = said[start : start + COLUMNS_AT_ONCE]
-        for (expr, text), (type_, values) in zip(some, _answers(frame, [text for _, text in some]), strict=True):
+        for (expr, text), (type_, values) in zip(
+            some, _evaluate_on_spark(frame, [text for _, text in some]), strict=True
+        ):
             roughly = any(isinstance(e, Call) and e.name in APPROXIMATE for e in walk(expr))
             for row, answer, found in zip(ROWS, _reference(expr, scopes), values, strict=True):
-                # A branch of another kind is of the column's kind by the time anyone sees it.
+                # The column converts a branch of another type before its value is visible.
                 wanted = v.conform(answer, type_)
                 if not _same(found, wanted, roughly):
                     used = {e.parts[0]: row.get(e.parts[0]) for e in walk(expr) if isinstance(e, Ref)}
@@ -459,22 +461,22 @@ ODD_ONES: list[Expr] = [
 
 
 LEFT_TO_PYTHON = [
-    # text of doubles, and their decimals with more digits than a double is sure of
+    # text of doubles, and decimals of doubles with more digits than a double has
     "cast(x as string)", "x || ''", "concat(word, x)", "cast(x as decimal(18,2))",
-    # the kind of a branch that is taken shows
+    # the type of the branch that is taken is visible
     "cast(coalesce(price, 1) as string)", "coalesce(x, 0) || ''", "coalesce(id, x)", "greatest(id, x)", "if(yes, big, 2.5)",
     "coalesce(x, 0) + 1", "coalesce(price, 0) * 2", "coalesce(big, fine)",
     # more than 38 digits
     "big = fine", "big % price", "big % part", "cast(big as timestamp)",
-    # Spark's way with these patterns takes more than linear time
+    # Spark takes more than linear time for these patterns
     "word like bit", "word like '%a_b%_%c%'", "word ilike bit", "word ilike '%a_b%_%c%'",
     # Java's regular expressions backtrack and differ from RE2
     "word rlike 'a.*b'", "word rlike '(?i)a'", "word rlike '[ab]'", "word rlike bit", "regexp_extract(word, '(a)')",
     # 128 bits
     "in_cidr(word, '::/0')", "in_cidr(word, '10.0.0.0/8', '2001:db8::/32')", "in_cidr(word, bit)",
-    # keys and elements of another kind, units that no literal names
+    # keys and elements of another type, units that no literal has
     "by_id[1.0]", "tags[1]", "array_contains(words, 1)", "date_trunc(word, at)",
-    # not this event's to say
+    # not of this event
     "missing", "device.missing", "time(a)", "count(n)", "sum(n)", "prev(n)", ":p", "n in :list", "(n, id) in Office", "first(t.n) > 1",
 ]  # fmt: skip
 
@@ -510,10 +512,10 @@ def test_odd_names_and_constants(
         max_size=200,
     )
 )
-def test_whatever_is_said_is_right(
+def test_random_expressions_agree_with_the_reference(
     spark: SparkSession, frame: DataFrame, scopes: tuple[Scope, ...], exprs: list[Expr]
 ) -> None:
-    """Random expressions, most of them of no sensible type: Spark takes every text, and never raises."""
+    """Random expressions, most of them ill-typed: Spark accepts each text and never raises."""
     with session(spark, *SESSIONS[0]):
         assert _differences(frame, exprs, scopes) == []
 
@@ -531,14 +533,14 @@ def test_every_function_is_exercised(frame: DataFrame) -> None:
     assert wanted - said == set(NOT_TRANSLATED)
 
 
-def test_what_is_left_to_python(frame: DataFrame) -> None:
+def test_expressions_without_sql_text_run_in_python(frame: DataFrame) -> None:
     columns = _columns(frame)
     for text in LEFT_TO_PYTHON:
         assert sql_text(parse_expression(text), columns, time="time", type="type") is None, text
         assert predicate_text(parse_expression(text), columns, time="time", type="type") is None, text
 
 
-def test_types_are_those_the_checker_gives(spark: SparkSession, frame: DataFrame) -> None:
+def test_sql_types_equal_inferred_types(spark: SparkSession, frame: DataFrame) -> None:
     columns = _columns(frame)
     env = Columns(columns)
     texts: list[tuple[Expr, str]] = []
@@ -551,21 +553,21 @@ def test_types_are_those_the_checker_gives(spark: SparkSession, frame: DataFrame
         try:
             wanted = infer(expr, env)
         except PatternError:
-            continue  # the checker refuses it: no pattern will ask
+            continue  # the type checker rejects it
         if not t.is_open(wanted):
             assert spark_type(field.dataType) in (wanted, t.Unknown()), print_expr(expr)
 
 
-def test_a_predicate_is_never_null(frame: DataFrame, scopes: tuple[Scope, ...]) -> None:
+def test_predicate_is_never_null(frame: DataFrame, scopes: tuple[Scope, ...]) -> None:
     columns = _columns(frame)
     exprs = [parse_expression(text) for text in (*LOGIC, *LIKES, "null", "n", "word", "at > till")]
     said = [(e, text) for e in exprs if (text := predicate_text(e, columns, time="time", type="type")) is not None]
-    for (expr, _), (type_, values) in zip(said, _answers(frame, [text for _, text in said]), strict=True):
+    for (expr, _), (type_, values) in zip(said, _evaluate_on_spark(frame, [text for _, text in said]), strict=True):
         assert type_ == t.Boolean()
         assert values == [is_true(x) for x in _reference(expr, scopes)], print_expr(expr)
 
 
-def test_names_that_cannot_be_said() -> None:
+def test_names_without_sql_text() -> None:
     text, long = spark_types.StringType(), spark_types.LongType()
     for name in ("", "${env:HOME}", "\ud800"):
         assert sql_text(Ref((name,)), {name: long}, time="t", type=None) is None
@@ -579,7 +581,7 @@ def test_names_that_cannot_be_said() -> None:
     assert sql_text(Ref(("a`b",)), {"a`b": long}, time="t", type=None) == "`a``b`"
 
 
-def test_no_text_grows_out_of_hand() -> None:
+def test_nested_calls_do_not_grow_exponentially() -> None:
     expr: Expr = Ref(("w",))
     for _ in range(40):
         expr = Call("replace", (expr, Literal("string", "a"), Literal("string", "bb")))

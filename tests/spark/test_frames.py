@@ -1,4 +1,4 @@
-"""Frames of live models on Spark: a batch and a stream find what is found here, with the same ids."""
+"""Frames of live models on Spark: batch and stream have the local matches, with the same ids."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def frames(data: object, shards: int = 16) -> ps.graph.Frames:
     )
 
 
-def here() -> list[str]:
+def match_locally() -> list[str]:
     found = sorted(match["match_id"] for match in FORWARD.match(frames(TRACES)).to_dicts())
     assert len(found) == g.expected(3, 12 * g.CYCLE, seed=5)[1]
     return found
@@ -33,17 +33,17 @@ def ids(found: DataFrame) -> list[str]:
     return sorted(row.match_id for row in found.select("match_id").collect())
 
 
-def test_a_batch_finds_what_is_found_here(spark: SparkSession) -> None:
+def test_batch_equals_local_matches(spark: SparkSession) -> None:
     counted = Observation()
-    assert ids(FORWARD.match(frames(spark.createDataFrame(TRACES)), observation=counted)) == here()
+    assert ids(FORWARD.match(frames(spark.createDataFrame(TRACES)), observation=counted)) == match_locally()
     assert counted.get["events"] == TRACES.num_rows
 
 
 @pytest.mark.parametrize("shards", [3])
-def test_a_stream_finds_what_is_found_here(spark: SparkSession, tmp_path: Path, shards: int) -> None:
+def test_stream_equals_local_matches(spark: SparkSession, tmp_path: Path, shards: int) -> None:
     begin = TRACES["ts"][0].as_py()
     rows = spark.createDataFrame(TRACES)
-    # The last ones only bring the watermark on.
+    # The last rows only advance the watermark.
     last = rows.limit(1)
     pieces = [rows.where(rows.ts < begin + dt.timedelta(seconds=2))]
     pieces += [rows.where((rows.ts >= begin + dt.timedelta(seconds=2)) & (rows.ts < begin + dt.timedelta(seconds=2.6)))]
@@ -56,16 +56,16 @@ def test_a_stream_finds_what_is_found_here(spark: SparkSession, tmp_path: Path, 
     name = f"frames_{shards}"
     query = found.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / "state"))
     query.trigger(availableNow=True).start().awaitTermination()
-    assert ids(spark.table(name)) == here()
+    assert ids(spark.table(name)) == match_locally()
 
 
-def test_what_is_missing_is_named(spark: SparkSession) -> None:
+def test_missing_columns_are_named(spark: SparkSession) -> None:
     data = spark.createDataFrame(TRACES).drop("right_hand_y")
     with pytest.raises(EventDataError, match="right_hand_y"):
         FORWARD.match(frames(data))
 
 
-def test_explain_says_how_frames_are_answered(spark: SparkSession) -> None:
+def test_explain_shows_evaluation_of_frames(spark: SparkSession) -> None:
     data = spark.createDataFrame(TRACES.slice(0, 10))
     assert FORWARD.explain(frames(data)) == FORWARD.explain(frames(TRACES))
     texts = data.withColumn("right_hand_y", data.right_hand_y.cast("string"))

@@ -1,7 +1,7 @@
-"""Whole checkpoints that earlier versions wrote: this one goes on with them.
+"""Checkpoints that earlier versions wrote: this version continues from them.
 
-A checkpoint is kept as an archive in ``checkpoints``, never to be changed. Spark writes down where the source's files
-lay; in the archives that folder is called ``/INPUT``. With ``PERSEID_ADD_STATES=1`` a missing one is made.
+Each checkpoint is an archive in ``checkpoints``, which never changes. Spark records the paths of the source files;
+the archives have ``/INPUT`` in their place. With ``PERSEID_ADD_STATES=1`` a missing archive is written.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ WITHOUT_FEEDING = PATTERNS[: PATTERNS.index("pattern twice")]
 
 
 @dataclass(frozen=True)
-class Case:
-    """What a stream was like that left a checkpoint."""
+class ArchivedStream:
+    """Stream of an archived checkpoint."""
 
     name: str
     patterns: str = PATTERNS
     disorder: str = "buffer"
 
     @property
-    def promises(self) -> bool:
+    def with_punctuations(self) -> bool:
         return self.disorder == "conservative"
 
     @property
     def schema(self) -> pa.Schema:
-        return PROMISES if self.promises else EVENTS
+        return PROMISES if self.with_punctuations else EVENTS
 
     def batches(self) -> list[list[dict[str, Any]]]:
-        """Rows by file, with true promises behind those of each file where the stream has some."""
+        """Rows by file, with valid punctuations after those of each file if the stream has them."""
         made = batches()
-        if not self.promises:
+        if not self.with_punctuations:
             return made
         return [
             [
@@ -71,14 +71,14 @@ class Case:
 
 
 CASES = [
-    Case("two-shards"),
-    Case("aggressive", disorder="aggressive"),
-    Case("conservative", WITHOUT_FEEDING, "conservative"),
+    ArchivedStream("two-shards"),
+    ArchivedStream("aggressive", disorder="aggressive"),
+    ArchivedStream("conservative", WITHOUT_FEEDING, "conservative"),
 ]
 
 
 def batches() -> list[list[dict[str, Any]]]:
-    """The same in every version: four files, and one that closes the stream."""
+    """Return the same rows in every version: four files, and one that closes the stream."""
     chance = random.Random(7)
     made = [
         [
@@ -95,13 +95,13 @@ def batches() -> list[list[dict[str, Any]]]:
     return [*made, [{"ts": at(FAR), "type": "X", "user": None, "n": -1}]]
 
 
-def detected(streams: Streams, case: Case) -> Run:
+def detected(streams: Streams, case: ArchivedStream) -> Run:
     frame = streams.read("input", case.schema, delay="15 seconds")
     events = ps.events(frame, id="n", disorder=case.disorder, options=ps.StreamOptions(shards=2))
     running = streams.start(ps.patterns(case.patterns).match(events))
     try:
         assert running.query.awaitTermination(WAIT)
-        # As files: the sink's own record of them lies in the folder, and begins with a batch that is not there.
+        # Read as files: the sink's own metadata in the folder begins with a batch that is not there.
         tables = [pq.read_table(path) for path in Path(running.out).glob("*.parquet")]
         return Run(pa.concat_tables(tables), [dict(batch) for batch in running.query.recentProgress])
     finally:
@@ -109,12 +109,12 @@ def detected(streams: Streams, case: Case) -> Run:
 
 
 def changes(run: Run) -> list[tuple[str, ...]]:
-    """What was told, and taken back, by name."""
+    """Return emitted and retracted matches by name."""
     return sorted((row["pattern"], row["match_id"], row["kind"], row.get("op", "+")) for row in run.rows)
 
 
-def standing(told: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
-    """What was told and not taken back; what archives of before say nothing of was told."""
+def current_matches(told: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return matches that were emitted and not retracted; rows of old archives without an operation count as emitted."""
     counted: Counter[tuple[str, ...]] = Counter()
     for one in told:
         counted[tuple(one[:3])] += -1 if "-" in one[3:] else 1
@@ -122,7 +122,7 @@ def standing(told: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
     return sorted(counted.elements())
 
 
-def keep(folder: Path, target: Path, told: Run) -> None:
+def archive_checkpoint(folder: Path, target: Path, told: Run) -> None:
     source = str(folder / "input")
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted((folder / "query.checkpoint").rglob("*")):
@@ -144,7 +144,9 @@ def restore(archive: Path, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_a_checkpoint_of_an_earlier_version(spark: SparkSession, tmp_path: Path, case: Case) -> None:
+def test_query_continues_from_checkpoint_of_earlier_version(
+    spark: SparkSession, tmp_path: Path, case: ArchivedStream
+) -> None:
     made = case.batches()
     archive = FOLDER / f"{case.name}.zip"
     if not archive.exists() and os.environ.get("PERSEID_ADD_STATES") == "1":
@@ -152,7 +154,7 @@ def test_a_checkpoint_of_an_earlier_version(spark: SparkSession, tmp_path: Path,
         then = Streams(spark, tmp_path / "then")
         then.add("input", case.schema, *made[:2])
         FOLDER.mkdir(exist_ok=True)
-        keep(tmp_path / "then", archive, detected(then, case))
+        archive_checkpoint(tmp_path / "then", archive, detected(then, case))
     (tmp_path / "now").mkdir()
     about = restore(archive, tmp_path / "now")
     if [int(n) for n in about["spark"].split(".")[:2]] > [int(n) for n in pyspark.__version__.split(".")[:2]]:
@@ -160,10 +162,10 @@ def test_a_checkpoint_of_an_earlier_version(spark: SparkSession, tmp_path: Path,
     now = Streams(spark, tmp_path / "now")
     now.add("input", case.schema, *made)
     run = detected(now, case)
-    assert run.read[0] == len(made[2])  # it went on, and did not start again
+    assert run.read[0] == len(made[2])  # it continued, and did not start again
     expected = ps.patterns(case.patterns).match(ps.events([row for rows in batches() for row in rows], id="n"))
     assert {one[0] for one in about["told"]} >= {"first", "silent", "quiet"}
-    stands = standing([*about["told"], *changes(run)])
+    stands = current_matches([*about["told"], *changes(run)])
     assert stands == sorted((m.pattern, m.match_id, m.kind) for m in expected)
     if case.disorder == "aggressive":
-        assert any(one[3] == "-" for one in changes(run))  # what was told before the restart is taken back after it
+        assert any(one[3] == "-" for one in changes(run))  # matches emitted before the restart are retracted after it

@@ -1,4 +1,4 @@
-"""Spark, the kernels and the reference give a row the same identity, whatever the session's settings are."""
+"""Spark, the kernels and the reference give a row the same identity, in any session settings."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ def kinds(frame: DataFrame) -> list[tuple[str, st.DataType]]:
     return [(field.name, field.dataType) for field in frame.schema.fields]
 
 
-def in_the_jvm(frame: DataFrame, texts: list[str]) -> tuple[list[list[int]], pa.Table]:
-    """The value of each text in each row, and the rows themselves, in one order."""
+def evaluate_in_jvm(frame: DataFrame, texts: list[str]) -> tuple[list[list[int]], pa.Table]:
+    """Return the value of each text in each row, and the rows, in the same order."""
     named = [f"{text} as h{i}" for i, text in enumerate(texts)]
     table = frame.selectExpr("*", *named).toArrow()
     found = [table[f"h{i}"].to_pylist() for i in range(len(texts))]
@@ -135,10 +135,12 @@ def in_the_jvm(frame: DataFrame, texts: list[str]) -> tuple[list[list[int]], pa.
 
 
 @pytest.mark.parametrize(("ansi", "zone"), SESSIONS)
-def test_every_type(spark: SparkSession, frame: DataFrame, drawn: list[dict[str, Any]], ansi: str, zone: str) -> None:
+def test_values_of_every_type_have_one_identity(
+    spark: SparkSession, frame: DataFrame, drawn: list[dict[str, Any]], ansi: str, zone: str
+) -> None:
     columns = kinds(frame)
     with settings(spark, spark__sql__ansi__enabled=ansi, spark__sql__session__timeZone=zone):
-        found, table = in_the_jvm(
+        found, table = evaluate_in_jvm(
             frame, [*(hash_text([column]) for column in columns), *(hash_text([c], leading=1) for c in columns)]
         )
     for (name, _), hashes, led in zip(columns, found, found[len(columns) :], strict=False):
@@ -149,7 +151,9 @@ def test_every_type(spark: SparkSession, frame: DataFrame, drawn: list[dict[str,
 
 
 @pytest.mark.parametrize(("ansi", "zone"), SESSIONS)
-def test_rows(spark: SparkSession, frame: DataFrame, drawn: list[dict[str, Any]], ansi: str, zone: str) -> None:
+def test_rows_have_one_identity(
+    spark: SparkSession, frame: DataFrame, drawn: list[dict[str, Any]], ansi: str, zone: str
+) -> None:
     columns = kinds(frame)
     types = dict(columns)
     ids = [[], ["big"], ["number"], ["text"], ["big", "text"], ["yes"], ["fine"], list(reversed(types))]
@@ -159,7 +163,7 @@ def test_rows(spark: SparkSession, frame: DataFrame, drawn: list[dict[str, Any]]
         for names in keys:
             columns_of_key = [(name, types[name]) for name in names]
             texts += [hash_text(columns_of_key), hash_text(columns_of_key, leading=1)]
-        found, table = in_the_jvm(frame, texts)
+        found, table = evaluate_in_jvm(frame, texts)
     whole_table = {name: table[name] for name in table.column_names}
     for names, got in zip(ids, found, strict=False):
         assert got == hashing.identities([table[name] for name in names], whole_table).tolist(), names
@@ -176,31 +180,33 @@ def test_rows(spark: SparkSession, frame: DataFrame, drawn: list[dict[str, Any]]
         assert words == [list(reference.key_words([row[name] for name in names])) for row in drawn], names
 
 
-def test_a_field_by_its_path(frame: DataFrame) -> None:
+def test_field_of_a_struct_has_the_identity_of_its_value(frame: DataFrame) -> None:
     record = frame.schema["record"].dataType
     assert isinstance(record, st.StructType)
     inner = record["odd `name`."].dataType
     assert isinstance(inner, st.StructType)
     path = ("record", "odd `name`.", "how")
-    (found, values), _ = in_the_jvm(frame, [hash_text([(path, inner["how"].dataType)]), "record.`odd ``name``.`.how"])
+    (found, values), _ = evaluate_in_jvm(
+        frame, [hash_text([(path, inner["how"].dataType)]), "record.`odd ``name``.`.how"]
+    )
     assert found == [reference.hash_values([value]) for value in values]
 
 
-def test_many_columns(spark: SparkSession) -> None:
+def test_identity_of_100_columns(spark: SparkSession) -> None:
     rows = [tuple(None if (i * 7 + row) % 5 == 0 else i for i in range(125)) for row in range(20)]
     frame = spark.createDataFrame(rows, ", ".join(f"c{i} int" for i in range(125)))
-    (found,), table = in_the_jvm(frame, [hash_text(kinds(frame))])
+    (found,), table = evaluate_in_jvm(frame, [hash_text(kinds(frame))])
     assert found == hashing.hash_columns(table.columns).tolist()
     assert sorted(found) == sorted(reference.hash_values(row) for row in rows)
 
 
-def test_the_order_of_a_map_does_not_count(spark: SparkSession) -> None:
+def test_identity_ignores_the_order_of_a_map(spark: SparkSession) -> None:
     frame = spark.sql("select map('a', 1, 'b', 2) as x, map('b', 2, 'a', 1) as y, named_struct('b', 2, 'a', 1) as z")
-    found, _ = in_the_jvm(frame, [hash_text([column]) for column in kinds(frame)])
+    found, _ = evaluate_in_jvm(frame, [hash_text([column]) for column in kinds(frame)])
     assert {one for (one,) in found} == {reference.hash_values([{"a": 1, "b": 2}])}
 
 
-def test_collations_and_what_cannot_be_read(spark: SparkSession) -> None:
+def test_collations_and_unsupported_types(spark: SparkSession) -> None:
     frame = spark.sql(
         "select 'Ab' collate UTF8_LCASE as text, interval '3' month as months, named_struct() as empty, "
         "array(interval '3' month) as list, parse_json('{\"b\": 1, \"a\": [null]}') as variant"
@@ -216,5 +222,5 @@ def test_local_events_and_spark_rows_are_the_same_events(spark: SparkSession) ->
         for i in range(10)
     ]
     frame = spark.createDataFrame(rows, "ts timestamp, type string, user string, amount double, n bigint")
-    (found,), _ = in_the_jvm(frame, [identity_text([], kinds(frame))])
+    (found,), _ = evaluate_in_jvm(frame, [identity_text([], kinds(frame))])
     assert sorted(found) == sorted(int(event.id) for event in read_events(Events(rows)))

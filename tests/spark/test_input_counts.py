@@ -1,4 +1,4 @@
-"""Input that has no match is counted and warned of: a type that no row has, and times that cannot be read."""
+"""Input without matches is counted and warned of: a type that no row has, and times that cannot be parsed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_batch_counts_rows_of_each_type_that_a_step_names(spark: SparkSession)
     assert (found["events"], found["matches"]) == (3, 2)
 
 
-def test_rows_that_go_several_ways_are_counted_once(spark: SparkSession) -> None:
+def test_rows_with_several_partition_keys_are_counted_once(spark: SparkSession) -> None:
     other = ps.pattern("pattern q match Login a -> Transfer t within 1 hour partition by id")
     both = ps.patterns(f"{RIGHT} {other}")
     assert counted(both, frame_of(spark, "Login", "Transfer", "Transfer"))["events of Transfer"] == 2
@@ -61,7 +61,7 @@ def test_a_misspelled_type_is_warned_of_when_counters_are_read(spark: SparkSessi
     assert issubclass(ps.errors.InputWarning, UserWarning)
 
 
-def test_a_batch_of_which_no_row_is_left_is_warned_of(spark: SparkSession) -> None:
+def test_batch_without_usable_rows_is_warned_of(spark: SparkSession) -> None:
     with pytest.warns(
         ps.errors.InputWarning, match="the input has no rows; the type differs from the type in the data"
     ):
@@ -79,7 +79,7 @@ def test_times_that_cannot_be_parsed_are_counted_and_warned_of(spark: SparkSessi
     assert (counts["bad"], counts["matches"]) == (2, 0)
 
 
-def test_a_misspelled_type_is_warned_of_where_only_rows_without_a_time_are_counted(spark: SparkSession) -> None:
+def test_misspelled_type_is_warned_of_if_only_rows_without_a_time_are_counted(spark: SparkSession) -> None:
     frame = frame_of(spark, "Login", "Login", "Other").selectExpr("*", "if(kind = 'Other', null, ts) as at")
     with pytest.warns(ps.errors.InputWarning) as found:
         counts = counted(ps.pattern("pattern p match Logn a -> Logn b within 1 hour"), frame, time="at")
@@ -103,7 +103,7 @@ def test_warnings_of_different_counts_have_one_text(spark: SparkSession) -> None
     ]
 
 
-def test_nothing_runs_and_nothing_is_warned_of_before_counters_are_read(spark: SparkSession) -> None:
+def test_query_neither_runs_nor_warns_before_counters_are_read(spark: SparkSession) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         frame = frame_of(spark, "Login").selectExpr("*", "raise_error('it ran') as never", "'x' as at")
@@ -146,7 +146,7 @@ def event(second: int, kind: str) -> dict[str, Any]:
 
 
 def run_to_the_end(streams: Streams, batches: Sequence[Sequence[dict[str, Any]]]) -> Any:
-    """The query, ended, over these batches; it continues from the checkpoint of an earlier run."""
+    """Run the query over these batches to its end; it continues from the checkpoint of an earlier run."""
     frame = streams.stream(ARROW, *batches)
     running = streams.start(
         RIGHT.match(ps.events(frame, time="ts", type="kind", id="id", options=ps.StreamOptions(shards=2)))
@@ -199,7 +199,7 @@ def test_punctuation_rows_are_not_counted_as_events_of_a_type(spark: SparkSessio
     running.finish()
     found = progress_without_warning(running.query)
     assert found.by_type == {"Login": 1, "Logout": 0, "Transfer": 0}
-    assert (found.events, found.control_rows) == (1, 3)  # one about every key counts once for each shard
+    assert (found.events, found.control_rows) == (1, 3)  # a punctuation of all keys counts once per shard
 
 
 def test_explain_names_the_types_and_how_times_are_read(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""A job's stream over real DataFrames, finished and streaming: the same matches, and what could not be read as a dead letter."""
+"""A job's stream over finished and streaming DataFrames: the same matches, and unparsable records as dead letters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perseid.jobs.reading import read_job
 from perseid.jobs.rule_loading import load_patterns
 from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG
 from tests.jobs.conftest import _kinds  # noqa: F401
-from tests.jobs.test_reading import WHOLE, written
+from tests.jobs.test_job_files import WHOLE, written
 
 RULES = (
     "{text: 'pattern paid match Order o -> Payment p within 1 hour partition by customer return p.amount as amount'}"
@@ -27,7 +27,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 def opened(frame: Any) -> Any:
-    """A frame as sources open one."""
+    """Return a frame in the form in which sources open one."""
     return frame.select(
         "ts", "type", "customer", "amount",
         f.col("wrong").alias(WRONG), f.lit(None).cast("string").alias(PAYLOAD),
@@ -35,7 +35,7 @@ def opened(frame: Any) -> Any:
     )  # fmt: skip
 
 
-def test_a_jobs_stream_is_asked_as_batch_and_as_stream(spark: SparkSession, tmp_path: Path) -> None:
+def test_stream_of_a_job_matches_in_batch_and_as_stream(spark: SparkSession, tmp_path: Path) -> None:
     job = read_job(written(tmp_path, WHOLE.replace("rules/", RULES).replace("  lateness", "  shards: 2\n  lateness")))
     folder = tmp_path / "rows"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""A program that is killed at any moment and started again loses no match and tells none twice."""
+"""A program that is killed at any moment and restarted loses no match and duplicates none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import perseid as ps
 from tests.spark.kill_program import PATTERNS
 from tests.spark.streaming import FAR, MOMENT, at
 
-# It starts a session of its own, and should not run beside those of others.
+# It starts its own session and should not run in parallel with those of other tests.
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(3600)]
 
 KILLS = int(os.environ.get("PERSEID_KILLS", "2"))
@@ -50,7 +50,7 @@ def rows(chance: random.Random, files: int) -> list[list[dict[str, Any]]]:
 def start(folder: Path) -> subprocess.Popen[bytes]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTEST"))}
     with (folder / "log").open("ab") as log:
-        # In a session of its own: then it, its JVM and their workers can be ended together, and nobody else.
+        # A process group of its own: the child, its JVM and its workers can be ended together, without other processes.
         return subprocess.Popen(
             [sys.executable, "-m", PROGRAM, str(folder)],
             cwd=ROOT,
@@ -62,7 +62,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def end(child: subprocess.Popen[bytes]) -> None:
-    """End the child and all it started."""
+    """End the child and all processes that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait(30)
@@ -74,7 +74,7 @@ def commits(folder: Path) -> int:
 
 
 def read(folder: Path) -> list[int]:
-    """By batch: the number of the newest file that was read."""
+    """Return the number of the newest file that was read, by batch."""
     batches = sorted(
         (p for p in (folder / "checkpoint" / "offsets").iterdir() if p.name.isdigit()), key=lambda p: int(p.name)
     )
@@ -82,7 +82,7 @@ def read(folder: Path) -> list[int]:
 
 
 def wait_for_more(child: subprocess.Popen[bytes], folder: Path) -> float:
-    """Until the child has done a batch more than there were, or came to its end; how many seconds that took."""
+    """Wait until the child has committed another batch or has ended; return the seconds it took."""
     known, begin = commits(folder), time.monotonic()
     while commits(folder) <= known and child.poll() is None:
         assert time.monotonic() < begin + 240, (folder / "log").read_text()[-3000:]
@@ -91,7 +91,7 @@ def wait_for_more(child: subprocess.Popen[bytes], folder: Path) -> float:
 
 
 def test_killed_at_any_moment(tmp_path: Path) -> None:
-    """Between batches, in one, and while it does again what it had begun; PERSEID_KILLS says how often."""
+    """Kills between batches, within one, and while a batch is retried; PERSEID_KILLS sets their number."""
     seed = random.randrange(10**6)
     chance = random.Random(seed)
     batches = rows(chance, KILLS * 2 + 5)
@@ -117,7 +117,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
         finally:
             end(child)
     assert killed == KILLS, f"it was done after {killed} kills, seed {seed}"
-    # A batch may take two files after a kill, so they are not counted: the last has none, and those before it had all.
+    # After a kill a batch may take two files, so batches are not counted: the last has no file left, and those before had all.
     assert read(tmp_path)[-2:] == [len(batches) - 1] * 2
     everything = [row for batch in batches[:-1] for row in batch]
     expected = Counter((m.pattern, m.match_id) for m in ps.patterns(PATTERNS).match(ps.events(everything, id="n")))
@@ -125,7 +125,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
     for folder in sorted((tmp_path / "out").iterdir()):
         table = pq.read_table(folder, columns=["pattern", "match_id"])
         told.update(zip(*(table[name].to_pylist() for name in ("pattern", "match_id")), strict=True))
-    assert max(told.values()) == 1, f"told twice, seed {seed}"
+    assert max(told.values()) == 1, f"duplicate, seed {seed}"
     assert sorted(expected - told) == [], f"lost, seed {seed}"
-    assert sorted(told - expected) == [], f"told and no match, seed {seed}"
+    assert sorted(told - expected) == [], f"not expected, seed {seed}"
     assert {name for name, _ in told} == set(ps.patterns(PATTERNS).names)

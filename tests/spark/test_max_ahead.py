@@ -1,4 +1,4 @@
-"""Rows dated in the future on a stream: rejected below the watermark, whatever the stream is and whatever is in them."""
+"""Rows dated in the future on a stream: rejected before the watermark, for any kind of stream and any row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import perseid as ps
 from perseid.spark.ahead import mark_ahead
 from perseid.spark.worker import AHEAD
-from tests.spark import test_beliefs, test_documents, test_models, test_subscriptions
+from tests.spark import test_documents, test_models, test_subscriptions, test_uncertain
 from tests.spark.streaming import FAR, MOMENT, Streams, at, ids
 
 SCHEMA = pa.schema({"ts": MOMENT, "type": pa.string(), "user": pa.string(), "n": pa.int64()})
@@ -47,11 +47,11 @@ TIMELY: list[list[Row]] = [
     [row(33, "Payment", "cat", 6), row(31, "Order", "dan", 7)],
     [row(FAR, "Z")],
 ]
-"""Out of order by less than the delay of the watermark."""
+"""Return rows that are out of order by less than the delay of the watermark."""
 
 
 def poisoned(batches: list[list[Row]]) -> list[list[Row]]:
-    """The same, and in the first and the third batch a row of the year 9999."""
+    """Return the same rows with a row of the year 9999 in the first and the third batch."""
     out = [list(batch) for batch in batches]
     for number in (0, 2):
         out[number].insert(1, {**row(0, "Payment", "ann", 666), "ts": POISON})
@@ -64,7 +64,7 @@ def streams(spark: SparkSession, tmp_path: Path) -> Streams:
 
 
 def expected(batches: list[list[Row]]) -> list[tuple[str, str, str]]:
-    """The matches of all rows that have a time of this century."""
+    """Return the matches of all rows with a time of this century."""
     rows = [one for batch in batches for one in batch if one["ts"] is not None and one["ts"] != POISON]
     return sorted((match.pattern, match.match_id, match.kind) for match in PATTERNS.match(ps.events(rows)))
 
@@ -189,7 +189,7 @@ def test_a_batch_that_runs_again_has_the_clock_that_was_stored_with_its_offsets(
         return ps.progress(query).ahead
 
     assert run() == 0
-    # As after a crash before the first commit; only its clock was two hours before the row.
+    # As after a crash before the first commit; but its clock was two hours before the row.
     checkpoint = streams.checkpoint()
     for path in [*(checkpoint / "commits").iterdir(), *(checkpoint / "offsets").iterdir()]:
         if path.parent.name == "commits" or path.name != "0":
@@ -289,7 +289,7 @@ def test_a_document_of_a_subscription_far_ahead_is_rejected_once(streams: Stream
     here = ps.xscl.subscriptions(texts).match(
         test_subscriptions.declared(pa.Table.from_pylist(rows, schema=test_subscriptions.ARROW))
     )
-    assert test_subscriptions.told(run.rows) == test_subscriptions.told(here.to_pylist())
+    assert test_subscriptions.notifications(run.rows) == test_subscriptions.notifications(here.to_pylist())
     (one,) = [one for one in run.table.to_pylist() if one["kind"] == "ahead"]
     found = json.loads(one["row"])
     assert (found["ts"], found["n"], found["_perseid_payload"]) == ("9999-06-01T00:00:00.000Z", 10_000, far[0]["xml"])
@@ -312,19 +312,19 @@ def in_memory(
 
 
 def test_a_reading_of_an_uncertain_stream_far_ahead_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
-    rows = sorted(test_beliefs.readings())
+    rows = sorted(test_uncertain.readings())
     far = [(POISON, "a", "a1")]
-    end = [(test_beliefs.BEGIN + dt.timedelta(days=30), "nobody", None)]
-    stream = read_files(spark, tmp_path / "in", test_beliefs.SCHEMA, [*far, *rows[:90]], rows[90:], end)
+    end = [(test_uncertain.BEGIN + dt.timedelta(days=30), "nobody", None)]
+    stream = read_files(spark, tmp_path / "in", test_uncertain.SCHEMA, [*far, *rows[:90]], rows[90:], end)
     declared = ps.uncertain_events(
-        stream, lateness="2 seconds", max_ahead="1 hour", **test_beliefs.SAID, options=ps.StreamOptions(shards=2)
+        stream, lateness="2 seconds", max_ahead="1 hour", **test_uncertain.SAID, options=ps.StreamOptions(shards=2)
     )
-    asked = test_beliefs.coffee(True)
+    asked = test_uncertain.coffee(True)
     found, seen = in_memory(
-        spark, asked.match(declared, relations=test_beliefs.ROOMS), "ahead_beliefs", tmp_path / "state"
+        spark, asked.match(declared, relations=test_uncertain.ROOMS), "ahead_beliefs", tmp_path / "state"
     )
     own = [one for one in found if one["person"] != "nobody"]
-    assert test_beliefs.told(own) == test_beliefs.here(True) != []
+    assert test_uncertain.exact_rows(own) == test_uncertain.match_locally(True) != []
     assert (seen.ahead, seen.late) == (1, 0)
     assert "max_ahead: rows with a time more than 1 hour after their arrival are rejected" in asked.explain(declared)
 
@@ -348,12 +348,12 @@ def test_a_change_of_a_model_far_ahead_is_rejected(spark: SparkSession, tmp_path
     )
     asked = ps.patterns(test_models.SITE)
     found, seen = in_memory(spark, asked.match(declared), "ahead_models", tmp_path / "state")
-    assert sorted(one["match_id"] for one in found) == test_models.here(test_models.changes())
+    assert sorted(one["match_id"] for one in found) == test_models.match_locally(test_models.changes())
     assert (seen.ahead, seen.late) == (1, 0)
     assert "max_ahead: rows with a time more than 1 hour after their arrival are rejected" in asked.explain(declared)
 
 
-# Misuse, and what explain has
+# Invalid bounds, and explain
 
 
 @pytest.mark.parametrize("given", ["0 seconds", dt.timedelta(seconds=-1), "10001 days"])

@@ -1,4 +1,4 @@
-"""Live models on Spark: a batch and a stream find what is found here, with the same ids."""
+"""Live models on Spark: batch and stream have the local matches, with the same ids."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def changes(seed: int = 1, seconds: int = 40) -> list[Row]:
     return rows
 
 
-def here(rows: list[Row]) -> list[str]:
+def match_locally(rows: list[Row]) -> list[str]:
     names = [part.split()[0] for part in SCHEMA.split(", ")]
     listed = [dict(zip(names, row, strict=True)) for row in rows]
     with pytest.warns(ps.errors.PerseidWarning, match="changes rejected by the model"):
@@ -59,15 +59,15 @@ def here(rows: list[Row]) -> list[str]:
     return sorted(m["match_id"] for m in found)
 
 
-def test_a_batch_finds_what_is_found_here(spark: SparkSession) -> None:
+def test_batch_equals_local_matches(spark: SparkSession) -> None:
     frame = spark.createDataFrame(changes(), SCHEMA)
     counted = Observation()
     found = ps.patterns(SITE).match(ps.graph.model(frame, SITE, key="site"), observation=counted)
-    assert sorted(row.match_id for row in found.collect()) == here(changes())
+    assert sorted(row.match_id for row in found.collect()) == match_locally(changes())
     assert counted.get["bad"] > 0
 
 
-def test_unknown_words_are_counted_as_bad(spark: SparkSession) -> None:
+def test_unknown_changes_are_counted_as_bad(spark: SparkSession) -> None:
     wrong: list[Row] = [
         ("north", BEGIN, "add", "h1", "Host", None, None, None),
         ("north", BEGIN, "create", "h1", "Hst", None, None, None),
@@ -81,7 +81,7 @@ def test_unknown_words_are_counted_as_bad(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("shards", [4])
-def test_a_stream_finds_what_is_found_here(spark: SparkSession, tmp_path: Path, shards: int) -> None:
+def test_stream_equals_local_matches(spark: SparkSession, tmp_path: Path, shards: int) -> None:
     rows = sorted(changes(), key=lambda row: (row[1], row[0]))
     end: list[Row] = [
         ("end", BEGIN + dt.timedelta(days=days), "create", "x", "App", None, None, None) for days in (400, 401)
@@ -98,10 +98,10 @@ def test_a_stream_finds_what_is_found_here(spark: SparkSession, tmp_path: Path, 
         found.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / "checkpoint"))
     )
     query.trigger(availableNow=True).start().awaitTermination()
-    assert sorted(row.match_id for row in spark.table(name).collect()) == here(changes())
+    assert sorted(row.match_id for row in spark.table(name).collect()) == match_locally(changes())
 
 
-def test_what_cannot_be(spark: SparkSession) -> None:
+def test_unsupported_models_are_rejected(spark: SparkSession) -> None:
     frame = spark.createDataFrame(changes(), SCHEMA)
     with pytest.raises(UnsupportedError, match="rejected=True"):
         ps.patterns(SITE).match(ps.graph.model(frame, SITE, key="site"), rejected=True)
@@ -125,7 +125,7 @@ LOGIN = "site string, ts timestamp, host string, user int"
 
 
 @pytest.mark.parametrize("way", ["batch", "stream", "types by a column"])
-def test_events_beside_a_model(spark: SparkSession, tmp_path: Path, way: str) -> None:
+def test_events_with_a_model(spark: SparkSession, tmp_path: Path, way: str) -> None:
     rows = [row for row in changes() if row[2] in ("create", "set") and row[3][0] == "h"]
     rng = random.Random(4)
     logins: list[Row] = [
@@ -144,7 +144,7 @@ def test_events_beside_a_model(spark: SparkSession, tmp_path: Path, way: str) ->
         assert sorted(row.match_id for row in found.collect()) == expected
         return
     if way == "types by a column":
-        # The column that says the type is none of the event's own, so nothing else is.
+        # The type column is not an attribute of the event, and there is no other column.
         typed = login.selectExpr("*", "'Login' as type").union(login.selectExpr("*", "'Other' as type"))
         found = ps.patterns(BESIDE).match(ps.graph.model(given, BESIDE, key="site", events=ps.events(typed)))
         assert sorted(row.match_id for row in found.collect()) == expected

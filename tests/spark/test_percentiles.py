@@ -63,7 +63,7 @@ KINDS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
 
 
 def _groups(kind: str) -> list[list[Any]]:
-    """Values of random groups, many of them equal or null; durations as microseconds."""
+    """Return the values of random groups, many of them equal or null; durations as microseconds."""
     rng, make = random.Random(f"percentiles of {kind}"), KINDS[kind][1]
     groups: list[list[Any]] = []
     for _ in range(GROUPS):
@@ -74,13 +74,13 @@ def _groups(kind: str) -> list[list[Any]]:
 
 
 def _bits(value: object) -> object:
-    """A double by its bits, so that only equal ones are equal; NaN and zero have one each."""
+    """Return a double by its bits, so that only identical values are equal; NaN and zero have one representation."""
     if not isinstance(value, float):
         return value
     return "nan" if math.isnan(value) else struct.pack("d", value or 0.0)
 
 
-def _of_spark(spark: SparkSession, kind: str, groups: list[list[Any]]) -> list[tuple[object, ...]]:
+def _aggregate_on_spark(spark: SparkSession, kind: str, groups: list[list[Any]]) -> list[tuple[object, ...]]:
     type_ = KINDS[kind][0]
     flat = [(g, x) for g, values in enumerate(groups) for x in values]
     column = pa.array([x for _, x in flat], pa.int64() if kind == "duration" else type_).cast(type_)
@@ -99,7 +99,7 @@ def _of_spark(spark: SparkSession, kind: str, groups: list[list[Any]]) -> list[t
 
 
 def _evaluated(kind: str, values: list[Any]) -> tuple[object, ...]:
-    """The values of the expressions by the table of functions."""
+    """Evaluate the expressions with the table of functions."""
     typed = list(values)
     if kind == "duration":
         typed = [None if x is None else v.duration(x) for x in values]
@@ -120,7 +120,7 @@ def of_spark(spark: SparkSession) -> Callable[[str], list[tuple[object, ...]]]:
 
     def get(kind: str) -> list[tuple[object, ...]]:
         if kind not in known:
-            known[kind] = _of_spark(spark, kind, _groups(kind))
+            known[kind] = _aggregate_on_spark(spark, kind, _groups(kind))
         return known[kind]
 
     return get

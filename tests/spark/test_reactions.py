@@ -1,4 +1,4 @@
-"""Rules over live models on Spark: a batch and a stream do what is done here, row for row."""
+"""Rules over live models on Spark: batch and stream have the local actions, row for row."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ def changes(seed: int = 1, seconds: int = 30) -> list[Row]:
     return rows
 
 
-def here(rows: list[Row], **words: Any) -> ps.graph.Reaction:
+def react_locally(rows: list[Row], **words: Any) -> ps.graph.Reaction:
     done: ps.graph.Reaction = ps.graph.react(
         ps.graph.model([dict(zip(NAMES, row, strict=True)) for row in rows], SITE, key="site"), **words
     )
     return done
 
 
-def same(found: list[Any], done: ps.graph.Reaction) -> None:
-    """What rows say is what a reaction has, each model's in its order; moments come back in the session's zone, UTC."""
+def assert_same_reaction(found: list[Any], done: ps.graph.Reaction) -> None:
+    """Assert that rows equal the reaction, in order for each model; times are in the session's zone, UTC."""
     rows = sorted((row.asDict() for row in found), key=lambda row: (row["ts"], row["site"], row["place"]))
     rows = [{**row, "ts": row["ts"].replace(tzinfo=dt.UTC)} for row in rows]
     assert len({row["id"] for row in rows}) == len(rows)
@@ -107,8 +107,8 @@ def text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def same_tables(frame: DataFrame, done: ps.graph.Reaction) -> None:
-    """Each table of emitted rows by its own columns and types."""
+def assert_same_tables(frame: DataFrame, done: ps.graph.Reaction) -> None:
+    """Assert that each table of emitted rows has its own columns and types."""
     for name, rows in done.emitted.items():
         found = ps.graph.select_emitted(frame, SITE, name)
         listed = [row.asDict() for row in found.collect()]
@@ -119,35 +119,40 @@ def same_tables(frame: DataFrame, done: ps.graph.Reaction) -> None:
         assert expected, name
 
 
-def test_a_batch_does_what_is_done_here(spark: SparkSession) -> None:
+def test_batch_equals_local_reaction(spark: SparkSession) -> None:
     frame = spark.createDataFrame(changes(), SCHEMA)
     counted = Observation()
     done = ps.graph.react(ps.graph.model(frame, SITE, key="site"), observation=counted)
-    expected = here(changes())
-    same(done.collect(), expected)
+    expected = react_locally(changes())
+    assert_same_reaction(done.collect(), expected)
     assert counted.get["bad"] == sum(row["rule"] is None for row in expected.rejected)
-    same_tables(done, expected)
+    assert_same_tables(done, expected)
     crowd = ps.graph.select_emitted(done, SITE, "crowd")
     assert [f"{f.name} {f.dataType.simpleString()}" for f in crowd.schema] == [
         "ts timestamp", "site string", "host string", "n bigint", "many boolean",
     ]  # fmt: skip
     until = BEGIN + dt.timedelta(seconds=12)
-    same(ps.graph.react(ps.graph.model(frame, SITE, key="site"), until=until).collect(), here(changes(), until=until))
+    assert_same_reaction(
+        ps.graph.react(ps.graph.model(frame, SITE, key="site"), until=until).collect(),
+        react_locally(changes(), until=until),
+    )
 
 
-def test_what_is_asked_of_another_model_can_be_added_to_the_stream(spark: SparkSession) -> None:
+def test_queries_of_another_model_can_be_added_to_a_stream(spark: SparkSession) -> None:
     frame = spark.createDataFrame(changes(), SCHEMA)
     asked = ps.graph.react(ps.graph.model(frame, SITE, key="site")).where("what = 'requested'").select(*NAMES)
     again = ps.graph.react(ps.graph.model(frame.unionByName(asked), SITE, key="site")).where(
         "site = 'all' and what = 'rejected'"
     )
-    elsewhere = [tuple(row[name] for name in NAMES) for row in here(changes()).elsewhere]
-    local = here([*changes(), *(tuple(text(x) if i == 6 else x for i, x in enumerate(row)) for row in elsewhere)])
+    elsewhere = [tuple(row[name] for name in NAMES) for row in react_locally(changes()).elsewhere]
+    local = react_locally(
+        [*changes(), *(tuple(text(x) if i == 6 else x for i, x in enumerate(row)) for row in elsewhere)]
+    )
     assert again.count() == sum(row["site"] == "all" for row in local.rejected)
 
 
-def test_a_stream_does_what_is_done_here(spark: SparkSession, tmp_path: Path) -> None:
-    """In several batches, and after a restart from the checkpoint in the middle."""
+def test_stream_equals_local_reaction(spark: SparkSession, tmp_path: Path) -> None:
+    """In several batches, with a restart from the checkpoint."""
     rows = sorted(changes(), key=lambda row: (row[1], row[0]))
     end: list[Row] = [
         ("end", BEGIN + dt.timedelta(days=days), "create", "x", "App", None, None, None) for days in (200, 201)
@@ -169,13 +174,13 @@ def test_a_stream_does_what_is_done_here(spark: SparkSession, tmp_path: Path) ->
         told.append(ps.progress(running).matches)
         assert ps.inspect_state(spark, checkpoint).reports
     out = spark.read.parquet(str(tmp_path / "out"))
-    expected = here(changes())
-    same(out.where("site <> 'end'").collect(), expected)
-    same_tables(out, expected)
+    expected = react_locally(changes())
+    assert_same_reaction(out.where("site <> 'end'").collect(), expected)
+    assert_same_tables(out, expected)
     assert all(told)
 
 
-def test_what_cannot_be(spark: SparkSession, tmp_path: Path) -> None:
+def test_unsupported_reactions_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame(changes(seconds=3), SCHEMA)
     with pytest.raises(EventDataError, match="'round'"):
         ps.graph.react(ps.graph.model(frame.withColumnRenamed("site", "round"), SITE, key="round"))

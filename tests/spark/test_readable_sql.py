@@ -1,4 +1,4 @@
-"""Messages and plans name the caller's columns and constants, and no internal ones."""
+"""Messages and plans contain the caller's columns and constants, and no internal names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_constant_is_shown_as_its_text(value: str) -> None:
     assert shown == "coalesce((`v` = '" + value.replace("'", "''") + "'), false)"
 
 
-def test_bytes_that_are_no_text_stay() -> None:
+def test_bytes_that_are_not_utf8_stay_unchanged() -> None:
     assert readable_sql("cast(X'FF' as string)") == "cast(X'FF' as string)"
 
 

@@ -1,4 +1,4 @@
-"""The guides to Spark show what happens."""
+"""The Spark guides show real output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
 
 def run_guide(spark: SparkSession, name: str, marks: str = "spark") -> None:
-    """Run the Python blocks that are marked with one of these words, in order; they print what stands below them."""
+    """Run the Python blocks with one of these marks, in order; each must print the output below it."""
     page = (GUIDES / f"{name}.md").read_text(encoding="utf-8")
     block = rf"^```python (?:{marks})\n(.*?)^```\n(?:```text\n(.*?)^```)?"
     namespace: dict[str, object] = {"__name__": "document", "spark": spark}
@@ -30,11 +30,11 @@ def run_guide(spark: SparkSession, name: str, marks: str = "spark") -> None:
 
 
 @pytest.mark.parametrize("name", ["spark-batch", "streaming", "out-of-order", "executors"])
-def test_the_guide(spark: SparkSession, name: str) -> None:
+def test_guide_shows_its_output(spark: SparkSession, name: str) -> None:
     run_guide(spark, name)
 
 
-def test_the_guide_has_every_reason() -> None:
+def test_guide_lists_every_reason() -> None:
     page = (GUIDES / "streaming.md").read_text(encoding="utf-8")
     late = [f"| `late` | {reason} |" for reason in (*WHY_LATE.values(), BEHIND_CLOCK)]
     assert [

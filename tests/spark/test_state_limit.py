@@ -1,4 +1,4 @@
-"""A stream whose waiting events exceed ``max_state``: it fails, loses nothing, and goes on with a larger limit."""
+"""A stream whose waiting events exceed ``max_state`` fails, loses no event, and continues with a larger limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def events(first: int, last: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_waiting_events_beyond_max_state_fail_the_query_and_a_larger_limit_goes_on(
+def test_waiting_events_beyond_max_state_fail_the_query_until_the_limit_is_raised(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     streams = Streams(spark, tmp_path)

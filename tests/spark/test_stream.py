@@ -1,4 +1,4 @@
-"""When a stream tells what it knows: as time goes on, as events arrive, by the clock; and from which inputs."""
+"""Time at which a stream emits matches: by watermark, on arrival, or by the system clock; with one or several inputs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def event(second: float | None, kind: str | None, user: str | None = "x", n: int
     return {"ts": at(second), "type": kind, "user": user, "n": n}
 
 
-def told(rows: Sequence[Mapping[str, Any]], *columns: str) -> list[tuple[Any, ...]]:
-    """Matches in one order: pattern, kind, from and to which second, and some columns."""
+def match_rows(rows: Sequence[Mapping[str, Any]], *columns: str) -> list[tuple[Any, ...]]:
+    """Return sorted matches: pattern, kind, first and last second, and some columns."""
     found = [
         (row["pattern"], row["kind"], seconds(row["start"]), seconds(row["end"]), *(row[name] for name in columns))
         for row in rows
@@ -36,11 +36,11 @@ def told(rows: Sequence[Mapping[str, Any]], *columns: str) -> list[tuple[Any, ..
     return sorted(found, key=repr)
 
 
-def ids_here(patterns: Any, rows: Sequence[Mapping[str, Any]], **options: Any) -> list[tuple[str, str, str]]:
+def local_ids(patterns: Any, rows: Sequence[Mapping[str, Any]], **options: Any) -> list[tuple[str, str, str]]:
     return sorted((m.pattern, m.match_id, m.kind) for m in patterns.match(ps.events(list(rows), **options)))
 
 
-# Time goes on
+# Watermark
 
 
 WAITING = ps.patterns("""
@@ -51,8 +51,10 @@ PROVIDER = "org.apache.spark.sql.execution.streaming.state."
 
 
 @pytest.mark.parametrize("provider", ["HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"])
-def test_what_nobody_wants_moves_time_and_empties_the_state(spark: SparkSession, tmp_path: Path, provider: str) -> None:
-    """An absence, and an attempt whose window is over, are told in a batch without data, and nothing is left."""
+def test_unused_rows_advance_the_watermark_and_empty_the_state(
+    spark: SparkSession, tmp_path: Path, provider: str
+) -> None:
+    """A batch without data emits an absence and a timeout, and the state is empty."""
     streams = Streams(spark, tmp_path)
     batches = [
         [event(0, "A", "x", 1), event(1, "C", "y", 2), event(2, "X", "z")],
@@ -62,7 +64,7 @@ def test_what_nobody_wants_moves_time_and_empties_the_state(spark: SparkSession,
     frame = streams.stream(EVENTS, *batches)
     with settings(spark, spark__sql__streaming__stateStore__providerClass=PROVIDER + provider):
         run = streams.run(WAITING.match(ps.events(frame, options=ps.StreamOptions(shards=4))))
-    assert told(run.rows, "user", "n") == [("open", "timed out", 1, 6, "y", 2), ("silent", "match", 0, 5, "x", 1)]
+    assert match_rows(run.rows, "user", "n") == [("open", "timed out", 1, 6, "y", 2), ("silent", "match", 0, 5, "x", 1)]
     assert run.read == [3, 2, 2, 0]
     assert [batch["matches"] + batch["timed_out"] for batch in run.batches] == [0, 0, 0, 2]
     assert [batch["events"] for batch in run.batches] == [2, 2, 0, 0]
@@ -73,8 +75,8 @@ def test_what_nobody_wants_moves_time_and_empties_the_state(spark: SparkSession,
     assert run.batches[0]["live_keys"] == 2
 
 
-def test_odd_batches(spark: SparkSession, tmp_path: Path) -> None:
-    """Batches without rows, without a time in any, with late rows only; and nearly all rows of one key."""
+def test_batches_without_usable_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Batches without rows, without times, or with only late rows; and nearly all rows of one key."""
     chance = random.Random(3)
     pairs = ps.patterns("""
         pattern pair match A a -> B b within 8 seconds partition by user return a.n as first, b.n as last
@@ -103,15 +105,15 @@ def test_odd_batches(spark: SparkSession, tmp_path: Path) -> None:
     assert {row["row"] is None or "ts" in json.loads(row["row"]) for row in run.rejected if row["kind"] == "bad"} == {
         False
     }
-    assert ids(run.rows) == ids_here(pairs, [*first, *second])
+    assert ids(run.rows) == local_ids(pairs, [*first, *second])
     assert len({row["user"] for row in run.rows}) > 1
 
 
-# Arrival
+# Arrival order
 
 
-def test_arrival_tells_at_once(spark: SparkSession, tmp_path: Path) -> None:
-    """A match is told in the batch of its last event; what is older than the last of its key is late."""
+def test_arrival_order_emits_immediately(spark: SparkSession, tmp_path: Path) -> None:
+    """A match is emitted in the batch of its last event; a row older than the newest of its key is late."""
     pairs = ps.pattern(
         "pattern pair match A a -> B b within 1 minute partition by user return a.n as first, b.n as last"
     )
@@ -123,7 +125,7 @@ def test_arrival_tells_at_once(spark: SparkSession, tmp_path: Path) -> None:
     ]
     frame = streams.stream(EVENTS, *batches, delay="1 hour")
     run = streams.run(pairs.match(ps.events(frame, order="arrival", options=ps.StreamOptions(shards=2)), rejected=True))
-    assert told(run.rows, "user", "first", "last") == [
+    assert match_rows(run.rows, "user", "first", "last") == [
         ("pair", "match", 0, 5, "x", 1, 3),
         ("pair", "match", 5, 6, "x", 8, 9),
         ("pair", "match", 50, 55, "y", 2, 6),
@@ -136,27 +138,27 @@ def test_arrival_tells_at_once(spark: SparkSession, tmp_path: Path) -> None:
     assert {"order='arrival' does not allow" in row["reason"] for row in run.rejected} == {True}
     assert run.counters["events"] == 7
     accepted = [row for batch in batches for row in batch if row["n"] not in (4, 7)]
-    assert ids(run.rows) == ids_here(pairs, accepted)
+    assert ids(run.rows) == local_ids(pairs, accepted)
 
 
-# A silent source
+# Idle source
 
 
-def test_time_goes_on_by_the_clock_where_the_source_is_silent(spark: SparkSession, tmp_path: Path) -> None:
+def test_clock_advances_event_time_of_an_idle_source(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
-    # The second keeps the shard, and with it how far time went on.
+    # The second row is needed for the shard to retain state, and with it its progress in time.
     patterns = ps.patterns(f"{WAITING}\npattern patient match E e -> F f within 1 hour partition by user")
     frame = streams.stream(EVENTS, [event(0, "A", "x", 1), event(1, "E")], [event(4, "X", "x")], delay="1 second")
     found = patterns.match(ps.events(frame, options=ps.StreamOptions(shards=1, idle="2 seconds")), rejected=True)
     running = streams.start(found, processingTime="500 milliseconds")
 
     def wait(what: Callable[[Run], Any]) -> Run:
-        # The first batches may have to compile kernels; from then on it is the clock that counts.
-        deadline, seen = time.monotonic() + 120, running.seen()
+        # The first batches may have to compile kernels; after them, only the clock counts.
+        deadline, seen = time.monotonic() + 120, running.read_output()
         while time.monotonic() < deadline and not what(seen):
             time.sleep(0.5)
             assert running.query.exception() is None
-            seen = running.seen()
+            seen = running.read_output()
             if max(seen.watermarks, default=0) == 3:
                 deadline = min(deadline, time.monotonic() + 30)
         return seen
@@ -167,8 +169,8 @@ def test_time_goes_on_by_the_clock_where_the_source_is_silent(spark: SparkSessio
         last = wait(lambda seen: seen.rejected)
     finally:
         running.query.stop()
-    assert told(first.rows, "user", "n") == [("silent", "match", 0, 5, "x", 1)]
-    # The watermark never came so far: it is at 4 - 1 seconds, and an absence is over at 5.
+    assert match_rows(first.rows, "user", "n") == [("silent", "match", 0, 5, "x", 1)]
+    # The watermark is at 4 - 1 seconds and does not reach the absence, which ends at 5.
     assert max(last.watermarks) == 3
     (late,) = last.rejected
     assert (late["kind"], seconds(late["start"]), late["user"]) == ("late", 4, "x")
@@ -178,8 +180,8 @@ def test_time_goes_on_by_the_clock_where_the_source_is_silent(spark: SparkSessio
 # Several inputs
 
 
-def test_several_inputs(spark: SparkSession, tmp_path: Path) -> None:
-    """Each has its own columns, names and watermark; time is as far as the slowest of them."""
+def test_watermark_of_several_inputs_is_the_slowest(spark: SparkSession, tmp_path: Path) -> None:
+    """Each has its own columns, names and watermark; the slowest watermark decides."""
     logins = pa.schema({"at": MOMENT, "user": pa.string(), "ip": pa.string()})
     transfers = pa.schema({"when": MOMENT, "uid": pa.string(), "amount": pa.float64()})
     streams = Streams(spark, tmp_path)
@@ -221,5 +223,5 @@ def test_several_inputs(spark: SparkSession, tmp_path: Path) -> None:
     }  # fmt: skip
     assert run.counters["bad"] == 1
     assert [json.loads(row["row"]) for row in run.rejected] == [{"user": "ann", "ip": "4"}]
-    # Both inputs have come to the far row: the watermark is that of the slower.
+    # Both inputs have reached the far row: the watermark is that of the slower.
     assert run.watermarks[-1] == FAR - 20

@@ -1,4 +1,4 @@
-"""Changelogs folded: what stands of them, and which tables can hold it."""
+"""Current matches of a changelog, and the tables into which it can be merged."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def changelog(spark: SparkSession, *changes: tuple[Any, ...]) -> DataFrame:
 
 @pytest.fixture
 def plain(spark: SparkSession) -> Iterator[str]:
-    """A table that cannot be merged into."""
+    """Return a table without support for MERGE."""
     changelog(spark).write.mode("overwrite").saveAsTable("plain")
     yield "plain"
     spark.sql("drop table plain")
 
 
-def test_the_last_change_of_a_match_counts_in_whatever_order_they_come(spark: SparkSession) -> None:
+def test_last_revision_of_a_match_wins_in_any_order(spark: SparkSession) -> None:
     often = [("p", "match", "often", "-" if n % 2 else "+", n, n) for n in range(2, 41)]
     changes = [
         *often,
         ("p", "match", "back", "+", 2, 1),
         ("p", "match", "back", "-", 3, 1),
-        # One id, and three things that it names.
+        # One id with three names.
         ("p", "match", "same", "-", 5, 1),
         ("p", "timed out", "same", "+", 2, 2),
         ("q", "match", "same", "+", 4, 3),
@@ -49,7 +49,7 @@ def test_the_last_change_of_a_match_counts_in_whatever_order_they_come(spark: Sp
         assert sorted((row.pattern, row.match_id, row["how.much"]) for row in stands) == expected
 
 
-def test_what_cannot_be_folded_into_a_table_is_refused(spark: SparkSession, plain: str) -> None:
+def test_unsupported_merge_is_rejected(spark: SparkSession, plain: str) -> None:
     told = changelog(spark, ("p", "match", "a", "+", 1, 5))
     with pytest.raises(ps.errors.EventDataError, match="Not a changelog of matches: column 'match_id' not found"):
         ps.disorder.merge_into(plain)(told.drop("match_id"), 0)
@@ -71,19 +71,19 @@ def test_what_cannot_be_folded_into_a_table_is_refused(spark: SparkSession, plai
     spark.catalog.dropTempView("seen")
 
 
-def test_rows_that_were_rejected_are_not_folded(spark: SparkSession, plain: str) -> None:
-    """Without a change there is nothing to merge, and nobody asks whether the table could."""
+def test_rejected_rows_are_not_merged(spark: SparkSession, plain: str) -> None:
+    """Without a change there is nothing to merge, and support for MERGE is not checked."""
     ps.disorder.merge_into(plain)(changelog(spark, (None, "late", None, None, None, None, '{"n":7}')), 0)
     assert spark.table(plain).count() == 0
 
 
-def test_a_format_that_takes_no_merge_is_refused_before_anything_runs(spark: SparkSession) -> None:
+def test_format_without_merge_is_rejected_before_the_query_runs(spark: SparkSession) -> None:
     with pytest.raises(ps.errors.UnsupportedError, match="'Parquet' do not support MERGE"):
         ps.disorder.merge_into("made", using="Parquet")
     assert not spark.catalog.tableExists("made")
 
 
-def test_the_query_says_why_it_cannot_be_folded(spark: SparkSession, tmp_path: Path) -> None:
+def test_query_reports_why_it_cannot_be_merged(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
     rows = [
         {"ts": at(1), "type": "Order", "user": "ann", "v": 1, "n": 1},

@@ -1,4 +1,4 @@
-"""Streams out of order on Spark: what stands after every batch, what promises and patterns allow to be told early."""
+"""Streams out of order on Spark: current matches after every batch, and early output by punctuations and patterns."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ CLOSING = {"ts": at(FAR), "type": "Z"}
 
 
 class Backward(Toy):
-    """A strategy whose engine needs the end first."""
+    """A strategy whose engine needs the end of the stream first."""
 
     name: ClassVar[str] = "backward"
 
 
 def batches_of(chance: random.Random, delay: float, kinds: str = "OOPPC") -> list[list[dict[str, Any]]]:
-    """Events that arrive out of order by less than the delay, in files."""
+    """Return events in files, out of order by less than the delay."""
     names = {"O": "Order", "P": "Payment", "C": "Cancel", "R": "Receipt"}
     rows = [
         {
@@ -87,7 +87,7 @@ def batches_of(chance: random.Random, delay: float, kinds: str = "OOPPC") -> lis
     return [moved[i : i + 14] for i in range(0, len(moved), 14)]
 
 
-def here(patterns: ps.PatternSet, rows: Sequence[Mapping[str, Any]], horizon: Any = None) -> list[Match]:
+def match_locally(patterns: ps.PatternSet, rows: Sequence[Mapping[str, Any]], horizon: Any = None) -> list[Match]:
     return list(patterns.match(ps.events(list(rows), id="n"), horizon=horizon))
 
 
@@ -105,45 +105,45 @@ def named(matches: Sequence[Match]) -> list[tuple[str, str, str]]:
     ],
     ids=["aggressive", "aggressive on three streams", "early", "toy"],
 )
-def test_what_stands_after_every_batch(
+def test_current_matches_after_every_batch(
     spark: SparkSession, tmp_path: Path, strategy: str | Toy, patterns: ps.PatternSet, seeds: int
 ) -> None:
-    """Told and not taken back is what ``match`` finds in what has come, at the horizon that the rows name."""
-    taken_back = 0
+    """Emitted and not retracted matches equal local matches of the rows so far, at the horizon of the output rows."""
+    retracted = 0
     for seed in range(seeds):
         chance = random.Random(seed)
         streams = Streams(spark, tmp_path / str(seed))
         streams.folder.mkdir()
         batches = batches_of(chance, 15)
-        come: list[dict[str, Any]] = []
-        told: Counter[tuple[str, str, str]] = Counter()
+        received: list[dict[str, Any]] = []
+        emitted: Counter[tuple[str, str, str]] = Counter()
         run = None
         for number, batch in enumerate([*batches, [CLOSING]]):
             streams.add("input", SCHEMA, batch)
             frame = streams.read("input", SCHEMA, "15 seconds")
-            # One shard: then the horizon of every row is the newest event there was.
+            # One shard, so that the horizon of every row is the newest event time.
             changes = patterns.match(ps.events(frame, id="n", disorder=strategy, options=ps.StreamOptions(shards=1)))
             before = set() if run is None else {_change(row) for row in run.table.to_pylist()}
             run = streams.run(changes)
-            come += batch
+            received += batch
             new = [row for row in run.table.to_pylist() if _change(row) not in before]
             new.sort(key=lambda row: row["revision"])
             assert len(run.table) == len(before) + len(new)
             for row in new:
-                told[row["pattern"], row["match_id"], row["kind"]] += 1 if row["op"] == "+" else -1
-            assert set(told.values()) <= {0, 1}, f"seed {seed}, batch {number}"
+                emitted[row["pattern"], row["match_id"], row["kind"]] += 1 if row["op"] == "+" else -1
+            assert set(emitted.values()) <= {0, 1}, f"seed {seed}, batch {number}"
             if batch != [CLOSING]:
-                horizon = max(row["ts"] for row in come)
+                horizon = max(row["ts"] for row in received)
                 assert {row["horizon"] for row in new} <= {horizon}
-                expected = named(here(patterns, come, horizon))
-                assert sorted(told.elements()) == expected, f"seed {seed}, batch {number}"
+                expected = named(match_locally(patterns, received, horizon))
+                assert sorted(emitted.elements()) == expected, f"seed {seed}, batch {number}"
         assert run is not None
-        assert sorted(told.elements()) == named(here(patterns, come[:-1]))
+        assert sorted(emitted.elements()) == named(match_locally(patterns, received[:-1]))
         folded = ps.disorder.current_matches(spark.createDataFrame(run.table.to_pandas(), changes.schema))
-        assert sorted((row.pattern, row.match_id, row.kind) for row in folded.collect()) == sorted(told.elements())
-        taken_back += sum(row["op"] == "-" for row in run.table.to_pylist())
+        assert sorted((row.pattern, row.match_id, row.kind) for row in folded.collect()) == sorted(emitted.elements())
+        retracted += sum(row["op"] == "-" for row in run.table.to_pylist())
         assert run.states[-1] == 0
-    assert taken_back > seeds
+    assert retracted > seeds
 
 
 def _change(row: Mapping[str, Any]) -> tuple[object, ...]:
@@ -151,26 +151,28 @@ def _change(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("strategy", ["assemble", "conservative", "adaptive", "auto"])
-def test_the_answer_is_the_same_in_the_end(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
+def test_strategies_have_the_matches_of_finished_data(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
     chance = random.Random(strategy)
     streams = Streams(spark, tmp_path)
     batches = batches_of(chance, 10, "OOPPR")
     stream = streams.stream(SCHEMA, *batches, [CLOSING], delay="10 seconds")
     run = streams.run(CHAIN.match(ps.events(stream, id="n", disorder=strategy, options=ps.StreamOptions(shards=2))))
     rows = [row for batch in batches for row in batch]
-    expected = sorted((m.pattern, m.match_id, m.kind) for m in here(CHAIN, rows))
+    expected = sorted((m.pattern, m.match_id, m.kind) for m in match_locally(CHAIN, rows))
     assert len(expected) > 10
     assert ids(run.rows) == expected
     assert run.counters["late"] == run.counters["bad"] == 0
     assert run.counters["events"] == len(rows)
     assert run.states[-1] == 0
     if strategy in ("assemble", "auto"):
-        told = [sum(batch["matches"] for batch in run.batches[: n + 1]) for n in range(len(batches))]
-        come = [len(here(CHAIN, [row for batch in batches[: n + 1] for row in batch])) for n in range(len(batches))]
-        assert told == come  # at once
+        emitted = [sum(batch["matches"] for batch in run.batches[: n + 1]) for n in range(len(batches))]
+        received = [
+            len(match_locally(CHAIN, [row for batch in batches[: n + 1] for row in batch])) for n in range(len(batches))
+        ]
+        assert emitted == received  # immediately
 
 
-def test_promises_reach_every_shard(spark: SparkSession, tmp_path: Path) -> None:
+def test_punctuations_reach_every_shard(spark: SparkSession, tmp_path: Path) -> None:
     rows = [
         {"ts": at(1), "type": "Order", "user": "ann", "v": 1, "n": 1},
         {"ts": at(3), "type": "Payment", "user": "ann", "v": 1, "n": 2},
@@ -186,15 +188,15 @@ def test_promises_reach_every_shard(spark: SparkSession, tmp_path: Path) -> None
     broken = {"ts": at(20), "type": "Order", "user": "bob", "v": 1, "n": 5}
     fine = {"ts": at(20), "type": "Order", "user": "ann", "v": 1, "n": 6}
     streams = Streams(spark, tmp_path)
-    promised = [about_all, said_less, untimed, unclear]
-    stream = streams.stream(SCHEMA, rows, [unasked], promised, [about_bob], [broken, fine], delay="1 hour")
+    punctuated = [about_all, said_less, untimed, unclear]
+    stream = streams.stream(SCHEMA, rows, [unasked], punctuated, [about_bob], [broken, fine], delay="1 hour")
     found = PATTERNS["paid"].match(
         ps.events(stream, id="n", disorder="conservative", options=ps.StreamOptions(shards=4)), rejected=True
     )
     run = streams.run(found)
     matches = [batch["matches"] for batch in run.batches]
     assert matches[:4] == [0, 0, 2, 0]
-    assert run.counters["control_rows"] == 4 + 1  # the newest of those about all, once for each shard
+    assert run.counters["control_rows"] == 4 + 1  # the newest punctuation of all keys counts once per shard
     assert sorted((row["kind"], row["reason"]) for row in run.rejected) == [
         ("bad", "It has no time."),
         ("bad", "Its punctuation is neither 'key' nor 'all'."),
@@ -204,7 +206,7 @@ def test_promises_reach_every_shard(spark: SparkSession, tmp_path: Path) -> None
     assert '"n":5' in next(row["row"] for row in run.rejected if row["kind"] == "late")
 
 
-def test_promises_of_sources(spark: SparkSession, tmp_path: Path) -> None:
+def test_punctuations_of_sources(spark: SparkSession, tmp_path: Path) -> None:
     schema = SCHEMA.append(pa.field("reader", pa.string()))
     rows = [
         {"ts": at(1), "type": "Order", "user": "ann", "v": 1, "n": 1, "reader": "x"},
@@ -220,8 +222,8 @@ def test_promises_of_sources(spark: SparkSession, tmp_path: Path) -> None:
     assert [batch["matches"] for batch in run.batches][:3] == [0, 0, 1]
 
 
-def test_why_rows_are_late(spark: SparkSession, tmp_path: Path) -> None:
-    """The reason is the watermark's where it would have been late in any case; only then the strategy's."""
+def test_reason_of_late_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """The reason is the watermark if the row is late in any strategy; otherwise it is the strategy."""
     prompt = [{"ts": at(n / 10), "type": "Click", "user": "ann", "n": n} for n in range(600)]
     behind = {"ts": at(55), "type": "Order", "user": "ann", "n": 601}
     far_behind = {"ts": at(5), "type": "Order", "user": "ann", "n": 602}
@@ -229,8 +231,8 @@ def test_why_rows_are_late(spark: SparkSession, tmp_path: Path) -> None:
     for name in ("adaptive", "conservative", "aggressive"):
         (tmp_path / name).mkdir()
         streams = Streams(spark, tmp_path / name)
-        promise = [{"ts": at(56), "promise": "all"}] if name == "conservative" else []
-        batches = [prompt[:1], [*prompt[1:], *promise], [behind, far_behind]]
+        punctuation = [{"ts": at(56), "promise": "all"}] if name == "conservative" else []
+        batches = [prompt[:1], [*prompt[1:], *punctuation], [behind, far_behind]]
         stream = streams.stream(SCHEMA, *batches, delay="40 seconds")
         anything = ps.pattern("pattern anything match any x -> any y within 1 second partition by user")
         found = anything.match(
@@ -250,8 +252,8 @@ def test_why_rows_are_late(spark: SparkSession, tmp_path: Path) -> None:
     }
 
 
-def test_an_aggressive_stream_goes_on_with_changed_patterns(spark: SparkSession, tmp_path: Path) -> None:
-    """What a removed pattern told and nobody can confirm is taken back, by its id."""
+def test_aggressive_stream_continues_with_changed_patterns(spark: SparkSession, tmp_path: Path) -> None:
+    """Matches of a removed pattern cannot be confirmed any more, and are retracted by id."""
     streams = Streams(spark, tmp_path)
     rows = [
         {"ts": at(1), "type": "Order", "user": "ann", "v": 1, "n": 1},
@@ -262,16 +264,16 @@ def test_an_aggressive_stream_goes_on_with_changed_patterns(spark: SparkSession,
     first = streams.run(
         both.match(ps.events(stream, id="n", disorder="aggressive", options=ps.StreamOptions(shards=1)))
     )
-    (told,) = first.rows
+    (emitted,) = first.rows
     streams.add("input", SCHEMA, [{"ts": at(4), "type": "Receipt", "user": "ann", "n": 3}])
     second = streams.run(
         CHAIN.match(ps.events(stream, id="n", disorder="aggressive", options=ps.StreamOptions(shards=1)))
     )
     last = max(second.rows, key=lambda row: row["revision"] if row["pattern"] == "paid" else -1)
-    assert (last["op"], last["match_id"]) == ("-", told["match_id"])
+    assert (last["op"], last["match_id"]) == ("-", emitted["match_id"])
 
 
-def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_unsupported_strategies_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
     stream = streams.stream(SCHEMA, [CLOSING], delay="10 seconds")
     with pytest.raises(ps.errors.UnsupportedError, match="use ->> to take every event"):
@@ -279,9 +281,9 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ps.errors.EventDataError, match="requires events in order, and disorder="):
         ps.events(stream, order="arrival", disorder="aggressive")
     with pytest.raises(ps.errors.UnknownNameError, match="'promised'"):
-        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(promise="promised")))
+        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(punctuation="promised")))
     with pytest.raises(ps.errors.TypeMismatchError, match="expected a string column"):
-        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(promise="v")))
+        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(punctuation="v")))
     with pytest.raises(ps.errors.UnsupportedError, match="have 2 partitionings"):
         ps.patterns(f"{PATTERNS['paid']}\npattern all\nmatch Order o ->> Payment p\nwithin 5 seconds").match(
             ps.events(stream, disorder="conservative")
@@ -294,10 +296,10 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
         ps.disorder.current_matches(PATTERNS.match(ps.events(stream, disorder="aggressive")))
 
 
-def test_an_engine_that_goes_against_time_is_refused(
+def test_engine_that_needs_the_end_is_rejected(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a stream there is no end to begin at."""
+    """A stream has no end to begin at."""
     back = replace(TOY, name=Backward.name, capabilities=Capabilities(passes=Passes.BACKWARD))
     monkeypatch.setattr(registry, "_registered", [*registry._registered, back])
     stream = Streams(spark, tmp_path).stream(SCHEMA, [CLOSING], delay="10 seconds")
@@ -305,7 +307,7 @@ def test_an_engine_that_goes_against_time_is_refused(
         PATTERNS.match(ps.events(stream, disorder=Backward()))
 
 
-def test_another_strategy_does_not_read_the_state(spark: SparkSession, tmp_path: Path) -> None:
+def test_state_of_another_strategy_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
     rows = [{"ts": at(1), "type": "Order", "user": "ann", "v": 1, "n": 1}]
     stream = streams.stream(SCHEMA, rows, delay="10 seconds")
@@ -315,12 +317,12 @@ def test_another_strategy_does_not_read_the_state(spark: SparkSession, tmp_path:
         streams.run(CHAIN.match(ps.events(stream, disorder="adaptive", options=ps.StreamOptions(shards=1))))
     with pytest.raises(Exception, match="declared differently when the checkpoint was made"):
         streams.run(CHAIN.match(ps.events(stream, options=ps.StreamOptions(shards=1))))
-    # What is in it is told all the same.
+    # explain shows the pattern in any case.
     (found,) = ps.inspect_state(spark, str(tmp_path / "query.checkpoint")).reports
     assert found.events == 1
 
 
-def test_explain_says_which_and_why(spark: SparkSession, tmp_path: Path) -> None:
+def test_explain_shows_the_strategy_and_its_reason(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
     stream = streams.stream(SCHEMA, [CLOSING], delay="10 seconds")
     chosen = CHAIN.explain(ps.events(stream, disorder="auto"))
@@ -330,5 +332,5 @@ def test_explain_says_which_and_why(spark: SparkSession, tmp_path: Path) -> None
     buffered = PATTERNS["paid"].explain(ps.events(stream, disorder="auto"))
     assert "because paid cannot be assembled: -> and , take the next event" in " ".join(buffered.split())
     assert "engine sequence: " in " ".join(buffered.split())
-    taken_back = PATTERNS["paid"].explain(ps.events(stream, disorder="aggressive"))
-    assert "retracts those that a late event invalidates" in " ".join(taken_back.split())
+    retracted = PATTERNS["paid"].explain(ps.events(stream, disorder="aggressive"))
+    assert "retracts those that a late event invalidates" in " ".join(retracted.split())

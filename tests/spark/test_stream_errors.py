@@ -1,4 +1,4 @@
-"""What cannot be streamed is refused before anything runs, and says what to do."""
+"""Unsupported streams are rejected before the query runs, with a hint."""
 
 from __future__ import annotations
 
@@ -16,33 +16,35 @@ PAIR = ps.pattern("pattern pair match A a -> B b within 1 minute partition by us
 
 
 @pytest.fixture(scope="module")
-def bare(spark: SparkSession) -> DataFrame:
+def unwatermarked(spark: SparkSession) -> DataFrame:
     """A stream without a watermark."""
     rate = spark.readStream.format("rate").load()
     return rate.selectExpr("timestamp as ts", "'A' as type", "value as user", "value as host")
 
 
 @pytest.fixture(scope="module")
-def frame(bare: DataFrame) -> DataFrame:
-    return bare.withWatermark("ts", "10 seconds")
+def frame(unwatermarked: DataFrame) -> DataFrame:
+    return unwatermarked.withWatermark("ts", "10 seconds")
 
 
-def refused(kind: type[PerseidError], text: str, stream: Any, pattern: PatternSet = PAIR, **options: Any) -> str:
+def assert_rejected(
+    kind: type[PerseidError], text: str, stream: Any, pattern: PatternSet = PAIR, **options: Any
+) -> str:
     with pytest.raises(kind, match=text) as caught:
         pattern.match(stream, **options)
     return str(caught.value)
 
 
-def test_a_stream_without_a_watermark(bare: DataFrame, frame: DataFrame) -> None:
-    shown = refused(EventDataError, "has no watermark on 'ts'", ps.events(bare))
+def test_stream_without_a_watermark_is_rejected(unwatermarked: DataFrame, frame: DataFrame) -> None:
+    shown = assert_rejected(EventDataError, "has no watermark on 'ts'", ps.events(unwatermarked))
     assert 'df.withWatermark("ts", "10 minutes")' in shown
-    renamed = bare.withColumnRenamed("ts", "at")
-    shown = refused(EventDataError, "has no watermark on 'at'", ps.events(renamed, time="at"))
+    renamed = unwatermarked.withColumnRenamed("ts", "at")
+    shown = assert_rejected(EventDataError, "has no watermark on 'at'", ps.events(renamed, time="at"))
     assert 'df.withWatermark("at", "10 minutes")' in shown
-    # One on another column does not help.
-    other = bare.selectExpr("*", "ts as seen").withWatermark("seen", "1 minute")
-    refused(EventDataError, "has no watermark on 'ts'", ps.events(other))
-    refused(EventDataError, "DataFrame of B has no watermark", ps.events({"A": frame, "B": bare}))
+    # A watermark on another column does not help.
+    other = unwatermarked.selectExpr("*", "ts as seen").withWatermark("seen", "1 minute")
+    assert_rejected(EventDataError, "has no watermark on 'ts'", ps.events(other))
+    assert_rejected(EventDataError, "DataFrame of B has no watermark", ps.events({"A": frame, "B": unwatermarked}))
     assert PAIR.match(ps.events(frame)).isStreaming
 
 
@@ -55,31 +57,33 @@ def test_a_stream_without_a_watermark(bare: DataFrame, frame: DataFrame) -> None
         ("cast(ts as date)", "is date; a stream requires a TIMESTAMP"),
     ],
 )
-def test_a_time_that_cannot_have_a_watermark(bare: DataFrame, cast: str, text: str) -> None:
-    odd = bare.selectExpr(f"{cast} as ts", "type", "user")
-    shown = refused(EventDataError, text, ps.events(odd))
+def test_time_column_without_watermark_support_is_rejected(unwatermarked: DataFrame, cast: str, text: str) -> None:
+    odd = unwatermarked.selectExpr(f"{cast} as ts", "type", "user")
+    shown = assert_rejected(EventDataError, text, ps.events(odd))
     assert 'df.withWatermark("ts", "10 minutes")' in shown
 
 
-def test_what_a_stream_is_not(spark: SparkSession, frame: DataFrame) -> None:
+def test_unsupported_inputs_are_rejected(spark: SparkSession, frame: DataFrame) -> None:
     still = spark.sql("select current_timestamp() as ts, 'A' as type, 1L as user, 1L as host")
-    refused(EventDataError, "Some inputs are streams and others are not", ps.events({"A": frame, "B": still}))
-    refused(EventDataError, "Some inputs are streams and others are not", ps.events({"A": still, "B": frame}))
-    refused(UnsupportedError, "observation= requires a batch DataFrame", ps.events(frame), observation=Observation())
-    refused(UnsupportedError, "rejected=True requires a streaming DataFrame", ps.events(still), rejected=True)
+    assert_rejected(EventDataError, "Some inputs are streams and others are not", ps.events({"A": frame, "B": still}))
+    assert_rejected(EventDataError, "Some inputs are streams and others are not", ps.events({"A": still, "B": frame}))
+    assert_rejected(
+        UnsupportedError, "observation= requires a batch DataFrame", ps.events(frame), observation=Observation()
+    )
+    assert_rejected(UnsupportedError, "rejected=True requires a streaming DataFrame", ps.events(still), rejected=True)
     feeding = ps.patterns("""
         pattern first match A a -> B b within 1 minute partition by user return a.host as host
         pattern then match first x -> C c within 1 minute partition by host
     """)
-    refused(UnsupportedError, "Pattern then consumes matches of first across keys", ps.events(frame), feeding)
+    assert_rejected(UnsupportedError, "Pattern then consumes matches of first across keys", ps.events(frame), feeding)
 
 
-def test_arrival_trusts_one_kind_of_key(frame: DataFrame) -> None:
+def test_arrival_order_requires_one_partition_key(frame: DataFrame) -> None:
     two = ps.patterns("""
         pattern by_user match A a -> B b within 1 minute partition by user
         pattern by_host match A a -> B b within 1 minute partition by host
     """)
-    shown = refused(
+    shown = assert_rejected(
         UnsupportedError, "order='arrival' relies on the order within a key", ps.events(frame, order="arrival"), two
     )
     assert "these patterns have 2 partitionings" in shown
@@ -98,7 +102,7 @@ def test_arrival_trusts_one_kind_of_key(frame: DataFrame) -> None:
         ({"idle": "5 milliseconds"}, "idle='5 milliseconds': expected a duration of at least 1 second"),
     ],
 )
-def test_settings_that_are_none(options: dict[str, Any], text: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, Any], text: str) -> None:
     with pytest.raises(PerseidError, match=text):
         ps.StreamOptions(**options)
 
@@ -110,25 +114,27 @@ def test_order_and_options_are_validated(frame: DataFrame) -> None:
         ps.events(frame, options={"shards": 4})  # type: ignore[arg-type]
 
 
-def test_many_partitions_are_warned_of(spark: SparkSession, frame: DataFrame) -> None:
-    """Before the first start: a checkpoint keeps their number."""
+def test_too_many_partitions_give_a_warning(spark: SparkSession, frame: DataFrame) -> None:
+    """The warning comes before the first start, because a checkpoint fixes their number."""
     with settings(spark, spark__sql__shuffle__partitions="200"):
         with pytest.warns(PerseidWarning, match=r'spark\.conf\.set\("spark\.sql\.shuffle\.partitions", 16\)') as caught:
             PAIR.match(ps.events(frame))
         assert [warning.filename for warning in caught] == [__file__], "it should point to the caller's line"
-        # As many as there are shards are not too many.
+        # As many partitions as shards are not too many.
         PAIR.match(ps.events(frame, options=ps.StreamOptions(shards=400)))
 
 
 def test_an_old_spark_with_a_new_pyarrow(frame: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark.__version__", "4.0.1")
     monkeypatch.setattr("pyarrow.__version__", "26.0.0")
-    assert "pyarrow<26" in refused(UnsupportedError, "Spark 4.0.1 require pyarrow below 26", ps.events(frame))
+    assert "pyarrow<26" in assert_rejected(UnsupportedError, "Spark 4.0.1 require pyarrow below 26", ps.events(frame))
     monkeypatch.setattr("pyarrow.__version__", "25.0.0")
     assert PAIR.match(ps.events(frame)).isStreaming
 
 
-def test_matches_of_others_by_arrival(frame: DataFrame) -> None:
+def test_composed_patterns_reject_arrival_order(frame: DataFrame) -> None:
     text = "pattern p match A a partition by user\npattern q match p x -> p y within 1 minute partition by user"
-    shown = refused(UnsupportedError, "q consumes matches of p", ps.events(frame, order="arrival"), ps.patterns(text))
+    shown = assert_rejected(
+        UnsupportedError, "q consumes matches of p", ps.events(frame, order="arrival"), ps.patterns(text)
+    )
     assert "order='watermark'" in shown

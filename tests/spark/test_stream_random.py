@@ -1,4 +1,4 @@
-"""A stream tells what ``match`` and the oracle tell of the same rows, in whatever order and batches they come."""
+"""A stream has the matches of ``match`` and of the oracle over the same rows, in any order and any batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from perseid.runtime.registry import engines
 from perseid.semantics.binding import bind
 from perseid.semantics.detection import detect
 from perseid.semantics.resolve import resolve
-from tests.contract.inputs import Question, answer, ask_sequence, oracle
+from tests.contract.inputs import PatternWorkload, draw_sequence_workload, oracle, result_rows
 from tests.contract.inputs import run as run_here
 from tests.contract.rich import SCHEMA as RICH
 from tests.contract.streams import SECOND, bounded, suppresses
@@ -34,95 +34,95 @@ from tests.spark.streaming import FAR, MOMENT, START, Running, Streams, at, ids,
 
 PAIRS = int(os.environ.get("PERSEID_STREAM_PAIRS", "12"))
 BASE = int(os.environ.get("PERSEID_SEEDS", "0"))
-"""Where the seeds begin."""
+"""First seed."""
 PAIRS_A_QUERY, AT_ONCE = 3, 2
 
 
 # Batch, stream and oracle
 
 
-def drawn(seeds: Sequence[int], keyed: bool) -> Question:
-    """The patterns of several seeds over the events of one of them, some years after 1970, as events are."""
-    questions = [ask_sequence(seed, keyed) for seed in seeds]
+def drawn(seeds: Sequence[int], keyed: bool) -> PatternWorkload:
+    """Return the patterns of several seeds over the events of one of them, some years after 1970."""
+    workloads = [draw_sequence_workload(seed, keyed) for seed in seeds]
     patterns = [
         replace(
             pattern,
             name=f"s{seed}_{pattern.name}",
             returns=tuple((f"{name}_{seed}", expr) for name, expr in pattern.returns),
         )
-        for seed, question in zip(seeds, questions, strict=True)
-        for pattern in question.patterns
+        for seed, workload in zip(seeds, workloads, strict=True)
+        for pattern in workload.patterns
     ]
-    longest = max(questions, key=lambda question: len(question.data))
+    longest = max(workloads, key=lambda workload: len(workload.data))
     since = START - timedelta(seconds=longest.data[0]["ts"].timestamp())
     data = tuple({**row, "ts": since + timedelta(seconds=row["ts"].timestamp())} for row in longest.data)
     return replace(longest, patterns=tuple(patterns), data=data)
 
 
-def usable(question: Question) -> bool:
-    """Is all that matches told in the end? What suppresses and waits forever may hold back what it knows."""
-    return bounded(question) or not suppresses(question)
+def usable(workload: PatternWorkload) -> bool:
+    """Return true if every match is emitted at the end: suppression and an unbounded wait may hold matches back."""
+    return bounded(workload) or not suppresses(workload)
 
 
-def arriving(question: Question, chance: random.Random, delay: float) -> list[list[Mapping[str, Any]]]:
-    """The events in files, out of order by less than the delay, then one that nobody wants and that closes all."""
-    moved = [(row["ts"].timestamp() + chance.random() * delay * 0.99, i) for i, row in enumerate(question.data)]
+def arriving(workload: PatternWorkload, chance: random.Random, delay: float) -> list[list[Mapping[str, Any]]]:
+    """Return the events in files, out of order by less than the delay, then an unused event that closes all windows."""
+    moved = [(row["ts"].timestamp() + chance.random() * delay * 0.99, i) for i, row in enumerate(workload.data)]
     order = [i for _, i in sorted(moved)]
     cuts = sorted(chance.sample(range(1, len(order)), min(len(order) - 1, chance.randint(2, 4))))
     batches = [
-        [question.data[i] for i in order[low:high]] for low, high in zip([0, *cuts], [*cuts, len(order)], strict=True)
+        [workload.data[i] for i in order[low:high]] for low, high in zip([0, *cuts], [*cuts, len(order)], strict=True)
     ]
     return [*batches, [{**dict.fromkeys(RICH.names), "ts": at(FAR), "type": "Z"}]]
 
 
-def test_batch_stream_and_oracle_are_one(spark: SparkSession, tmp_path: Path) -> None:
-    """Patterns of every kind over rows of every kind; PERSEID_STREAM_PAIRS says how many pairs are tried."""
-    waiting: list[tuple[Running, Question, float, str]] = []
+def test_batch_stream_and_oracle_have_the_same_matches(spark: SparkSession, tmp_path: Path) -> None:
+    """Random patterns over random rows; PERSEID_STREAM_PAIRS sets the number of pairs."""
+    waiting: list[tuple[Running, PatternWorkload, float, str]] = []
     matches = pairs = 0
     seed = BASE
 
     def compare() -> int:
-        running, question, delay, label = waiting.pop(0)
+        running, workload, delay, label = waiting.pop(0)
         run = running.finish()
         files = len(run.read) - 1
         assert files >= 3, label
         assert run.counters["late"] == run.counters["bad"] == run.counters["capped"] == 0, (label, run.counters)
-        expected = oracle(question, round((START.timestamp() + FAR - delay) * SECOND))
-        found = answer(StepResult(run.table, None, None, {}, []), question)
+        expected = oracle(workload, round((START.timestamp() + FAR - delay) * SECOND))
+        found = result_rows(StepResult(run.table, None, None, {}, []), workload)
         assert sorted({*found} ^ {*expected}, key=repr)[:4] == [], label
         assert len(found) == len(expected), label
-        if bounded(question):
-            here = answer(run_here(engines()["sequence"], question), question)
+        if bounded(workload):
+            here = result_rows(run_here(engines()["sequence"], workload), workload)
             assert [row for row in here if row not in expected] == [], label
         return len(found)
 
     while pairs < PAIRS:
         keyed, seeds = pairs % 2 == 0, []
         while len(seeds) < PAIRS_A_QUERY:
-            seeds += [seed] if usable(ask_sequence(seed, keyed)) else []
+            seeds += [seed] if usable(draw_sequence_workload(seed, keyed)) else []
             seed += 1
         chance = random.Random(seed)
-        question = drawn(seeds, keyed)
+        workload = drawn(seeds, keyed)
         delay = chance.choice([1, 3, 8])
-        if len(question.data) < 6:
+        if len(workload.data) < 6:
             continue
-        batches = arriving(question, chance, delay)
+        batches = arriving(workload, chance, delay)
         label = f"seeds {seeds}, keyed {keyed}"
         streams = Streams(spark, tmp_path / f"s{seed}")
         streams.folder.mkdir()
         frame = streams.stream(RICH, *batches, delay=f"{delay} seconds")
         stream = Events(
             frame,
-            id=question.id,
-            order_by=question.order_by,
-            dedupe=question.dedupe,
+            id=workload.id,
+            order_by=workload.order_by,
+            dedupe=workload.dedupe,
             shards=chance.choice([1, 2, 4]),
         )
-        closed = replace(question, data=(*question.data, *batches[-1]))
+        closed = replace(workload, data=(*workload.data, *batches[-1]))
         try:
-            found = detect_events(question.plan, stream, SparkMatchOptions())
+            found = detect_events(workload.plan, stream, SparkMatchOptions())
         except (TypeMismatchError, UnknownNameError):
-            continue  # as in a batch: the columns of a DataFrame are known, and have other types or are not there
+            continue  # as in a batch: the columns of a DataFrame are known, and have other types or are missing
         waiting.append((streams.start(found), closed, delay, label))
         pairs += PAIRS_A_QUERY
         if len(waiting) == AT_ONCE:
@@ -132,7 +132,7 @@ def test_batch_stream_and_oracle_are_one(spark: SparkSession, tmp_path: Path) ->
     assert matches > PAIRS
 
 
-# What is counted
+# Counters
 
 
 HOSTILE = ps.patterns("""
@@ -142,14 +142,14 @@ pattern silent match A a -> not B for 8 seconds partition by stream, user return
 pattern open match A a -> C c within 6 seconds partition by stream, user report timeouts return a.number as first
 pattern anyone match A a -> C c within 2 seconds partition by stream return c.number as last
 """)
-"""In two ways of partitioning: a row that goes both is counted once."""
+"""With two partition keys, a row that has both is counted once."""
 HOSTILE_ROWS = pa.schema(
     {"ts": MOMENT, "type": pa.string(), "stream": pa.int64(), "user": pa.string(), "number": pa.int64()}
 )
 
 
-def hostile(seed: int, streams: int, files: int) -> list[list[dict[str, Any]]]:
-    """Rows of many streams: on time, late, without a time, without a key, of no use, and twice."""
+def mixed_rows(seed: int, streams: int, files: int) -> list[list[dict[str, Any]]]:
+    """Return rows of many streams: on time, late, without a time, without a key, unused, and duplicate."""
     chance = random.Random(seed)
     batches: list[list[dict[str, Any]]] = []
     number = 0
@@ -173,7 +173,7 @@ def hostile(seed: int, streams: int, files: int) -> list[list[dict[str, Any]]]:
                     }
                 )
         if batches:
-            # What a source delivers again after it was delivered.
+            # Duplicates that a source delivers again.
             batch += [dict(row) for row in chance.sample(batches[-1], min(len(batches[-1]), streams // 4))]
         chance.shuffle(batch)
         batches.append(batch)
@@ -187,8 +187,8 @@ def ids_by_the_oracle(patterns: Any, events: Events) -> list[tuple[str, str, str
 
 
 def test_every_row_is_accounted_for(spark: SparkSession, tmp_path: Path) -> None:
-    """200 streams with rows of every bad kind: what is accepted, late, bad and of no use is all there was."""
-    batches = hostile(5, streams=200, files=4)
+    """200 streams with every kind of bad row: accepted, late, bad and unused rows add up to all rows."""
+    batches = mixed_rows(5, streams=200, files=4)
     streams = Streams(spark, tmp_path)
     frame = streams.stream(HOSTILE_ROWS, *batches)
     running = {

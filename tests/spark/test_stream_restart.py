@@ -1,4 +1,4 @@
-"""A query that goes on from its checkpoint: nothing is lost, nothing is told twice, and what cannot go on says why."""
+"""A query continues from its checkpoint without lost or duplicate matches, or fails with the reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLOSING = [{"ts": at(FAR), "type": "X", "user": None, "n": None}]
 
 
 def batch(chance: random.Random, low: int, count: int = 40) -> list[dict[str, Any]]:
-    """Events of ten seconds, and a few from those before them."""
+    """Return events of ten seconds, and a few late ones of the ten seconds before."""
     return [
         {
             "ts": at(low + chance.randint(-4, 10)),
@@ -48,7 +48,7 @@ def expected(text: str, *batches: list[dict[str, Any]]) -> list[tuple[Any, ...]]
     return sorted((m.pattern, m.match_id) for m in found)
 
 
-def test_a_query_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) -> None:
+def test_query_continues_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     chance = random.Random(1)
     batches = [batch(chance, second) for second in (0, 10, 20, 30)]
     streams = Streams(spark, tmp_path)
@@ -75,7 +75,7 @@ def test_a_query_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) -
 
 
 def test_another_set_of_patterns_over_the_same_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
-    """A pattern that stays tells all it would have told; one that is new starts at once, and says so until it sees all."""
+    """A retained pattern emits all its matches; a new one starts immediately, and is reported until it has all events."""
     chance = random.Random(2)
     batches = [batch(chance, second) for second in (0, 10, 20, 60)]
     streams = Streams(spark, tmp_path)
@@ -95,12 +95,12 @@ def test_another_set_of_patterns_over_the_same_checkpoint(spark: SparkSession, t
     assert matches(last.rows, "pair") == expected(PAIR, *batches)
     told = matches(last.rows, "triple")
     every = ps.patterns(TRIPLE).match(ps.events([row for rows in batches for row in rows], id="n"))
-    # Nothing that is no match, and all that begins after the newest event there may have been when it came.
+    # Only matches, and all that begin after the newest event time at the change.
     assert len(set(told)) == len(told)
     assert set(told) <= {(m.pattern, m.match_id) for m in every}
     assert {(m.pattern, m.match_id) for m in every if seconds(m.start) > after.watermarks[0] + 15} <= set(told)
     assert len(told) < len(every)
-    # What was removed tells nothing from then on.
+    # A removed pattern emits nothing after the change.
     assert matches(last.rows, "silent") == matches(before.rows, "silent")
     assert len(matches(last.rows, "silent")) < len(expected(SILENT, *batches))
 
@@ -124,8 +124,8 @@ DROPPED = {
         for case in DROPPED
     ],
 )
-def test_a_new_pattern_that_wants_what_was_dropped(spark: SparkSession, tmp_path: Path, case: str) -> None:
-    """Events of a type that nobody wanted were never kept: no match may go past them to a later one."""
+def test_new_pattern_of_a_type_whose_events_were_dropped(spark: SparkSession, tmp_path: Path, case: str) -> None:
+    """Events of an unused type were never retained, so no match may skip them to take a later one."""
     streams = Streams(spark, tmp_path)
     batches = [
         [{"ts": at(int(text[1:])), "type": text[0], "user": "x", "n": int(text[1:])} for text in texts]
@@ -139,8 +139,8 @@ def test_a_new_pattern_that_wants_what_was_dropped(spark: SparkSession, tmp_path
     assert set(matches(run.rows, "other")) <= set(expected(OTHER, *batches))
 
 
-def test_a_checkpoint_that_cannot_be_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
-    """The query fails, says what to do, and leaves the checkpoint as good as it was."""
+def test_incompatible_checkpoint_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    """The query fails with a hint, and leaves the checkpoint unchanged."""
     chance = random.Random(3)
     batches = [batch(chance, 0), batch(chance, 10)]
     streams = Streams(spark, tmp_path)
@@ -167,7 +167,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_with(spark: SparkSession, tmp_path:
         "The checkpoint was made with order='watermark', and the query now has order='arrival'",
         ps.events(frame, id="n", order="arrival", options=ps.StreamOptions(shards=2)),
     )
-    # As other columns of the same names would be.
+    # As for columns of the same names with other types.
     other = frame.withColumn("n", f.array("n"))
     fails(
         "The column 'n' was int64 when the checkpoint was made, and is list",
@@ -184,8 +184,8 @@ def test_a_checkpoint_that_cannot_be_gone_on_with(spark: SparkSession, tmp_path:
     assert matches(streams.run(goes_on).rows) == expected(PAIR, *batches)
 
 
-def test_a_refusal_before_anything_runs(spark: SparkSession, tmp_path: Path) -> None:
-    """Batches of shards without a state would be written in the new way before one with a state is refused."""
+def test_incompatible_query_is_rejected_before_a_batch_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """Otherwise shards without state would be written in the new format before a shard with state is rejected."""
     streams = Streams(spark, tmp_path)
     frame = streams.stream(EVENTS, batch(random.Random(5), 0), delay="15 seconds")
     pair = ps.patterns(PAIR)

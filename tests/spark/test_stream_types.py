@@ -1,4 +1,4 @@
-"""Whatever type a column has, a match of the stream has the value that the batch has."""
+"""For every column type, a match of the stream has the value of the batch."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ LONGEST = max(len(values) for _, values in (FLAT | NESTED).values())
 
 
 def exact(value: Any) -> Any:
-    """A value such that equal is the same: NaN is itself, and zeros are two."""
+    """Return a form of a value in which only identical values are equal: NaN equals itself, and 0.0 differs from -0.0."""
     match value:
         case float():
             return repr(value)
@@ -90,7 +90,7 @@ def schema_of(columns: Mapping[str, tuple[Any, list[Any]]]) -> pa.Schema:
 
 
 def rows_of(columns: Mapping[str, tuple[Any, list[Any]]]) -> list[dict[str, Any]]:
-    """For every value an A with it and a B with null in its place; and at the end the other way round."""
+    """Return for every value an A with it and a B with null, and at the end the reverse."""
     rows = []
     nulls = dict.fromkeys(columns)
     for user in range(LONGEST + 1):
@@ -110,7 +110,7 @@ def text_of(columns: Mapping[str, Any], more: str = "") -> str:
 
 
 def test_columns_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
-    """Once as columns, once with lists, structs, maps and evidence beside them, which cross in another way."""
+    """Once as columns, and once with lists, structs, maps and evidence, which cross to Python in another way."""
     running: list[tuple[str, Any, Running]] = []
     for way, columns, more in (
         ("flat", FLAT, ""),
@@ -137,10 +137,10 @@ def test_columns_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
         for user in range(LONGEST + 1):
             for name, value in right[user].items():
                 assert exact(left[user][name]) == exact(value), (way, user, name)
-        # And the batch is what was written.
+        # The batch has the values that were written.
         columns = FLAT if way == "flat" else FLAT | NESTED
         for name, (_, values) in columns.items():
             if name in ("single", "map", "moments"):
-                continue  # written as a number nearby; written as pairs
+                continue  # written as the nearest number; written as pairs
             assert [exact(left[user][f"a_{name}"]) for user in range(len(values))] == exact(values), (way, name)
             assert left[LONGEST][f"a_{name}"] is None

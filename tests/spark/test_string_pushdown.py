@@ -39,7 +39,7 @@ def _string(value: str) -> Literal:
 
 
 def assert_agrees(spark: SparkSession, exprs: Sequence[Expr], texts: Sequence[str | None]) -> None:
-    """Compare Spark with the evaluator for each expression and text."""
+    """Assert that Spark equals the evaluator for each expression and text."""
     frame = spark.createDataFrame(pa.table({"n": range(len(texts)), "x": pa.array(texts, pa.string())})).persist()
     try:
         for start in range(0, len(exprs), COLUMNS_AT_ONCE):

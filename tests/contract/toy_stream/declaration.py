@@ -1,4 +1,4 @@
-"""The declaration of a toy stream, which users make and give to ``match`` and ``explain``."""
+"""Declaration of a toy stream, which users create and pass to ``match`` and ``explain``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.contract.toy import Toy
 
 @dataclass(frozen=True)
 class ToyStream(StreamDeclaration[ps.types.Matches, Data_co]):
-    """Rows whose patterns the toy engine evaluates."""
+    """Rows whose patterns the toy engine matches."""
 
     stream_kind: ClassVar[str] = "toy"
     rows: Data_co
-    """A DataFrame of Spark, or any table that ``ps.events`` accepts."""
+    """A Spark DataFrame, or any table that ``ps.events`` accepts."""
     at: str = "ts"
     """The column with the time."""
     shards: int = 16

@@ -1,4 +1,4 @@
-"""The kind of toy streams: what pattern sets do over one."""
+"""The kind of toy streams: the operations of pattern sets over one."""
 
 from __future__ import annotations
 

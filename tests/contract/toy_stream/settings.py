@@ -18,7 +18,7 @@ class ToyStreamSettings(StreamSettings):
     source: SourceOf
     """The source of the rows."""
     lateness: Duration
-    """How late a record may be."""
+    """Maximum delay of a record."""
     at: str = "ts"
     """The column with the time."""
 

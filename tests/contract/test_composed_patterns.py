@@ -1,4 +1,4 @@
-"""Patterns that take matches of others on the same key: what holds for all sets holds for these, link by link."""
+"""Patterns over matches of other patterns on the same key: the contract holds for each pattern of the set."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from perseid.runtime.registry import engines
 from perseid.runtime.state_codec import decode_state, encode_state
 from tests.blocks import blocks
 from tests.contract.deep import deep_blocks, try_block
-from tests.contract.hostile import mutations
-from tests.contract.inputs import Question, answer, oracle, run, write_sequence
+from tests.contract.inputs import PatternWorkload, oracle, result_rows, run, write_sequence
+from tests.contract.malformed_states import mutations
 from tests.contract.streams import Shard, calls_of
-from tests.contract.test_changelog import by_event, stands, whole_engine
-from tests.contract.test_states import Reader
+from tests.contract.test_changelog import by_event, check_current_matches, whole_engine
+from tests.contract.test_states import StateReader
 
 ENGINE = engines()["sequence"]
 FIRST = (
@@ -49,8 +49,8 @@ THIRD = (
 )
 
 
-def ask(seed: int) -> Question:
-    """A set of two or three patterns, at least one of which is fed; few keys, many equal times."""
+def draw_workload(seed: int) -> PatternWorkload:
+    """Draw two or three patterns, at least one of which uses matches of another; few keys, many equal times."""
     chance = random.Random(seed)
     texts = [chance.choice(FIRST), chance.choice(SECOND)]
     if chance.random() < 0.6:
@@ -64,17 +64,17 @@ def ask(seed: int) -> Question:
 
 
 def check(seeds: Sequence[int]) -> int:
-    """All at once, cut into calls, and at every horizon between them; how many matches there were."""
+    """Compare with the oracle in one call, in several, and at each horizon between them; return the number of matches."""
     matches = 0
     for seed in seeds:
-        question = ask(seed)
-        expected = oracle(question)
-        assert answer(run(ENGINE, question), question) == expected, seed
-        shard = Shard(ENGINE, question)
-        for call in calls_of(ENGINE, question, seed):
+        workload = draw_workload(seed)
+        expected = oracle(workload)
+        assert result_rows(run(ENGINE, workload), workload) == expected, seed
+        shard = Shard(ENGINE, workload)
+        for call in calls_of(ENGINE, workload, seed):
             shard.call(call.data, call.now)
             if call.now is not None:
-                known = replace(question, data=tuple(shard.accepted))
+                known = replace(workload, data=tuple(shard.accepted))
                 assert shard.rows == oracle(known, call.now), (seed, call.now)
         assert shard.finish() == expected, seed
         matches += len(expected)
@@ -82,47 +82,49 @@ def check(seeds: Sequence[int]) -> int:
 
 
 @pytest.mark.parametrize("block", blocks(1, 2))
-def test_any_cut(block: int) -> None:
+def test_composed_patterns_in_any_calls(block: int) -> None:
     assert check(range(block * 30, block * 30 + 30)) > 120
 
 
-def fed(engine: Engine, question: Question, seed: int) -> tuple[int, int]:
-    """What stands of all links is the oracle's after every call; how much was told and taken back."""
-    calls = calls_of(engine, question, seed, beyond=1 + seed % 2, wild=seed % 3 > 0)
+def check_composed(engine: Engine, workload: PatternWorkload, seed: int) -> tuple[int, int]:
+    """Compare current matches of all patterns with the oracle after every call; return the numbers of emitted and retracted."""
+    calls = calls_of(engine, workload, seed, beyond=1 + seed % 2, wild=seed % 3 > 0)
     if seed % 8 == 0:
-        calls = by_event(engine, question, seed)
-    return stands(engine, seed, question, calls, twice=seed % 8 == 1)
+        calls = by_event(engine, workload, seed)
+    return check_current_matches(engine, seed, workload, calls, twice=seed % 8 == 1)
 
 
 @whole_engine
-def test_what_stands_of_links(engine: Engine) -> None:
-    told, taken_back = map(sum, zip(*(fed(engine, ask(seed), seed) for seed in range(12)), strict=True))
-    assert told > 50
-    assert taken_back > 10
+def test_current_matches_of_composed_patterns(engine: Engine) -> None:
+    emitted, retracted = map(
+        sum, zip(*(check_composed(engine, draw_workload(seed), seed) for seed in range(12)), strict=True)
+    )
+    assert emitted > 50
+    assert retracted > 10
 
 
 @pytest.mark.deep
 @whole_engine
-@deep_blocks("stands of links")
-def test_what_stands_of_links_deep(engine: Engine, block: int) -> None:
-    try_block(block, ask, lambda question, seed: fed(engine, question, seed))
+@deep_blocks("current matches of composed patterns")
+def test_current_matches_of_composed_patterns_deep(engine: Engine, block: int) -> None:
+    try_block(block, draw_workload, lambda workload, seed: check_composed(engine, workload, seed))
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("block", blocks(4, 8))
-def test_deep(block: int) -> None:
+def test_composed_patterns_deep(block: int) -> None:
     check(range(10_000 + 250 * block, 10_250 + 250 * block))
 
 
-# State and changed sets
+# State, and changed sets of patterns
 
 
-def started(texts: Sequence[str], seed: int = 5) -> Shard:
+def run_first_calls(texts: Sequence[str], seed: int = 5) -> Shard:
     chance = random.Random(seed)
     rows = [{"second": i, "type": chance.choice("AABBC"), "k": chance.choice([1, 2]), "v": 1} for i in range(60)]
     shard = Shard(ENGINE, write_sequence(texts, rows))
-    shard.call(shard.question.data[:30], None)
-    shard.call(shard.question.data[30:], 25 * 10**6)
+    shard.call(shard.workload.data[:30], None)
+    shard.call(shard.workload.data[30:], 25 * 10**6)
     assert shard.state is not None
     return shard
 
@@ -130,9 +132,9 @@ def started(texts: Sequence[str], seed: int = 5) -> Shard:
 PAIR = (FIRST[0], SECOND[1])
 
 
-def test_states_that_nobody_wrote() -> None:
-    """Of the whole, and of a part in a whole that is as it should be: refused, or read and gone on with."""
-    shard = started(PAIR)
+def test_malformed_states_of_composed_patterns() -> None:
+    """Mutations of the whole state, and of a part within a valid whole: rejected, or read and continued."""
+    shard = run_first_calls(PAIR)
     assert shard.state is not None
     sealed = decode_state(shard.state)
     bodies = sealed.tables[0].column(0).to_pylist()
@@ -145,7 +147,7 @@ def test_states_that_nobody_wrote() -> None:
             states.append(encode_state(sealed.facts, (parts,)))
     whole = pa.record_batch([pa.array([shard.state, shard.state], pa.large_binary())], ["state"])
     states.append(encode_state(sealed.facts, (whole,)))
-    reader, refused = Reader(shard), 0
+    reader, refused = StateReader(shard), 0
     for state in states:
         try:
             step = reader.read(state)
@@ -159,26 +161,28 @@ def test_states_that_nobody_wrote() -> None:
 
 
 @pytest.mark.parametrize("texts", [PAIR[:1], (PAIR[0], SECOND[0]), (FIRST[4], PAIR[1]), (*PAIR, SECOND[3])])
-def test_a_changed_set_goes_on(texts: Sequence[str]) -> None:
-    """What stayed tells what it would have told; what is new, or fed by what is new, counts from the change on."""
-    before = started(PAIR)
-    after = Shard(ENGINE, replace(before.question, patterns=write_sequence(texts, ()).patterns), state=before.state)
+def test_composed_patterns_continue_after_a_change(texts: Sequence[str]) -> None:
+    """A retained pattern emits all its matches; a new one, or one with a new input pattern, starts at the change."""
+    before = run_first_calls(PAIR)
+    after = Shard(ENGINE, replace(before.workload, patterns=write_sequence(texts, ()).patterns), state=before.state)
     after.now = before.now
     after.call((), after.now)
-    told = {row[:2] for row in after.finish()}
-    rest = {row[:2] for row in before.finish()} - {row[:2] for row in started(PAIR).rows}
-    same = [i for i, text in enumerate(texts) if i < len(PAIR) and text == PAIR[i] and (i == 0 or texts[0] == PAIR[0])]
-    for i in same:
-        assert {row for row in told if row[0] == f"p{i}"} == {row for row in rest if row[0] == f"p{i}"}
-    assert told <= {row[:2] for row in oracle(after.question)}  # and nothing that is no match
+    emitted = {row[:2] for row in after.finish()}
+    rest = {row[:2] for row in before.finish()} - {row[:2] for row in run_first_calls(PAIR).rows}
+    unchanged = [
+        i for i, text in enumerate(texts) if i < len(PAIR) and text == PAIR[i] and (i == 0 or texts[0] == PAIR[0])
+    ]
+    for i in unchanged:
+        assert {row for row in emitted if row[0] == f"p{i}"} == {row for row in rest if row[0] == f"p{i}"}
+    assert emitted <= {row[:2] for row in oracle(after.workload)}  # and only matches
 
 
-def test_a_plain_set_becomes_one_that_feeds() -> None:
-    before = started(PAIR[:1])
-    after = Shard(ENGINE, replace(before.question, patterns=write_sequence(PAIR, ()).patterns), state=before.state)
+def test_plain_patterns_become_composed() -> None:
+    before = run_first_calls(PAIR[:1])
+    after = Shard(ENGINE, replace(before.workload, patterns=write_sequence(PAIR, ()).patterns), state=before.state)
     after.now = before.now
     after.call((), after.now)
-    told = {row[:2] for row in after.finish()}
-    rest = {row[:2] for row in before.finish()} - {row[:2] for row in started(PAIR[:1]).rows}
-    assert {row for row in told if row[0] == "p0"} == rest
-    assert told <= {row[:2] for row in oracle(after.question)}
+    emitted = {row[:2] for row in after.finish()}
+    rest = {row[:2] for row in before.finish()} - {row[:2] for row in run_first_calls(PAIR[:1]).rows}
+    assert {row for row in emitted if row[0] == "p0"} == rest
+    assert emitted <= {row[:2] for row in oracle(after.workload)}

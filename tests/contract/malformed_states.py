@@ -1,4 +1,4 @@
-"""States nobody wrote: mutations of real ones, with the right checksum, from a seed."""
+"""Malformed states: random mutations of real states, with a valid checksum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from perseid.runtime.state_codec import decode_state, encode_state
 
 HEAD = struct.Struct("<4sHHIIQ")
-"""The container's header as it is on disk: magic, layout, tables, checksum, bytes of facts, bytes of tables."""
+"""Container header on disk: magic, layout, tables, checksum, bytes of facts, bytes of tables."""
 
 
 def nested(depth: int) -> list[Any]:
@@ -38,17 +38,17 @@ TYPES = (
 
 
 def reseal(state: bytes, facts: bytes | None = None, body: bytes | None = None, count: int | None = None) -> bytes:
-    """Other bytes under a header that fits them."""
-    magic, layout, tables, _, told, _ = HEAD.unpack_from(state)
-    facts = state[HEAD.size : HEAD.size + told] if facts is None else facts
-    body = state[HEAD.size + told :] if body is None else body
+    """Return a state of other bytes under a header that fits them."""
+    magic, layout, tables, _, size, _ = HEAD.unpack_from(state)
+    facts = state[HEAD.size : HEAD.size + size] if facts is None else facts
+    body = state[HEAD.size + size :] if body is None else body
     checksum = zlib.crc32(body, zlib.crc32(facts, zlib.crc32(struct.pack("<IQ", len(facts), len(body)))))
     count = tables if count is None else count
     return HEAD.pack(magic, layout, count, checksum, len(facts), len(body)) + facts + body
 
 
 def mutations(state: bytes, count: int, seed: int) -> Iterator[tuple[str, bytes]]:
-    """What was done, and the state it gave."""
+    """Yield a description of each mutation and the mutated state."""
     chance = random.Random(seed)
     ways: tuple[Callable[[bytes, random.Random], tuple[str, bytes] | None], ...] = (_facts, _facts, _columns, _columns)
     ways += (_values, _tables, _raw)
@@ -56,14 +56,14 @@ def mutations(state: bytes, count: int, seed: int) -> Iterator[tuple[str, bytes]
         try:
             found = chance.choice(ways)(state, chance)
         except (pa.ArrowException, UnicodeEncodeError):
-            found = None  # nobody could write that one
+            found = None  # not encodable
         if found is not None:
             count -= 1
             yield found
 
 
 def spoiled(facts: Any, chance: random.Random) -> Any:
-    """What is said in a state, with something else in the place of one thing in it, large or small."""
+    """Return the facts of a state with one value replaced, at any depth."""
     values: list[Any] = [None, -1, 1 << 70, "x", [], {}, [[]], 0.5, True]
     made = copy.deepcopy(facts)
     place: Any = made
@@ -97,7 +97,7 @@ def _facts(state: bytes, chance: random.Random) -> tuple[str, bytes]:
 
 
 def _columns(state: bytes, chance: random.Random) -> tuple[str, bytes]:
-    """A column is not there, twice there, under another name, of another type."""
+    """Return states with a column missing, duplicated, renamed or of another type."""
     sealed = decode_state(state)
     at = chance.randrange(len(sealed.tables))
     table = sealed.tables[at]
@@ -142,7 +142,7 @@ def _as(column: pa.Array, kind: pa.DataType, chance: random.Random) -> pa.Array:
 
 
 def _values(state: bytes, chance: random.Random) -> tuple[str, bytes]:
-    """Nulls, and numbers at the ends of their range."""
+    """Return states with nulls, and with numbers at the ends of their range."""
     sealed = decode_state(state)
     at = chance.randrange(len(sealed.tables))
     table = sealed.tables[at]
@@ -177,9 +177,9 @@ def _tables(state: bytes, chance: random.Random) -> tuple[str, bytes]:
 
 
 def _raw(state: bytes, chance: random.Random) -> tuple[str, bytes]:
-    """Bytes of the tables, or of the facts, as they come."""
-    told = HEAD.unpack_from(state)[4]
-    facts, body = bytearray(state[HEAD.size : HEAD.size + told]), bytearray(state[HEAD.size + told :])
+    """Return states with random bytes in the tables or in the facts."""
+    size = HEAD.unpack_from(state)[4]
+    facts, body = bytearray(state[HEAD.size : HEAD.size + size]), bytearray(state[HEAD.size + size :])
     part = chance.choice((facts, body, body))
     at = chance.randrange(len(part))
     for _ in range(chance.randrange(1, 4)):

@@ -1,4 +1,4 @@
-"""What is told of an error of Spark's: the sentence in it, and not the way it came."""
+"""Messages of errors from Spark: the cause, without the stack of wrapped exceptions."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ TASK = "Job aborted due to stage failure: Task 1 in stage 9.0 failed 1 times, mo
         ("", "RuntimeError"),
     ],
 )  # fmt: skip
-def test_an_error_of_spark_is_told_by_its_sentence(text: str, said: str) -> None:
+def test_spark_error_is_shown_by_its_message(text: str, said: str) -> None:
     assert first_line(RuntimeError(text)) == said
 
 
-def test_a_state_that_cannot_be_read_is_told_by_its_reason() -> None:
+def test_unreadable_state_is_shown_by_its_reason() -> None:
     cut = "An error occurred while calling o121.collectToPython.\n: java.io.EOFException: 1.delta is cut\n\tat x"
     assert first_words(RuntimeError(cut)) == "java.io.EOFException: 1.delta is cut"
     assert first_words(RuntimeError()) == "RuntimeError"

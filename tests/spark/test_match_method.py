@@ -1,4 +1,4 @@
-"""``match`` is the verb over DataFrames, too: its options there, its deprecated name, and columns in place of names."""
+"""``match`` over DataFrames: its options, its deprecated name ``detect``, and columns in place of names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ids(found: DataFrame) -> set[str]:
     return {row.match_id for row in found.collect()}
 
 
-def test_match_gives_a_dataframe_over_a_dataframe(table: DataFrame) -> None:
+def test_match_over_a_dataframe_returns_a_dataframe(table: DataFrame) -> None:
     rows = {kind: ROWS.filter(pc.equal(ROWS["type"], kind)) for kind in "AB"}
     tables = {kind: table.where(f.col("type") == kind) for kind in "AB"}
     for stream, local in ((table, ROWS), (ps.events(table), ps.events(ROWS)), (tables, rows)):

@@ -1,4 +1,4 @@
-"""What can be seen of a stream: its progress, and what lies in its checkpoint."""
+"""Progress of a streaming query, and the state in its checkpoint."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.sessions import CONNECT
 TEXT = "pattern pair match A a -> B b within 1 hour partition by user\n\npattern alone match C c partition by user"
 
 
-def ran(spark: SparkSession, folder: Path, batches: list[list[tuple[int | None, str, str]]]) -> Any:
-    """A query that has ended, after so many files."""
+def run_query(spark: SparkSession, folder: Path, batches: list[list[tuple[int | None, str, str]]]) -> Any:
+    """Run a query over so many files and return it."""
     (folder / "in").mkdir()
     for number, rows in enumerate(batches, 1):
         path = folder / "in" / f"{number}.json"
@@ -48,7 +48,7 @@ def test_progress_and_inspection(spark: SparkSession, tmp_path: Path) -> None:
         [(100, "A", "bob"), (101, "A", "bob"), (102, "C", "ann")],
         [(200, "B", "ann"), (3, "A", "eve")],
     ]
-    query = ran(spark, tmp_path, batches)
+    query = run_query(spark, tmp_path, batches)
     seen = ps.progress(query)
     assert (seen.read, seen.filtered, seen.events, seen.late, seen.bad) == (8, 1, 5, 1, 1)
     assert seen.read == seen.filtered + seen.events + seen.late + seen.bad
@@ -65,7 +65,7 @@ def test_progress_and_inspection(spark: SparkSession, tmp_path: Path) -> None:
     assert "Searched up to 2026-01-01 00:03:19 UTC." in said
     assert "1 event buffered until the watermark passes; the oldest in state is from 2026-01-01 00:00:00 UTC." in said
     assert "  alone: 0 open partial matches\n  pair: 3 open partial matches\n" in said
-    if not CONNECT:  # the command has a session of its own, and not two of different kinds in one process
+    if not CONNECT:  # the command has its own session, and a process has only one kind of session
         invoked = CliRunner().invoke(app, ["inspect", str(tmp_path / "checkpoint")])
         assert (invoked.exit_code, invoked.stdout) == (0, said), invoked.output
     for file in (tmp_path / "checkpoint" / "state").rglob("*.delta"):
@@ -75,7 +75,7 @@ def test_progress_and_inspection(spark: SparkSession, tmp_path: Path) -> None:
     assert "Restore the folder from a copy" in str(raised.value.hint)
 
 
-def test_nothing_to_see(spark: SparkSession, tmp_path: Path) -> None:
+def test_query_without_batches_or_state(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StateError, match="cannot be read as the checkpoint"):
         ps.inspect_state(spark, str(tmp_path))
     if not CONNECT:

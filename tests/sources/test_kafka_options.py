@@ -1,4 +1,4 @@
-"""What a Kafka source may be told; none of it needs a broker."""
+"""Options of a Kafka source, without a broker."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ WORDS: dict[str, Any] = {"servers": "broker:9092", "topic": "t", "schema": "a IN
         ({"tpoic": "t"}, "Extra inputs"),
     ],
 )
-def test_words_that_contradict_are_refused(words: dict[str, Any], said: str) -> None:
+def test_contradicting_kafka_options_are_rejected(words: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         KafkaSource(**{**WORDS, **words})
 
 
-def test_words_become_options_of_spark() -> None:
+def test_settings_become_options_of_spark() -> None:
     moment = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
     made = KafkaSource(**{**WORDS, "topic": {"pattern": "t.*"}, "start": "2024-05-01T00:00:00", "max_per_batch": 5})
     options = made._options(streaming=True)
@@ -49,12 +49,12 @@ def test_words_become_options_of_spark() -> None:
     assert offsets["subscribe"] == "t,u"
 
 
-def test_what_is_finished_has_no_latest() -> None:
+def test_batch_read_has_no_latest_start() -> None:
     with pytest.raises(SettingsError, match="start: latest is for streams"):
         KafkaSource(**{**WORDS, "start": "latest"})._options(streaming=False)
 
 
-def test_no_secret_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_contain_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THE_PASSWORD", "hunter2")
     made = KafkaSource(**WORDS, options={"kafka.ssl.key.password": {"env": "THE_PASSWORD"}})
     assert "hunter2" not in repr(made) + made.describe() + made.model_dump_json()

@@ -1,4 +1,4 @@
-"""Uncertain streams on Spark: batch and stream, by group and for anyone, say to the bit what is said here."""
+"""Uncertain streams on Spark: batch and stream output equals local output to the last bit, with and without a key."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def readings(people: str = "abcdefg", seconds: int = 40) -> list[tuple[dt.dateti
     ]
 
 
-def told(rows: Any) -> list[str]:
-    """Rows to the last bit, but for those of the row that ends a stream."""
+def exact_rows(rows: Any) -> list[str]:
+    """Return rows with all digits, without the row that ends a stream."""
     out = []
     for row in rows:
         moments = [value for value in row.values() if isinstance(value, dt.datetime)]
@@ -61,10 +61,12 @@ def told(rows: Any) -> list[str]:
     return sorted(out)
 
 
-def here(by_person: bool, **more: Any) -> list[str]:
+def match_locally(by_person: bool, **more: Any) -> list[str]:
     tell = more.pop("tell", None)
     rows = [dict(zip(("ts", "person", "antenna"), row, strict=True)) for row in readings()]
-    return told(coffee(by_person).match(ps.uncertain_events(rows, **{**SAID, **more}), relations=ROOMS, emit=tell))
+    return exact_rows(
+        coffee(by_person).match(ps.uncertain_events(rows, **{**SAID, **more}), relations=ROOMS, emit=tell)
+    )
 
 
 WAYS: list[tuple[bool, dict[str, Any]]] = [
@@ -81,12 +83,12 @@ WAYS: list[tuple[bool, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("by_person", "more"), [*WAYS, (True, {"inference": "smooth"}), (False, {"inference": "viterbi"})]
 )
-def test_a_batch_says_what_is_said_here(spark: SparkSession, by_person: bool, more: dict[str, Any]) -> None:
+def test_batch_equals_local_probabilities(spark: SparkSession, by_person: bool, more: dict[str, Any]) -> None:
     tell = more.get("tell")
     frame = spark.createDataFrame(readings(), SCHEMA)
     declared = {**SAID, **{key: value for key, value in more.items() if key != "tell"}}
     found = coffee(by_person).match(ps.uncertain_events(frame, **declared), relations=ROOMS, emit=tell)
-    assert told(row.asDict() for row in found.collect()) == here(by_person, **more) != []
+    assert exact_rows(row.asDict() for row in found.collect()) == match_locally(by_person, **more) != []
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_a_batch_says_what_is_said_here(spark: SparkSession, by_person: bool, mo
         pytest.param(*WAYS[2], 1, marks=pytest.mark.deep),
     ],
 )
-def test_a_stream_says_what_is_said_here(
+def test_stream_equals_local_probabilities(
     spark: SparkSession, tmp_path: Path, by_person: bool, more: dict[str, Any], shards: int
 ) -> None:
     rows = sorted(readings())
@@ -115,15 +117,15 @@ def test_a_stream_says_what_is_said_here(
         found.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / "checkpoint"))
     )
     query.trigger(availableNow=True).start().awaitTermination()
-    assert told(row.asDict() for row in spark.table(name).collect()) == here(by_person, **more) != []
+    assert exact_rows(row.asDict() for row in spark.table(name).collect()) == match_locally(by_person, **more) != []
 
 
-def asked_here_and_on_a_stream(
+def match_locally_and_on_stream(
     spark: SparkSession, tmp_path: Path, pattern: ps.Pattern, rows: list[Any], schema: str, said: dict[str, Any]
 ) -> tuple[ps.uncertain.UncertainMatches, list[dict[str, Any]]]:
-    """What is said here, and what a stream in three batches and as many shards says."""
+    """Return local matches, and the rows of a stream in three batches and three shards."""
     names = [one.split()[0] for one in schema.split(", ")]
-    here = pattern.match(ps.uncertain_events([dict(zip(names, row, strict=True)) for row in rows], **said))
+    local = pattern.match(ps.uncertain_events([dict(zip(names, row, strict=True)) for row in rows], **said))
     end = [(BEGIN + dt.timedelta(days=400), *rows[0][1:])]
     for part in (rows[: len(rows) // 3], rows[len(rows) // 3 :], end):
         spark.createDataFrame(part, schema).coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
@@ -136,11 +138,11 @@ def asked_here_and_on_a_stream(
         found.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / "checkpoint"))
     )
     query.trigger(availableNow=True).start().awaitTermination()
-    return here, [row.asDict() for row in spark.table(name).collect()]
+    return local, [row.asDict() for row in spark.table(name).collect()]
 
 
-def test_a_stream_draws_the_worlds_that_are_drawn_here(spark: SparkSession, tmp_path: Path) -> None:
-    """An Unsafe pattern: who is seen at a place of a higher floor than before."""
+def test_stream_samples_the_same_worlds_as_local(spark: SparkSession, tmp_path: Path) -> None:
+    """An Unsafe pattern: a person who appears twice on a higher floor than before."""
     higher = ps.pattern(
         "pattern higher match At a -> At b [b.floor > a.floor] -> At c [c.floor > b.floor] within 5 seconds partition by person"
     )
@@ -159,15 +161,15 @@ def test_a_stream_draws_the_worlds_that_are_drawn_here(spark: SparkSession, tmp_
         "every": "1 second",
         "sampling": ps.uncertain.Sampling(seed=5),
     }
-    here, there = asked_here_and_on_a_stream(
+    local, streamed = match_locally_and_on_stream(
         spark, tmp_path, higher, rows, "ts timestamp, person string, floor int, p double", said
     )
-    assert told(there) == told(here) != []
-    assert {row["error"] for row in there} == {0.1}
+    assert exact_rows(streamed) == exact_rows(local) != []
+    assert {row["error"] for row in streamed} == {0.1}
 
 
-def test_a_stream_with_too_many_states_is_sampled_from_there_on(spark: SparkSession, tmp_path: Path) -> None:
-    """It has to hold for some time, so that every start counts: there are as many states as sets of starts."""
+def test_stream_with_too_many_states_switches_to_sampling(spark: SparkSession, tmp_path: Path) -> None:
+    """With ``holds for``, every start counts: there are as many states as sets of starts."""
     long = ps.pattern("pattern long match A [v = 1] -> A [v = 2] within 40 seconds holds for 9 seconds partition by k")
     rows = [
         (BEGIN + dt.timedelta(seconds=second), k, v, p)
@@ -176,21 +178,23 @@ def test_a_stream_with_too_many_states_is_sampled_from_there_on(spark: SparkSess
         for v, p in ((1, 0.5), (2, 0.1))
     ]
     said = {"event_type": "A", "key": "k", "value": "v", "every": "1 second"}
-    here, there = asked_here_and_on_a_stream(spark, tmp_path, long, rows, "ts timestamp, k int, v int, p double", said)
-    assert told(there) == told(here) != []
-    assert {row["error"] for row in there} == {0.0, 0.1}
+    local, streamed = match_locally_and_on_stream(
+        spark, tmp_path, long, rows, "ts timestamp, k int, v int, p double", said
+    )
+    assert exact_rows(streamed) == exact_rows(local) != []
+    assert {row["error"] for row in streamed} == {0.0, 0.1}
 
 
 def smoke(within: str) -> ps.Pattern:
-    """Anyone comes out of the hall into the lab, and then there is an alarm: Safe, and not Extended Regular."""
+    """Return a Safe pattern, not Extended Regular: a person goes from the hall to the lab, and then an alarm follows."""
     return ps.pattern(
         "pattern smoke match At(person as x) [place = 'hall'] -> At(person as x) [place = 'lab'] -> Alarm [kind = 'smoke'] "
         f"within {within} selection successor"
     )
 
 
-def test_a_safe_pattern_within_a_window_says_on_a_stream_what_is_said_here(spark: SparkSession, tmp_path: Path) -> None:
-    """Of tables and of distributions, restarted in between, in batch and here."""
+def test_safe_pattern_with_window_equals_local_on_stream(spark: SparkSession, tmp_path: Path) -> None:
+    """Tables and distributions, with a restart, in batch and locally."""
     chance = random.Random(4)
     walked = [
         (BEGIN + dt.timedelta(seconds=second), person, place, was, chance.random() / 2)
@@ -224,7 +228,7 @@ def test_a_safe_pattern_within_a_window_says_on_a_stream_what_is_said_here(spark
     due = smoke("5 seconds").match(declared(rows))
     assert len({row["p"] for row in due}) == 9  # at every alarm but the first
     frames = {type_: spark.createDataFrame(tables[type_], schemas[type_]) for type_ in said}
-    assert told(row.asDict() for row in smoke("5 seconds").match(declared(frames)).collect()) == told(due)
+    assert exact_rows(row.asDict() for row in smoke("5 seconds").match(declared(frames)).collect()) == exact_rows(due)
 
     def stream() -> ps.uncertain.UncertainEvents:
         read = spark.readStream.option("maxFilesPerTrigger", 1)
@@ -244,12 +248,12 @@ def test_a_safe_pattern_within_a_window_says_on_a_stream_what_is_said_here(spark
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
         query.awaitTermination()
     found = spark.read.parquet(str(tmp_path / "out"))
-    assert told(row.asDict() for row in found.collect()) == told(due)
+    assert exact_rows(row.asDict() for row in found.collect()) == exact_rows(due)
     with pytest.raises(UnsupportedError, match="not supported on a stream without a window"):
         smoke("forever").match(stream())
 
 
-def test_what_a_stream_refuses(spark: SparkSession) -> None:
+def test_unsupported_streams_are_rejected(spark: SparkSession) -> None:
     rate = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "'a' as person", "'a1' as antenna")
     stream = rate.withWatermark("ts", "1 second")
     for more, what in (
@@ -267,7 +271,7 @@ def test_what_a_stream_refuses(spark: SparkSession) -> None:
         coffee(True).match(ps.uncertain_events(stream, **{**SAID, "reading": "badge"}), relations=ROOMS)
 
 
-def test_rows_that_are_no_distribution_are_counted(spark: SparkSession) -> None:
+def test_invalid_distributions_are_counted(spark: SparkSession) -> None:
     from pyspark.sql import Observation
 
     rows = [(BEGIN, "ann", "coffee", 0.7), (BEGIN, "ann", "h1", 0.7), (BEGIN, "bob", "coffee", 0.5)]
@@ -281,8 +285,8 @@ def test_rows_that_are_no_distribution_are_counted(spark: SparkSession) -> None:
     assert (seen.get["events"], seen.get["bad"]) == (3, 2)
 
 
-def test_readings_that_cannot_be_are_counted(spark: SparkSession, tmp_path: Path) -> None:
-    """Nobody leaves the hall, and h is read there only: of ann the second reading cannot be, of bob none is wrong."""
+def test_impossible_readings_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    """No one leaves the hall, which alone gives reading h: the second reading of ann is impossible, all of bob possible."""
     from pyspark.sql import Observation
 
     model = ps.uncertain.hidden_markov(

@@ -1,4 +1,4 @@
-"""Patterns that take matches of others on the same key: one query, in a batch and in a stream, as in this process."""
+"""Patterns over matches of other patterns on the same key: one query, with the local matches in batch and stream."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def rows_of(seed: int, count: int = 160) -> list[dict[str, Any]]:
     ]
 
 
-def here(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def match_locally(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     found = PATTERNS.match(ps.events(pa.Table.from_pylist(rows, EVENTS)))
     return sorted((m.pattern, m.match_id, m.kind) for m in found)
 
 
-def test_a_batch(spark: SparkSession) -> None:
+def test_batch_equals_local_matches(spark: SparkSession) -> None:
     rows = rows_of(1)
-    expected = here(rows)
+    expected = match_locally(rows)
     assert {pattern for pattern, _, _ in expected} == {pattern.name for pattern in PATTERNS.plan().patterns}
     frame = spark.createDataFrame(pa.Table.from_pylist(rows, EVENTS))
     found = PATTERNS.match(ps.events(frame)).toArrow().to_pylist()
@@ -59,16 +59,17 @@ def test_a_batch(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("seed", [2, 3])
-def test_a_stream(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    """The same matches, whenever the watermark passes; what is fed waits for what feeds it."""
+def test_stream_equals_local_matches(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """The same matches for any time of the watermark; a downstream pattern waits for its input patterns."""
     rows = rows_of(seed)
     streams = Streams(spark, tmp_path)
     last = {"ts": at(FAR), "type": "Other", "user": None, "host": None, "n": None}
     cuts = [rows[:60], rows[60:110], rows[110:], [last]]
     frame = streams.stream(EVENTS, *cuts, delay="13 seconds")
     run = streams.run(PATTERNS.match(ps.events(frame, options=ps.StreamOptions(shards=2))))
-    assert ids(run.rows) == here([*rows, last])
-    assert run.batches[-1]["retained_events"] <= 6  # the last row: once in each of five links, twice where keys are two
+    assert ids(run.rows) == match_locally([*rows, last])
+    # The last row counts once in each of five links, and twice for a link with two keys.
+    assert run.batches[-1]["retained_events"] <= 6
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +98,14 @@ FIRST = "pattern p match Fail a -> Login b within 1 minute partition by user ret
          UnknownNameError, "Column 'first' not found", "Available"),
     ],
 )  # fmt: skip
-def test_what_is_refused(frame: DataFrame, text: str, kind: type[PerseidError], words: str, hint: str) -> None:
+def test_unsupported_compositions_are_rejected(
+    frame: DataFrame, text: str, kind: type[PerseidError], words: str, hint: str
+) -> None:
     with pytest.raises(kind, match=words) as caught:
         ps.patterns(text).match(ps.events(frame))
     assert hint in str(caught.value)
 
 
-def test_what_explain_says(frame: DataFrame) -> None:
+def test_explain_shows_composed_patterns(frame: DataFrame) -> None:
     told = " ".join(PATTERNS.explain(ps.events(frame)).split())
     assert "matches of failing; in the same query, on the shard of the key" in told

@@ -1,4 +1,4 @@
-"""UncertainMatches as detect gives them, with values of every kind."""
+"""Matches in the schema of ``match``, with values of every type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyspark.sql import functions as f
 
 from perseid.sinks.contract import Batch
 
-HOSTILE = [
+ADVERSARIAL_TEXTS = [
     "a\0b",
     "back\\\\u0000slash\\\0",
     "'); drop table answers; --",
@@ -18,13 +18,13 @@ HOSTILE = [
     "",
     "x" * 300_000,
 ]
-"""Texts that some part on the way could take for something else."""
+"""Texts that a component could misinterpret."""
 
 Change = tuple[str, str, int, str]
-"""A match_id, an op, a revision, a text."""
+"""A match_id, an op, a revision and a text."""
 
 
-def answers(spark: SparkSession, *changes: Change) -> DataFrame:
+def match_changes(spark: SparkSession, *changes: Change) -> DataFrame:
     rows = spark.createDataFrame(list(changes), "match_id string, op string, revision int, note string")
     return rows.selectExpr(
         "'late' as pattern",
@@ -47,7 +47,7 @@ def answers(spark: SparkSession, *changes: Change) -> DataFrame:
 
 
 def matches(spark: SparkSession, *ids: str) -> DataFrame:
-    return answers(spark, *((name, "+", 0, f"note of {name}") for name in ids))
+    return match_changes(spark, *((name, "+", 0, f"note of {name}") for name in ids))
 
 
 def batch(rows: DataFrame, number: int = 0, attempt: str = "a", job: str = "job-1") -> Batch:
@@ -55,6 +55,6 @@ def batch(rows: DataFrame, number: int = 0, attempt: str = "a", job: str = "job-
 
 
 def broken(rows: DataFrame) -> DataFrame:
-    """The same rows, and each fails when it is asked for."""
+    """Return the same rows, with a column that raises an error when it is evaluated."""
     out = f.raise_error(f.lit("the power went out"))
     return rows.withColumn("odd", f.when(f.col("note").isNotNull(), out).otherwise(f.col("odd")))

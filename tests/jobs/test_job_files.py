@@ -1,4 +1,4 @@
-"""Files of jobs as people write them, right and wrong."""
+"""Valid and invalid job files."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def written(folder: Path, text: str, name: str = "job.yaml") -> Path:
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
-def test_every_kind_of_stream_has_a_file(path: Path) -> None:
+def test_valid_file_survives_a_round_trip(path: Path) -> None:
     job = read_job(path)
-    # What is dumped is read as the same job: nothing is lost on the way.
+    # Round trip: the dump of a job file is read as the same job.
     assert type(job).model_validate(json.loads(job.model_dump_json(by_alias=True, exclude_unset=True))) == job
 
 
@@ -48,7 +48,7 @@ def test_the_files_have_all_kinds() -> None:
     assert {type(read_job(path).stream) for path in GOOD} == set(settings_by_kind().values())
 
 
-def test_words_are_read_as_they_are_meant() -> None:
+def test_settings_are_parsed() -> None:
     job = read_job(FILES / "events.yaml")
     assert isinstance(job.stream, EventStream)
     assert (job.job, job.trigger, job.stream.lateness, job.stream.id) == (
@@ -62,7 +62,7 @@ def test_words_are_read_as_they_are_meant() -> None:
     assert (job.limits.bad.share, job.limits.policy, job.metrics.port) == (0.05, "dead_letter", 9108)
 
 
-def test_relative_paths_begin_at_the_file() -> None:
+def test_relative_paths_are_resolved_from_the_file() -> None:
     job = read_job(FILES / "events.yaml")
     assert job.patterns == [FILES / "rules"]
     assert job.checkpoint == str(FILES / "state/takeover")
@@ -70,7 +70,7 @@ def test_relative_paths_begin_at_the_file() -> None:
     assert job.metrics.log == FILES / "state/takeover.jsonl"
 
 
-def test_addresses_and_whole_paths_stay(tmp_path: Path) -> None:
+def test_urls_and_absolute_paths_are_unchanged(tmp_path: Path) -> None:
     text = WHOLE.replace("checkpoint: state", "checkpoint: hdfs://lake/state").replace("path: in", "path: /data/in")
     job = read_job(written(tmp_path, text))
     assert job.checkpoint == "hdfs://lake/state"
@@ -214,7 +214,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_wrong_is_a_sentence_with_its_place(name: str, tmp_path: Path) -> None:
+def test_error_has_a_position_and_a_message(name: str, tmp_path: Path) -> None:
     change, said, line = BROKEN[name]
     if isinstance(change, str):
         text = WHOLE + change + "\n"
@@ -233,7 +233,7 @@ def test_what_is_wrong_is_a_sentence_with_its_place(name: str, tmp_path: Path) -
     assert "validation error" not in str(raised.value)
 
 
-def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_file_are_reported_together(tmp_path: Path) -> None:
     text = WHOLE.replace("path: in", "pth: in").replace("[console]", "[consol]")
     with pytest.raises(JobFileError, match=r"job\.yaml: 3 errors\.") as raised:
         read_job(written(tmp_path, text))
@@ -272,7 +272,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_files_are_refused(name: str, tmp_path: Path) -> None:
+def test_malformed_files_are_rejected(name: str, tmp_path: Path) -> None:
     text, said = HOSTILE[name]
     with pytest.raises(SettingsError, match=said):
         read_job(written(tmp_path, text))
@@ -341,11 +341,11 @@ c = '{{{'
     ],
 )
 def test_file_within_limits_is_parsed(name: str, text: str, tmp_path: Path) -> None:
-    with pytest.raises(JobFileError):  # its keys are not those of a job
+    with pytest.raises(JobFileError):  # its keys are not keys of a job
         read_job(written(tmp_path, text, name))
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_missing_and_unreadable_files_are_errors(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read: No such file"):
         read_job(tmp_path / "none.yaml")
     with pytest.raises(SettingsError, match="is not a job file"):
@@ -365,7 +365,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         "a = [" * 5000,
     ],
 )
-def test_what_is_no_toml_is_told_without_what_stands_there(text: str, tmp_path: Path) -> None:
+def test_invalid_toml_is_reported_without_its_content(text: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"invalid TOML|nested") as raised:
         read_job(written(tmp_path, text, "job.toml"))
     assert HIDDEN not in str(raised.value)
@@ -416,7 +416,7 @@ def test_a_secret_is_a_reference_and_shown_as_one(tmp_path: Path, monkeypatch: p
         assert "PASSWORD_OF_TABLE" in shown
 
 
-def test_words_that_only_look_like_secrets_are_read(tmp_path: Path) -> None:
+def test_values_that_resemble_secrets_are_accepted(tmp_path: Path) -> None:
     text = (
         WHOLE
         + "spark: {spark.security.credentials.kafka.enabled: 'false', spark.x.token.endpoint.url: 'https://a/b'}\n"
