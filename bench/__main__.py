@@ -145,42 +145,51 @@ def _soak(args: argparse.Namespace, data: Path) -> harness.Report:
 
 BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Report]]] = {
     "sequence": (
-        "one automaton over keyed events, beside bare Spark, Spark's limit, Spark SQL and DuckDB",
+        "Q1 to Q5 over keyed events, compared with baselines on Spark, Spark SQL and DuckDB",
         _sequence,
     ),
-    "stream": ("the same on a stream, beside a bare stateful query; small triggers, growing state", _stream),
+    "stream": ("the same on a stream, compared with a baseline stateful query; small triggers, growing state", _stream),
     "disorder": (
         "paper 4's experiment: INFA-HTS, its baselines and the product's strategies, at 0 to 50 % delayed events",
         _disorder,
     ),
-    "disorder-stream": ("its stream on Spark, every strategy beside a bare stateful query", _disorder_stream),
-    "trees": ("paper 1's experiment: tree patterns over documents, beside expat, lxml and Spark's XML source", _trees),
-    "joins": ("paper 3's experiments: very many queries that join documents, shared and one after the other", _joins),
+    "disorder-stream": (
+        "paper 4's stream on Spark: every strategy compared with a baseline stateful query",
+        _disorder_stream,
+    ),
+    "trees": (
+        "paper 1's experiment: tree patterns over documents, compared with expat, lxml and Spark's XML source",
+        _trees,
+    ),
+    "joins": ("paper 3's experiments: very many queries that join documents, shared and one by one", _joins),
     "joins-stream": (
-        "subscriptions on Spark's stream beside a bare one, two ways to share them, changes",
+        "subscriptions on a Spark stream, compared with a baseline query; two partitioning schemes; changes at runtime",
         _joins_stream,
     ),
-    "uncertain": ("paper 5's experiments: how good and how fast answers over uncertain streams are", _uncertain),
-    "models": ("paper 2's live models: updates as models grow, beside asking everything anew", _models),
+    "uncertain": ("paper 5's experiments: quality and speed of matching over uncertain streams", _uncertain),
+    "models": ("paper 2's live models: updates as models grow, compared with evaluation from scratch", _models),
     "gestures": ("paper 2's gesture case: frames of bodies to gestures, two processes, no Spark", _gestures),
     "gestures-stream": (
-        "the gesture case on a Spark stream, beside a bare query that moves the frames",
+        "the gesture case on a Spark stream, and a baseline stateful query over the same frames",
         _gestures_stream,
     ),
-    "esper": ("the kernel alone and with ordering, beside Esper in memory, one thread each", _esper),
-    "flink": ("a stream of ours beside Flink SQL and Flink CEP, Parquet to matches, all cores", _flink),
+    "esper": ("the kernel alone and with ordering, compared with Esper in memory, one thread each", _esper),
+    "flink": ("a Perseid stream, Flink SQL and Flink CEP, from Parquet to matches on all cores", _flink),
     "uncertain-stream": (
-        "readings on a Spark stream: probabilities beside the likeliest place through the same pipeline",
+        "readings on a Spark stream: probabilities compared with the likeliest place in the same pipeline",
         _uncertain_stream,
     ),
     "repair": ("paper 2's case: quick fixes of a model, by every strategy", _repair),
-    "crash": ("a whole job with four sinks that is killed and hurt again and again, and what its sinks hold", _crash),
+    "crash": ("fault injection into a job with four sinks, then validation of their content", _crash),
     "pipeline": (
-        "a job from Kafka to Kafka beside a bare query: events in a time, and how late answers are",
+        "a job from Kafka to Kafka, compared with a baseline query: throughput and latency",
         _pipeline,
     ),
-    "quarantine": ("a job with ten rules of which one explodes, beside the same job without that rule", _quarantine),
-    "soak": ("a job that runs for long, with keys that come and go: does anything grow", _soak),
+    "quarantine": (
+        "a job with ten rules, one of which exceeds its search budget, and the same job without this rule",
+        _quarantine,
+    ),
+    "soak": ("a long-running job with keys that come and go: growth of memory and state", _soak),
 }
 
 
@@ -188,7 +197,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one benchmark and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Perseid's benchmarks; speed is a ratio.")
     parser.add_argument("name", nargs="?", choices=sorted(BENCHES), metavar="NAME", help="which benchmark")
-    parser.add_argument("--list", action="store_true", help="say what there is")
+    parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--size", choices=list(EVENTS), default="standard", help="how many events (default: standard)")
     parser.add_argument(
         "--only",
@@ -197,16 +206,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="Q1n,Q3",
         help="only these queries, or these parts of joins (flat,deep,feed,million); the others' targets are not checked",
     )
-    parser.add_argument("--part", choices=["esma"], default=None, help="of trees: only this part; no target applies")
-    parser.add_argument("--kills", type=int, default=None, metavar="N", help="of crash: how often the job is hurt")
-    parser.add_argument("--seed", type=int, default=None, help="of crash: when, and in which order")
+    parser.add_argument(
+        "--part", choices=["esma"], default=None, help="for trees: run only this part; targets are not checked"
+    )
+    parser.add_argument("--kills", type=int, default=None, metavar="N", help="for crash: number of injected faults")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="for crash: seed for the times and the order of the faults"
+    )
     parser.add_argument("--data", type=Path, default=None, help="folder to keep generated data in (default: temporary)")
     parser.add_argument("--out", type=Path, default=None, help="folder to write the figures to, as JSON")
     parser.add_argument(
         "--minutes",
         type=float,
         default=None,
-        help="how long a soak goes on (default: by size); of crash: no fault after this time, and what was done is checked",
+        help="duration of soak (default: by size); for crash: time after which no fault is injected",
     )
     args = parser.parse_args(argv)
     if args.list:
@@ -214,7 +227,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             harness.print_line(f"{name}: {about}")
         return 0
     if args.name is None:
-        parser.error("say which benchmark, or --list")
+        parser.error("expected the name of a benchmark, or --list")
     _check_names(parser, args.only or (), JOINS_PARTS if args.name == "joins" else tuple(QUERIES))
     if args.part is not None and args.name != "trees":
         parser.error("--part is an option of trees")
@@ -231,8 +244,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             targets = {name: least for name, least in targets.items() if name.split(".")[0] in args.only}
         if args.part is not None:
             targets = {}
-        if args.kills is not None and "harms" in targets:
-            targets["harms"] = args.kills
+        if args.kills is not None and "faults" in targets:
+            targets["faults"] = args.kills
         return harness.conclude(report, args.out, targets)
 
 

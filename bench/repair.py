@@ -31,7 +31,7 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 def run(size: str) -> harness.Report:
     """Seconds from rows of changes to quick fixes, in a model of the paper's one host and in a larger one."""
     report = harness.Report("repair", size)
-    harness.print_line("| hosts | strategy | fixes | models looked at | ms |\n|---|---|---|---|---|")
+    harness.print_line("| hosts | strategy | fixes | models examined | ms |\n|---|---|---|---|---|")
     for hosts in (1, HOSTS[size]):
         rows = _rows(hosts)
         for strategy in STRATEGIES:

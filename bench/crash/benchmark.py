@@ -233,7 +233,7 @@ class FaultInjector:
             end = time.monotonic() + TIMEOUT_S
             while self._log.stat().st_size == before and not self.job.ended:
                 if time.monotonic() > end:
-                    raise CrashError(f"Nothing was said of a full disk.\n{self._log_tail()}")
+                    raise CrashError(f"The job did not report the full disk.\n{self._log_tail()}")
                 time.sleep(0.1)
         finally:
             self._disk.free()
@@ -258,10 +258,10 @@ class FaultInjector:
             self.job.kill()
         log = self._log.read_bytes()[log_size:].decode(errors="replace")
         if status != 1 or "error" not in log.lower():
-            raise CrashError(f"A state that is cut was not told, exit {status}: {log[-2000:]}")
+            raise CrashError(f"The job did not report the truncated state, exit {status}: {log[-2000:]}")
         for file, body in whole.items():
             file.write_bytes(body)
-        harness.progress(f"a state that is cut: {log.strip().splitlines()[-1][:300]}")
+        harness.progress(f"truncated state: {log.strip().splitlines()[-1][:300]}")
         self._restart()
 
     def _restore(self) -> None:
@@ -321,18 +321,18 @@ def crash(kills: int, folder: Path, seed: int, minutes: float | None = None) -> 
 
 def table(outcome: CrashOutcome) -> str:
     """Return the result as a text table."""
-    lines = [f"{'hurt':<8} {'times':>5} {'restarts':>8} {'median s':>8} {'most s':>7} {'lost':>5} {'twice':>5}"]
+    lines = [f"{'fault':<8} {'times':>5} {'restarts':>8} {'median s':>8} {'most s':>7} {'lost':>5} {'duplicates':>10}"]
     for kind, stats in outcome.fault_stats.items():
         middle, most = statistics.median(stats.seconds), max(stats.seconds)
         lines.append(
-            f"{kind:<8} {stats.faults:>5} {stats.restarts:>8} {middle:>8.1f} {most:>7.1f} {stats.lost:>5} {stats.duplicates:>5}"
+            f"{kind:<8} {stats.faults:>5} {stats.restarts:>8} {middle:>8.1f} {most:>7.1f} {stats.lost:>5} {stats.duplicates:>10}"
         )
     lines.append(
-        f"{'sink':<8} {'rows':>6} {'lost':>5} {'wrong':>5} {'twice':>5}   of {len(outcome.expected):,} matches"
+        f"{'sink':<8} {'rows':>6} {'lost':>5} {'unexpected':>10} {'duplicates':>10}   of {len(outcome.expected):,} matches"
     )
     for name, found in outcome.found.items():
         lost, unexpected, duplicates = outcome.lost(name), outcome.unexpected(name), outcome.duplicates(name)
-        lines.append(f"{name:<8} {sum(found.values()):>6} {lost:>5} {unexpected:>5} {duplicates:>5}")
+        lines.append(f"{name:<8} {sum(found.values()):>6} {lost:>5} {unexpected:>10} {duplicates:>10}")
     lines.append(f"dead letters: {outcome.letters[1]} of {outcome.letters[0]}")
     lines.append(f"{outcome.batches} batches, {outcome.seconds:.0f} s, seed {outcome.seed}")
     return "\n".join(lines)
@@ -341,7 +341,7 @@ def table(outcome: CrashOutcome) -> str:
 def figures(outcome: CrashOutcome) -> Mapping[str, float]:
     """Return shares of correct rows: 1 if all are correct."""
     whole = len(outcome.expected)
-    made: dict[str, float] = {"harms": sum(stats.faults for stats in outcome.fault_stats.values())}
+    made: dict[str, float] = {"faults": sum(stats.faults for stats in outcome.fault_stats.values())}
     for name in outcome.found:
         bad = outcome.lost(name) + outcome.unexpected(name) + (outcome.duplicates(name) if name in ONCE else 0)
         made[f"{name}.right"] = 1.0 - bad / whole
@@ -360,7 +360,7 @@ def run(
     try:
         outcome = crash(kills or KILLS[size], data, random.randrange(10**6) if seed is None else seed, minutes)
     except CrashError as error:
-        report.add("harms", None, str(error))
+        report.add("faults", None, str(error))
         return report
     harness.print_line(table(outcome))
     for name, figure in figures(outcome).items():

@@ -367,7 +367,7 @@ def _ways(point: speed.SafePoint) -> list[tuple[str, float]]:
 
 
 def _walks(size: UncertainSize, report: harness.Report) -> None:
-    if not wifi.there():
+    if not wifi.has_data():
         harness.print_line("\nThe Wi-Fi walks are not on this machine: left out (PERSEID_DATA says where they are).")
         return
     found, regions, entered = wifi.measure(size.folds, size.every)

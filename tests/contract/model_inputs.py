@@ -150,8 +150,8 @@ def _recomputed_reaction(plan: ReactingPlan, stream: Any) -> Reaction:
 
 
 def _check_rules(plan: ReactingPlan, rows: list[rules.Row], tables: Sequence[pa.Table]) -> int:
-    expected = rules.expected(_recomputed_reaction(plan, rules.models_of(rows, plan.rules)))
-    assert rules.told(pa.concat_tables(tables)) == expected
+    expected = rules.actions_of_reaction(_recomputed_reaction(plan, rules.models_of(rows, plan.rules)))
+    assert rules.actions_of_log(pa.concat_tables(tables)) == expected
     return sum(map(len, expected.values()))
 
 

@@ -1,4 +1,4 @@
-"""The triggers of rules over the reference interpreter: what the automaton of the rule engine is compared with."""
+"""Runs the triggers of rules on the reference interpreter, as the baseline of the rule engine's automaton."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from perseid.reference.threads import Pending, PendingBranch
 
 
 class InterpretedAutomaton(Machine):
-    """The interpreter in the place of an automaton."""
+    """Reference interpreter with the interface of the automaton."""
 
     def __init__(self, plan: Plan, pattern: PatternPlan) -> None:
         super().__init__(plan, pattern, False, {})
 
     def deadlines(self) -> Iterator[int]:
-        """Times whose passing, without a further event, may decide something."""
+        """Yields the times at which a timeout or an absence may be decided without a further event."""
         if self.simulation is not None:
             yield from self.simulation.timers()
             return
@@ -32,6 +32,6 @@ class InterpretedAutomaton(Machine):
 
 @contextmanager
 def interpreted() -> Iterator[None]:
-    """Within this context new automata are those of the reference."""
+    """Context in which new automata are those of the reference interpreter."""
     with patch.object(pattern_trigger, "make_automaton", InterpretedAutomaton):
         yield

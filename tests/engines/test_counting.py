@@ -1,4 +1,4 @@
-"""Expected numbers of matches: worked by hand, and against possible worlds; call by call to the bit."""
+"""Expected numbers of matches: worked by hand, against possible worlds, and batch by batch to the bit."""
 
 from __future__ import annotations
 
@@ -30,18 +30,25 @@ from perseid.semantics.classes import QueryClass
 from perseid.semantics.events import Event, arrange
 from perseid.semantics.resolve import resolve
 from tests.blocks import blocks
-from tests.engines.test_uncertain import DEEP, FAST, gathered, read_answers
-from tests.engines.test_uncertain_stream import chain, fallen_cases, few_states, planned, shown, streamed
+from tests.engines.test_uncertain import DEEP, FAST, engine_results, gathered
+from tests.engines.test_uncertain_stream import (
+    cases_sampled_midway,
+    chain,
+    limit_states,
+    plan_random_case,
+    shown,
+    streamed,
+)
 from tests.generators.random_beliefs import make_uncertain
 from tests.generators.random_patterns import SECOND
 
-__all__ = ["few_states"]
+__all__ = ["limit_states"]
 
 COUNTED = OutputPolicy("expected")
 
 
 def at(*steps: dict[str, float], who: str = "ann", every: str | None = "1 second") -> ps.uncertain.UncertainEvents:
-    """A distribution for each second, from the first."""
+    """Returns a stream with a distribution for each second, starting at 1."""
     rows = [
         {"ts": second, "who": who, "place": place, "p": p}
         for second, given in enumerate(steps, 1)
@@ -53,9 +60,9 @@ def at(*steps: dict[str, float], who: str = "ann", every: str | None = "1 second
 def expected(
     match: str, stream: ps.uncertain.UncertainEvents, more: str = "within forever selection successor"
 ) -> dict[int, float]:
-    """By second."""
-    told = ps.pattern(f"pattern p match {match} {more}").match(stream, emit=ps.uncertain.expected())
-    return {answer["time"].second: answer["expected"] for answer in told}
+    """Returns the expected number of matches by second."""
+    matches = ps.pattern(f"pattern p match {match} {more}").match(stream, emit=ps.uncertain.expected())
+    return {answer["time"].second: answer["expected"] for answer in matches}
 
 
 A, B = "At [place = 'a']", "At [place = 'b']"
@@ -64,18 +71,18 @@ A, B = "At [place = 'a']", "At [place = 'b']"
 # By hand
 
 
-def test_each_start_that_waits_is_a_match() -> None:
-    """b at 3 completes what a at 1 began and what a at 2 began: 0.5 * (0.5 + 0.25), while one of them is there with 0.625."""
+def test_every_open_start_counts_as_a_match() -> None:
+    """b at 3 completes the starts at 1 and at 2: 0.5 * (0.5 + 0.25). At least one of them exists with 0.625."""
     stream = at({"a": 0.5}, {"a": 0.25}, {"b": 0.5})
     assert expected(f"{A} -> {B}", stream) == pytest.approx({3: 0.5 * (0.5 + 0.25)})
-    told = ps.pattern(f"pattern p match {A} -> {B} within forever selection successor").match(
+    matches = ps.pattern(f"pattern p match {A} -> {B} within forever selection successor").match(
         stream, emit=ps.uncertain.expected()
     )
-    assert told[0]["p"] == pytest.approx(0.5 * (1 - 0.5 * 0.75))
+    assert matches[0]["p"] == pytest.approx(0.5 * (1 - 0.5 * 0.75))
 
 
-def test_a_start_is_used_up_by_the_first_that_fits() -> None:
-    """b at 2 ends what a at 1 began; b at 3 completes it where there was none at 2."""
+def test_start_is_consumed_by_its_first_completion() -> None:
+    """b at 2 completes the start at 1; b at 3 completes it if b did not occur at 2."""
     assert expected(f"{A} -> {B}", at({"a": 1.0}, {"b": 0.5}, {"b": 1.0})) == pytest.approx({2: 0.5, 3: 0.5})
 
 
@@ -92,7 +99,7 @@ def test_each_length_of_a_repetition_is_a_match() -> None:
 
 
 def test_events_and_not_paths_are_counted() -> None:
-    """A repetition within a repetition comes to the same events in many ways: one match for each choice of events."""
+    """A nested repetition derives the same events in several ways: one match for each choice of events."""
     steps = at({"a": 0.5}, {"a": 0.5}, {"a": 0.5}, {"b": 1.0})
     plain, nested = (f"{a} -> {B}" for a in ("At+ [place = 'a']", "(At+ [place = 'a'])+"))
     assert expected(nested, steps) == pytest.approx(expected(plain, steps))
@@ -101,19 +108,19 @@ def test_events_and_not_paths_are_counted() -> None:
 
 
 def test_alternatives_that_both_fit_are_two_matches() -> None:
-    """An event taken as one step is another match than the same event taken as another."""
+    """The same event taken by two steps is two matches."""
     assert expected(f"({A} | At [place != 'b'])", at({"a": 0.5, "c": 0.25})) == pytest.approx({1: 0.5 + 0.75})
 
 
 def test_windows_and_absences() -> None:
-    """a at 1 is too old at 4; c at 3 rules out what waits then, with 0.5."""
+    """a at 1 is outside the window at 4; c at 3 rules out the open starts with 0.5."""
     steps = at({"a": 1.0}, {"a": 1.0}, {"c": 0.5}, {"b": 1.0})
     assert expected(f"{A} -> {B}", steps, "within 2 seconds selection successor") == pytest.approx({4: 1.0})
     assert expected(f"{A} -> not At [place = 'c'] -> {B}", steps) == pytest.approx({4: 1.0})
 
 
-def test_equal_events_of_one_step_are_several() -> None:
-    """Ann and Bob are both at a with 0.5, then Cid is at b: asked of all together, each a is a start of its own."""
+def test_equal_events_of_one_step_are_separate_starts() -> None:
+    """Ann and Bob are both at a with 0.5, then Cid is at b: without a shared variable, each a is a separate start."""
     rows = [
         {"ts": 1, "who": "ann", "place": "a", "p": 0.5},
         {"ts": 1, "who": "bob", "place": "a", "p": 0.5},
@@ -126,18 +133,18 @@ def test_equal_events_of_one_step_are_several() -> None:
 
 
 def test_bindings_add_up() -> None:
-    """Extended Regular: Ann's and Bob's matches are different ones."""
+    """Extended Regular: the matches of Ann and of Bob are separate."""
     given = [(1, "ann", "a", 0.5), (2, "ann", "b", 1.0), (1, "bob", "a", 0.25), (2, "bob", "b", 0.5)]
     rows = [dict(zip(("ts", "who", "place", "p"), row, strict=True)) for row in given]
     stream = ps.uncertain_events(rows, event_type="At", key="who", value="place", every="1 second")
     match = "At(who as x) a [place = 'a'] -> At(who as x) b [place = 'b'] within forever selection successor"
-    (told,) = ps.pattern(f"pattern p match {match}").match(stream, emit=ps.uncertain.expected())
-    assert told["expected"] == pytest.approx(0.5 + 0.125)
-    assert told["p"] == pytest.approx(1 - 0.5 * 0.875)
+    (matches,) = ps.pattern(f"pattern p match {match}").match(stream, emit=ps.uncertain.expected())
+    assert matches["expected"] == pytest.approx(0.5 + 0.125)
+    assert matches["p"] == pytest.approx(1 - 0.5 * 0.875)
 
 
-def test_readings() -> None:
-    """Two places, each kept with 0.75; what is read speaks four to one for a, then for b, then for b."""
+def test_expected_matches_over_sensor_readings() -> None:
+    """Two places with self-transition probability 0.75; the readings favor a, then b, then b by four to one."""
     model = ps.uncertain.hidden_markov(
         transitions={"a": {"a": 0.75, "b": 0.25}, "b": {"a": 0.25, "b": 0.75}},
         initial={"a": 0.5, "b": 0.5},
@@ -167,8 +174,8 @@ def test_readings() -> None:
 # Every class
 
 
-def test_safe_and_sampled_patterns_have_exact_numbers() -> None:
-    """What is hard is whether there is a match; how many there are on average adds up."""
+def test_expected_number_is_exact_for_safe_and_unsafe_patterns() -> None:
+    """Only the probability of a match is hard to compute; expected numbers of matches are additive."""
     rows = {"A": [("ann", 1, 0.5), ("bob", 1, 0.5)], "B": [("ann", 2, 0.5), ("bob", 2, 0.5)], "C": [("cid", 3, 0.5)]}
     parts = [
         ps.uncertain_events([{"ts": second, "k": who, "v": 1, "p": p} for who, second, p in some], event_type=name, key="k", value="v", every="1 second")
@@ -177,16 +184,16 @@ def test_safe_and_sampled_patterns_have_exact_numbers() -> None:
     stream = parts[0].combine(parts[1], parts[2])
     safe = ps.pattern("pattern safe match A(k as x) -> B(k as x) -> C within forever selection successor")
     assert "Safe" in safe.explain(stream)
-    told = safe.match(stream, emit=ps.uncertain.expected())
-    assert [(row["expected"], row["error"]) for row in told] == [(pytest.approx(2 * 0.25 * 0.5), 0.0)]
+    matches = safe.match(stream, emit=ps.uncertain.expected())
+    assert [(row["expected"], row["error"]) for row in matches] == [(pytest.approx(2 * 0.25 * 0.5), 0.0)]
     unsafe = ps.pattern("pattern unsafe match A a -> B b [b.v = a.v] within forever selection successor")
     assert "Unsafe" in unsafe.explain(stream)
-    told = unsafe.match(stream, emit=ps.uncertain.expected())
-    assert [(row["expected"], row["error"]) for row in told] == [(pytest.approx(4 * 0.25), 0.1)]
+    matches = unsafe.match(stream, emit=ps.uncertain.expected())
+    assert [(row["expected"], row["error"]) for row in matches] == [(pytest.approx(4 * 0.25), 0.1)]
 
 
-def test_too_many_states_for_a_probability_are_not_too_many_for_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets of starts are many, starts are few: the pattern of test_uncertain.py that has to be sampled."""
+def test_expected_number_is_exact_where_the_probability_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are many sets of starts but few starts: the pattern of test_uncertain.py that is sampled."""
     monkeypatch.setitem(automaton.Automaton.__init__.__kwdefaults__, "most", 128)
     rows = [{"ts": second, "p": 0.5, "v": 1} for second in range(60)]
     ends = [{"ts": second, "p": 0.02, "v": 1} for second in range(60)]
@@ -195,23 +202,23 @@ def test_too_many_states_for_a_probability_are_not_too_many_for_a_number(monkeyp
         for name, some in (("A", rows), ("B", ends))
     )
     long = ps.pattern("pattern long match A -> B within 40 seconds holds for 20 seconds selection successor")
-    told = long.match(starts.combine(stops), emit=ps.uncertain.expected())
-    assert told.sampled == 60 - 7  # with the eighth start there are 2 ** 8 sets of them
+    matches = long.match(starts.combine(stops), emit=ps.uncertain.expected())
+    assert matches.sampled == 60 - 7  # with the eighth start there are 2 ** 8 sets of them
     # A start is used up by the first B; one that is d old still waits with 0.98 ** (d - 1).
     due = sum(0.5 * 0.98 ** (age - 1) for age in range(20, 41)) * 0.02
-    assert told[-1]["expected"] == pytest.approx(due)
+    assert matches[-1]["expected"] == pytest.approx(due)
 
 
 # Against possible worlds
 
 
 def check_numbers(first: int, many: int) -> Counter[str]:
-    """Numbers of so many cases; what there was among them."""
+    """Compares the expected numbers of random cases with possible worlds; returns counts of the cases."""
     met: Counter[str] = Counter()
     for seed in range(first, first + many):
         case = make_uncertain(seed)
         asked = plan_query(case.pattern, case.streams)
-        found = read_answers(asked, case.streams, expected_of(asked, case.streams, gathered(case))).chances
+        found = engine_results(asked, case.streams, expected_of(asked, case.streams, gathered(case))).chances
         right = group_results(case.pattern, case.chains, case.certain)
         for key in found.keys() | right.keys():
             due = right[key].expected if key in right else 0.0
@@ -235,7 +242,7 @@ def test_numbers_are_those_of_possible_worlds(block: int) -> None:
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(20))
-def test_numbers_of_many_cases(block: int) -> None:
+def test_expected_numbers_of_random_cases_deep(block: int) -> None:
     met = check_numbers(DEEP + block * 5000, 500)
     assert met["more than one"] >= 25
 
@@ -253,7 +260,7 @@ NESTED = (
 @pytest.mark.parametrize("match", NESTED)
 @pytest.mark.parametrize("window", ["1 hour", "3 seconds"])
 def test_ambiguous_repetitions_count_events(match: str, window: str) -> None:
-    """Where many paths come to the same events, in streams that are certain: as many as the oracle has."""
+    """Over certain streams, repetitions with several derivations of the same events count as often as in the oracle."""
     chance, several = random.Random(match), 0
     text = f"pattern p match {match} within {window} selection successor"
     pattern, core = ps.pattern(text), resolve(parse_pattern(text))
@@ -264,10 +271,10 @@ def test_ambiguous_repetitions_count_events(match: str, window: str) -> None:
             for second in range(6)
             for _ in range(chance.choice((0, 1, 1, 2)))
         ]
-        told = pattern.match(other.combine(ps.events(rows, time="ts", type="type")), emit=ps.uncertain.expected())
+        matches = pattern.match(other.combine(ps.events(rows, time="ts", type="type")), emit=ps.uncertain.expected())
         events = arrange([Event(row["type"], row["ts"] * SECOND, {}, str(i)) for i, row in enumerate(rows)])
         due = Counter(one.end // SECOND for one in completions(core, events))
-        assert {row["time"].second: row["expected"] for row in told} == due
+        assert {row["time"].second: row["expected"] for row in matches} == due
         several += any(number > 1 for number in due.values())
     assert several > 1
 
@@ -276,7 +283,7 @@ def test_ambiguous_repetitions_count_events(match: str, window: str) -> None:
 
 
 def counting(seed: int, sampled: bool) -> tuple[UncertainPlan, EventBatch] | None:
-    found = planned(seed, sampled)
+    found = plan_random_case(seed, sampled)
     if found is None or not found[0].asked[0].is_single(found[0].streams):
         return None
     plan, rows, case = found
@@ -285,29 +292,29 @@ def counting(seed: int, sampled: bool) -> tuple[UncertainPlan, EventBatch] | Non
 
 
 def check_cuts(first: int, many: int, sampled: bool = False) -> int:
-    told = 0
+    matches = 0
     found = (one for seed in count(first) if (one := counting(seed, sampled)) is not None)
     for plan, rows in islice(found, many):
         whole = match_all(plan, rows).rows
         cut = list(streamed(plan, rows, random.Random(first)))
         assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
-        told += whole.num_rows > 0
-    return told
+        matches += whole.num_rows > 0
+    return matches
 
 
-def test_any_cut_and_any_restart_count_the_same_to_the_bit() -> None:
+def test_expected_numbers_do_not_depend_on_batch_boundaries() -> None:
     assert check_cuts(9_000, 80) > 20
 
 
-def test_numbers_are_the_same_in_any_cut_where_probabilities_are_sampled() -> None:
+def test_expected_numbers_with_sampled_probabilities_do_not_depend_on_batch_boundaries() -> None:
     assert check_cuts(19_000, 60, sampled=True) > 20
 
 
-@pytest.mark.usefixtures("few_states")
-def test_numbers_are_exact_in_groups_that_fall_to_sampling() -> None:
-    """In a stream that is cut, to the bit, and all that are counted by themselves."""
+@pytest.mark.usefixtures("limit_states")
+def test_expected_numbers_are_exact_in_groups_sampled_midway() -> None:
+    """In batches the numbers equal those of finished data to the bit, and those of plain counting."""
     met = 0
-    for asked, rows, _, steps in islice(fallen_cases(70_000), 30):
+    for asked, rows, _, steps in islice(cases_sampled_midway(70_000), 30):
         types = {name: column.type for name, column in rows.columns.items()}
         plan = replace(asked, schema=output_schema(asked.asked, types, COUNTED), telling=COUNTED)
         done = match_all(plan, rows)
@@ -321,8 +328,8 @@ def test_numbers_are_exact_in_groups_that_fall_to_sampling() -> None:
     assert met > 10
 
 
-def test_a_stream_counts_no_matches_of_several_hidden_chains() -> None:
-    """Each has a value of its own in random worlds; numbers go with one value."""
+def test_stream_with_several_hidden_chains_has_no_counts() -> None:
+    """In sampled worlds each hidden chain has a separate value; counts follow one value."""
     streams = Streams((Stream("At", Known.LINKED, ("k",), ("v",)),), SECOND, sampling=Sampling(always=True))
     pattern = resolve(parse_pattern("pattern p match At a [v = 1] -> At b [v = 2] within 5 seconds"))
     types = {"k": pa.int64(), "v": pa.int64()}
@@ -334,30 +341,30 @@ def test_a_stream_counts_no_matches_of_several_hidden_chains() -> None:
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(10))
-def test_many_cuts_count_the_same(block: int) -> None:
+def test_expected_numbers_do_not_depend_on_batch_boundaries_deep(block: int) -> None:
     assert check_cuts(3_000_000 + 100_000 * block, 250) > 60
 
 
-def test_bindings_that_are_told_apart_add_up_behind_a_shuffle() -> None:
-    """What shards tell of bindings, combined, has the bits of all of them at once."""
+def test_counts_per_binding_add_up_after_a_shuffle() -> None:
+    """Combining the counts of bindings from several shards gives the same bits as counting all of them at once."""
     plain, rows = chain(30)
     types = {name: column.type for name, column in rows.columns.items()}
     text = "pattern p match At(k as x) a [v = 1] -> At(k as x) b [v = 2] within 5 seconds selection successor"
     plan = make_plan([resolve(parse_pattern(text))], plain.streams, types, telling=COUNTED)
     apart = replace(plan, apart=True)
-    whole, told = match_all(plan, rows).rows, match_all(apart, rows).rows
-    assert told.schema == apart_schema(apart)
-    assert told.num_rows > whole.num_rows > 20
-    assert shown([finish(apart, told)]) == shown([whole])
+    whole, matches = match_all(plan, rows).rows, match_all(apart, rows).rows
+    assert matches.schema == apart_schema(apart)
+    assert matches.num_rows > whole.num_rows > 20
+    assert shown([finish(apart, matches)]) == shown([whole])
     pruned = replace(plan, streams=replace(plan.streams, prune=0.9))
     told_apart = match_all(replace(pruned, apart=True), rows).rows
     assert shown([finish(apart, told_apart)]) == shown([match_all(pruned, rows).rows])
-    assert finish(apart, told_apart)["expected"].equals(finish(apart, told)["expected"])
+    assert finish(apart, told_apart)["expected"].equals(finish(apart, matches)["expected"])
     some = replace(apart, telling=OutputPolicy("expected", 0.2))
-    assert 0 < finish(some, told).num_rows < whole.num_rows
+    assert 0 < finish(some, matches).num_rows < whole.num_rows
 
 
-def test_what_is_kept_does_not_grow_with_the_stream() -> None:
+def test_state_of_counts_does_not_grow_with_the_stream() -> None:
     plan, rows = chain(400, "within forever")
     types = {name: column.type for name, column in rows.columns.items()}
     plan = make_plan([plan.asked[0].pattern], plan.streams, types, telling=COUNTED)
@@ -382,8 +389,9 @@ def states(telling: OutputPolicy) -> tuple[UncertainPlan, EventBatch, bytes]:
     return plan, rows, state
 
 
-def test_a_checkpoint_without_numbers_is_refused() -> None:
-    """Partial matches that were not counted are missing; where numbers are no longer asked for they are forgotten."""
+def test_checkpoint_without_counts_is_rejected() -> None:
+    """A checkpoint without match counts is rejected if counts are required; counts that are not required are
+    dropped."""
     counts, rows, counted = states(COUNTED)
     plain, _, state = states(EVERY)
     none, later = take_events(rows, np.zeros(0, np.int64)), Watermark(None, 9 * SECOND, False)
@@ -393,11 +401,11 @@ def test_a_checkpoint_without_numbers_is_refused() -> None:
     assert report(counted).open == report(state).open
 
 
-# What is refused
+# Errors and limits
 
 
 def test_numbers_beyond_all_bounds() -> None:
-    """Every subset of the events is a match: twice as many with each."""
+    """Every subset of the events is a match, so each event doubles their number."""
     rows = [{"ts": second, "v": 1, "p": 1.0} for second in range(1_100)]
     stream = ps.uncertain_events(rows, event_type="A", value="v", every="1 second")
     subsets = ps.pattern("pattern subsets match A+ within 1 hour selection any")
@@ -407,8 +415,8 @@ def test_numbers_beyond_all_bounds() -> None:
         subsets.match(stream, emit=ps.uncertain.expected())
 
 
-def test_too_many_kinds_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seven chains of one group, and every event is told apart by its value: two to the 7th steps, where 64 are kept."""
+def test_limit_of_event_combinations_per_step_is_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven chains of one group, with seven distinct values: 2 to the 7th kinds of steps; the limit is 64."""
     monkeypatch.setattr(automaton, "MOST_LETTERS", 64)
     rows = [{"ts": 1, "k": k, "v": k, "p": 0.5} for k in range(7)]
     stream = ps.uncertain_events(
@@ -420,26 +428,26 @@ def test_too_many_kinds_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("bad", [-1, True, float("nan"), float("inf"), "2", None])
-def test_bounds_that_are_none(bad: Any) -> None:
+def test_invalid_bounds_are_rejected(bad: Any) -> None:
     with pytest.raises(EventDataError, match=r"above=.*: expected a number of matches of at least 0"):
         ps.uncertain.expected(bad)
 
 
-def test_what_is_asked_of_numbers() -> None:
+def test_expected_output_policy() -> None:
     stream = at({"a": 0.5}, {"a": 0.25}, {"b": 0.5})
     pattern = ps.pattern(f"pattern p match {A} -> {B} within forever partition by who selection successor")
     assert len(pattern.match(stream, emit=ps.uncertain.expected(0.3))) == 1
     assert len(pattern.match(stream, emit=ps.uncertain.expected(0.375))) == 0
     assert "p=0.3125  expected=0.375" in repr(pattern.match(stream, emit=ps.uncertain.expected()))
     assert "expected" not in pattern.match(stream)[0]
-    with pytest.raises(UnsupportedError, match="count is unsupported on uncertain streams") as refused:
+    with pytest.raises(UnsupportedError, match="count is unsupported on uncertain streams") as raised:
         pattern.count(stream)
-    assert "ps.uncertain.expected()" in str(refused.value)
+    assert "ps.uncertain.expected()" in str(raised.value)
     assert "ps.uncertain.expected(), is exact in every class" in " ".join(pattern.explain(stream).split())
 
 
 @pytest.mark.parametrize("name", ["p", "error", "expected", "time", "pattern"])
-def test_columns_of_answers_are_no_groups(name: str) -> None:
+def test_partition_column_named_like_a_result_column_is_rejected(name: str) -> None:
     rows = [{"ts": 1, name: "x", "v": 1, "q": 0.5}]
     stream = ps.uncertain_events(rows, event_type="A", key=name, value="v", probability="q", every="1 second")
     asked = ps.pattern(

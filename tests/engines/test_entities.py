@@ -1,4 +1,4 @@
-"""The table of named characters: every name, and nothing that is almost one."""
+"""The table of named characters: every name is found, and no similar name."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ KNOWN = {**name2codepoint, "apos": ord("'")}
 
 
 @entry
-def looked_up(data: Bytes, begin: int, end: int) -> int:
-    """Kernels alone can call what is no entry."""
+def call_entity(data: Bytes, begin: int, end: int) -> int:
+    """Calls `entity` from compiled code, which an inlined kernel cannot be called from directly."""
     return entity(data, begin, end)
 
 
 def code(name: bytes) -> int:
-    """Looked up where it mostly is: in the middle of other bytes."""
-    return looked_up(np.frombuffer(b"x&" + name + b";amp;", np.uint8), 2, 2 + len(name))
+    """Looks up a name in the middle of other bytes."""
+    return call_entity(np.frombuffer(b"x&" + name + b";amp;", np.uint8), 2, 2 + len(name))
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
@@ -38,7 +38,7 @@ def test_the_table_is_in_order_and_whole() -> None:
     assert ENTITY_AT[-1] == len(ENTITY_NAMES)
 
 
-def test_what_is_almost_a_name() -> None:
+def test_similar_names_are_not_found() -> None:
     letters = string.ascii_letters + string.digits
     for name in KNOWN:
         near = {name[:length] for length in range(len(name))}
@@ -53,12 +53,12 @@ def test_what_is_almost_a_name() -> None:
     [b"", b"\x00", b"\xff", b"\xc3\xbc", b"#252", b"#xFC", b" uuml", b"uuml ", b"NOBODY", b"zzzz", b"a" * 1_000_000],
     ids=lambda name: repr(name[:10]),
 )
-def test_what_is_no_name(name: bytes) -> None:
+def test_invalid_names_are_not_found(name: bytes) -> None:
     assert code(name) == -1
 
 
 def test_the_end_of_the_bytes_is_the_end_of_the_name() -> None:
     given = np.frombuffer(b"auml", np.uint8)
-    assert looked_up(given, 0, 4) == KNOWN["auml"]
-    assert looked_up(given, 1, 4) == KNOWN["uml"]
-    assert looked_up(given, 0, 3) == looked_up(given, 2, 4) == looked_up(given, 4, 4) == -1
+    assert call_entity(given, 0, 4) == KNOWN["auml"]
+    assert call_entity(given, 1, 4) == KNOWN["uml"]
+    assert call_entity(given, 0, 3) == call_entity(given, 2, 4) == call_entity(given, 4, 4) == -1

@@ -1,4 +1,4 @@
-"""Queries that patterns over events are bound to: plain data, with expressions of our own tree."""
+"""Queries bound to events are plain data, with expressions as Perseid's syntax trees."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_query_can_be_pickled() -> None:
 
 
 def texts_in(value: object) -> set[str]:
-    """All texts of what a driver reads of a query."""
+    """Returns all strings in the data that a driver reads of a query."""
     if isinstance(value, str):
         return {value}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Frames answered all at once, frame by frame, and from scratch: the same events in the same order."""
+"""Frames evaluated all at once, frame by frame, and from scratch: the same events in the same order."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ BOOLEANS = [True, False, None]
 
 
 def rows_of(choice: random.Random, frames: int) -> list[dict[str, Any]]:
-    """Frames of a few models in any order; some at one time, some with values that are odd."""
+    """Returns frames of a few models in any order, some with equal times and some with special values."""
     odd = choice.random() < 0.4
     gone = choice.random() < 0.4
 
@@ -69,7 +69,7 @@ def rows_of(choice: random.Random, frames: int) -> list[dict[str, Any]]:
 ATTRIBUTES = {"d": ("x", "y", "moving_avg({v}.x, 2)", "moving_max({v}.y, 3)", "moving_sum({v}.y, 2 seconds)"), "i": ("n", "moving_count({v}.x, 3)", "moving_min({v}.n, 2)", "moving_max({v}.n, 4 seconds)"), "b": ("on",)}  # fmt: skip
 
 
-class Writer:
+class FrameQueryWriter:
     """Random queries, as text."""
 
     def __init__(self, choice: random.Random) -> None:
@@ -114,7 +114,7 @@ class Writer:
             return f"{a} between {b} and {c}"
         if pick < 0.75:
             return f"{self.attribute('i', variables)} in (0, {self.attribute('i', variables)}, 1)"
-        if pick < 0.8:  # of doubles nobody may ask whether they are equal
+        if pick < 0.8:  # the language rejects equality of doubles
             whole = [self.attribute("i", variables) for _ in range(2)]
             return f"{whole[0]} {self.choice.choice(['=', '<>', '<=>'])} {whole[1]}"
         return f"{a} {self.choice.choice(['<', '<=', '>', '>='])} {b}"
@@ -139,13 +139,13 @@ def stream(text: str, rows: Any) -> ps.graph.Frames:
 
 
 def plain(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows of a table; NaN as something that equals itself."""
+    """Returns the rows of a table, with NaN replaced by a value that equals itself."""
     rows = table.to_pylist()
     return [{name: repr(value) if value != value else value for name, value in row.items()} for row in rows]
 
 
 def from_scratch(frames: ps.graph.Frames, watched: EventStreamFilter) -> list[dict[str, Any]]:
-    """The events by the oracle, and that the engine which goes frame by frame says the same."""
+    """Returns the oracle's events; asserts that the frame-by-frame engine equals them."""
     rows = EventRows(frames.queries, watched, frames.key)
     models: dict[Any, Recomputed] = {}
     for (key, time, changes), (_, _, told) in zip(frames.transactions(), frames.effects(), strict=True):
@@ -159,7 +159,7 @@ def from_scratch(frames: ps.graph.Frames, watched: EventStreamFilter) -> list[di
 @given(st.integers(0, 2**32))
 def test_all_ways_agree(seed: int) -> None:
     choice = random.Random(seed)
-    text, rows = Writer(choice).queries(), rows_of(choice, choice.randint(1, 25))
+    text, rows = FrameQueryWriter(choice).queries(), rows_of(choice, choice.randint(1, 25))
     frames = stream(text, rows)
     watched = EventStreamFilter(tuple(frames.queries.queries), ())
     usual = frame_events.BLOCK
@@ -171,10 +171,10 @@ def test_all_ways_agree(seed: int) -> None:
     assert at_once == from_scratch(frames, watched), text
 
 
-def test_most_random_queries_are_answered_at_once() -> None:
-    """Or the test above would say little."""
+def test_most_random_queries_are_vectorized() -> None:
+    """Otherwise the test above would compare little."""
     chosen = [random.Random(seed) for seed in range(60)]
-    streams = [stream(Writer(choice).queries(), rows_of(choice, 5)) for choice in chosen]
+    streams = [stream(FrameQueryWriter(choice).queries(), rows_of(choice, 5)) for choice in chosen]
     reasons = [one.why_one_by_one(EventStreamFilter(tuple(one.queries.queries), ())) for one in streams]
     assert reasons.count(None) >= 40, reasons
 
@@ -227,14 +227,14 @@ def test_an_update_is_a_change_of_a_named_node() -> None:
         ("query q(a) find a: Hand where a.x || '' = ''", "unsupported constant '' with changing values"),
     ],
 )
-def test_what_goes_frame_by_frame_says_why(text: str, because: str) -> None:
+def test_reason_for_evaluation_frame_by_frame_is_reported(text: str, because: str) -> None:
     frames = stream(text, rows_of(random.Random(1), 12))
     watched = EventStreamFilter(("q",), ())
     assert because in str(frames.why_one_by_one(watched))
     assert plain(frames.event_tables([watched])[0][0]) == from_scratch(frames, watched)
 
 
-def test_columns_that_do_not_fit_go_frame_by_frame() -> None:
+def test_columns_of_other_types_are_evaluated_frame_by_frame() -> None:
     rows = [{"ts": 0, "who": "ann", **dict.fromkeys(COLUMNS), "hn": 1.5, "hx": "2.5"}]
     frames = stream("query q(a) find a: Hand where a.x > 1 or a.n > 1", rows)
     assert "column hx is string" in str(frames.why_one_by_one(EventStreamFilter(("q",), ())))
@@ -242,7 +242,7 @@ def test_columns_that_do_not_fit_go_frame_by_frame() -> None:
         assert [e["_type"] for e in plain(frames.events("q"))] == ["found q"]
 
 
-def test_explain_says_how_frames_are_answered() -> None:
+def test_explain_shows_how_frames_are_evaluated() -> None:
     text = METAMODEL + "query q(a) find a: Hand where a.x > 1 query r(a) find a: Hand where ln(a.x) > 1 "
     text += "pattern p match found q pattern s match found r pattern c match change set Hand.x a"
     model = ps.graph.metamodel(text)

@@ -1,4 +1,7 @@
-"""Frames on a stream: any cut, restart and number of shards tell what finished data tells, at once and frame by frame."""
+"""Matches over a stream of frames equal those over finished data, for any batches, restarts and shards.
+
+Both evaluations are tested: all frames at once and frame by frame.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ def rows_of(frames: list[Frame]) -> EventBatch:
     return EventBatch(times, np.zeros(len(frames), np.int32), ["Change"], columns, {}, np.arange(len(frames)))
 
 
-def told(table: pa.Table) -> list[str]:
+def match_ids(table: pa.Table) -> list[str]:
     return sorted(table["match_id"].to_pylist())
 
 
@@ -95,8 +98,8 @@ def here(frames: list[Frame]) -> list[str]:
     return sorted(match["match_id"] for match in ps.patterns(body).match(stream).to_dicts())
 
 
-def cut(plan: ModelsPlan, rows: list[Frame], rng: random.Random, *, forget: bool) -> list[str]:
-    """In pieces whose rows come in any order, each with a watermark behind the one before it."""
+def run_in_batches(plan: ModelsPlan, rows: list[Frame], rng: random.Random, *, forget: bool) -> list[str]:
+    """Runs the rows in shuffled batches, each with a watermark behind the previous batch, and returns the match ids."""
     state, before, found = None, None, []
     at = 0
     while at < len(rows):
@@ -114,16 +117,18 @@ def cut(plan: ModelsPlan, rows: list[Frame], rng: random.Random, *, forget: bool
         found.append(done.rows)
         state, before, at = done.state, now, end
     found.append(step(plan, rows_of([]), state, Watermark(before, None, ended=True)).rows)
-    return told(pa.concat_tables(found))
+    return match_ids(pa.concat_tables(found))
 
 
 @pytest.mark.parametrize("seed", blocks(10, 25))
-def test_any_cut_and_any_restart(seed: int) -> None:
+def test_matches_do_not_depend_on_batches_or_restarts(seed: int) -> None:
     rows, rng = random_frames(seed), random.Random(seed)
     expected = here(rows)
-    assert told(step(plan_of(), rows_of(rng.sample(rows, len(rows))), None, Watermark(ended=True)).rows) == expected
-    assert cut(plan_of(), rows, rng, forget=False) == expected
-    assert cut(plan_of(), rows, rng, forget=True) == expected
+    assert (
+        match_ids(step(plan_of(), rows_of(rng.sample(rows, len(rows))), None, Watermark(ended=True)).rows) == expected
+    )
+    assert run_in_batches(plan_of(), rows, rng, forget=False) == expected
+    assert run_in_batches(plan_of(), rows, rng, forget=True) == expected
 
 
 def test_the_cases_find_something_at_once_and_frame_by_frame() -> None:
@@ -135,8 +140,8 @@ def test_the_cases_find_something_at_once_and_frame_by_frame() -> None:
     assert set(pa.concat_tables(whole)["pattern"].to_pylist()) == {"raise_", "rest", "seesaw", "leader"}
 
 
-def test_little_is_kept_of_a_model() -> None:
-    """As many frames as windows look back to, however long the stream."""
+def test_state_is_bounded_by_the_frames_of_open_windows() -> None:
+    """The state is bounded by the frames within the windows, however long the stream is."""
     plan, sizes, kept = plan_of(patterns=("raise_", "rest")), [], []
     state = None
     for part in range(6):

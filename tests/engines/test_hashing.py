@@ -1,4 +1,4 @@
-"""The hashes of whole columns are those of the reference, value by value, with Numba and without."""
+"""Hashes of columns equal the reference hashes of their values, with and without Numba."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from perseid.semantics.events import Event, match_id
 
 
 def _plain() -> ModuleType:
-    """The same source as it runs where there is no Numba."""
+    """Runs the same source without Numba."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jit, "COMPILED", False)
         spec = importlib.util.spec_from_file_location("plain_hashing", hashing.__file__)
@@ -153,7 +153,7 @@ def test_columns_are_hashed_as_their_values(
 def test_published_values() -> None:
     assert reference.hash_bytes(b"", 0) & 2**64 - 1 == 0xEF46DB3751D8E999
     assert reference.hash_bytes(b"abc", 0) & 2**64 - 1 == 0x44BC2CF5AD770999
-    # What a Spark 4.2 shell answers to xxhash64(0L), xxhash64(1577836800000000L), xxhash64(array()).
+    # Results of xxhash64(0L), xxhash64(1577836800000000L), xxhash64(array()) in a Spark 4.2 shell.
     assert reference.hash_words(42, [0]) == -5252525462095825812
     assert reference.hash_words(42, [1577836800000000]) == 7881863312764026046
     assert reference.canonical([]) == 42
@@ -285,7 +285,7 @@ def test_match_ids(kernels: ModuleType, meaning: str, matches: list[tuple[str, l
     assert written.to_pylist() == expected
 
 
-def test_hex_ids_keep_their_zeros() -> None:
+def test_hex_ids_have_leading_zeros() -> None:
     lanes = np.array([[0, -1], [255, -(2**63)]], np.int64)
     assert hashing.hex_ids(lanes).to_pylist() == ["0" * 16 + "f" * 16, "00000000000000ff8000000000000000"]
     assert hashing.hex_ids(lanes[:0]).to_pylist() == []

@@ -1,4 +1,4 @@
-"""Hidden Markov models: inference and learning against hmmlearn, and against sums over every path there is."""
+"""Hidden Markov models: inference and learning against hmmlearn, and against sums over all paths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MODELS = range(60)
 
 
 def random_rows(random: Generator, rows: int, columns: int, dense: bool) -> Floats:
-    """Distributions; sparse ones have a few ways each, one of them to itself."""
+    """Returns random distributions; sparse ones have a few transitions each, one of them to itself."""
     made = random.random((rows, columns)) + 0.05
     if not dense:
         made *= (random.random((rows, columns)) < 0.4) | (np.arange(rows)[:, None] % columns == np.arange(columns))
@@ -36,7 +36,7 @@ def random_rows(random: Generator, rows: int, columns: int, dense: bool) -> Floa
 
 
 def random_model(seed: int, most: int = 6, zeros: bool = False) -> HiddenMarkov:
-    """Of odd seeds sparse; with zeros, some readings cannot be everywhere."""
+    """Returns a random model; odd seeds are sparse, and with `zeros` some readings are impossible for some values."""
     random = default_rng(seed)
     values, readings = int(random.integers(1, most + 1)), int(random.integers(1, 5))
     names = [f"r{reading}" for reading in range(readings)]
@@ -56,7 +56,7 @@ def random_codes(random: Generator, model: HiddenMarkov, lengths: list[int], unk
 
 
 def cases(seeds: Any, most: int = 6, longest: int = 12) -> Iterator[tuple[HiddenMarkov, Ints, Ints]]:
-    """Models with keys of ragged lengths, of which one has one step."""
+    """Returns models with keys of different lengths, one of which has one step."""
     for seed in seeds:
         model, random = random_model(seed, most), default_rng([seed, 1])
         lengths = [1, *(int(length) for length in random.integers(2, longest + 1, 3))]
@@ -71,7 +71,7 @@ def dense_transitions(model: HiddenMarkov) -> Floats:
 
 
 def judge(model: HiddenMarkov, **options: Any) -> Any:
-    """The same model in hmmlearn."""
+    """Returns the same model in hmmlearn."""
     from hmmlearn.hmm import CategoricalHMM
 
     made = CategoricalHMM(n_components=len(model.values), n_features=len(model.readings), init_params="", **options)
@@ -81,7 +81,7 @@ def judge(model: HiddenMarkov, **options: Any) -> Any:
 
 
 def log_of(model: HiddenMarkov, codes: Ints, path: Ints) -> float:
-    """The logarithm of a path's probability, with its readings."""
+    """Returns the logarithm of the joint probability of a path and its readings."""
     matrix = dense_transitions(model)
     steps = [model.initial[path[0]], *(matrix[a, b] for a, b in pairwise(path)), *model.emissions[codes, path]]
     return math.fsum(math.log(step) for step in steps)
@@ -89,7 +89,7 @@ def log_of(model: HiddenMarkov, codes: Ints, path: Ints) -> float:
 
 @pytest.fixture
 def judged() -> Iterator[None]:
-    """hmmlearn takes logarithms of zeros, and says so."""
+    """Suppresses the warnings of hmmlearn about logarithms of zero."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -132,7 +132,7 @@ def test_learning_agrees_with_hmmlearn() -> None:
         assert close(learnt.model.emissions.T, oracle.emissionprob_)
 
 
-def test_learning_never_falls_and_keeps_zeros() -> None:
+def test_likelihood_never_decreases_and_zero_transitions_stay_zero() -> None:
     rounds = 0
     for model, codes, offsets in cases(range(20), longest=40):
         learnt = learn(model, codes, offsets, max_iterations=30, tolerance=0.0)
@@ -145,7 +145,7 @@ def test_learning_never_falls_and_keeps_zeros() -> None:
     assert rounds > 300, "learning must go on for a while to show anything"
 
 
-def test_learning_passes_over_what_says_nothing() -> None:
+def test_missing_readings_do_not_change_the_learned_model() -> None:
     model = hidden_markov(
         transitions=floor_plan([("a", "b")]), readings={"a": {"x": 0.9, "y": 0.1}, "b": {"x": 0.2, "y": 0.8}}
     )
@@ -159,7 +159,7 @@ def test_learning_passes_over_what_says_nothing() -> None:
 
 
 def every_path(model: HiddenMarkov, codes: Ints, table: Floats | None = None) -> dict[tuple[int, ...], float]:
-    """The probability of each path together with the readings of one key."""
+    """Returns the joint probability of each path with the readings of one key."""
     rows, matrix = (model.emissions if table is None else table), dense_transitions(model)
     found = {}
     for path in product(range(len(model.values)), repeat=len(codes)):
@@ -173,7 +173,7 @@ def every_path(model: HiddenMarkov, codes: Ints, table: Floats | None = None) ->
 
 
 def small(seeds: Any) -> Iterator[tuple[HiddenMarkov, Ints, Ints]]:
-    """Few enough values and steps for every path; some steps say nothing, and in some models not all can be read."""
+    """Returns cases with few values and steps, so that all paths can be enumerated; some readings are missing."""
     for seed in seeds:
         model, random = random_model(seed, 3, zeros=seed % 3 == 0), default_rng([seed, 2])
         codes, offsets = random_codes(random, model, [1, 2, 4, 6], unknown=0.15)
@@ -217,7 +217,7 @@ def test_looking_ahead_agrees_with_every_path() -> None:
                     assert close(weights[step], said / said[possible[step]].max(), 1e-12)
 
 
-def test_tables_are_the_chain_given_all_readings() -> None:
+def test_smoothed_tables_equal_the_posterior_over_paths() -> None:
     for model, codes, offsets in small(range(50)):
         tables = infer.smoothed_tables(model, codes, offsets)
         assert close(tables.marginals, infer.smoothed(model, codes, offsets).marginals, 1e-15)
@@ -254,7 +254,7 @@ def test_likelihoods_are_readings_without_a_list() -> None:
 
 
 def everything(model: HiddenMarkov, codes: Ints, offsets: Ints) -> dict[str, list[Any]]:
-    """All that is inferred: what belongs to steps, then what belongs to keys."""
+    """Returns all results of inference: first those by step, then those by key."""
     seeds = 7 + codes[offsets[:-1]]
     said = {
         "filtered": infer.filtered(model, codes, offsets),
@@ -269,13 +269,13 @@ def everything(model: HiddenMarkov, codes: Ints, offsets: Ints) -> dict[str, lis
 
 
 def awkward(seeds: Any) -> Iterator[tuple[HiddenMarkov, Ints, Ints]]:
-    """Models with readings that cannot be here or there, and steps that say nothing."""
+    """Returns models with impossible readings and missing readings."""
     for seed in seeds:
         model, random = random_model(seed, 6, zeros=True), default_rng([seed, 3])
         yield model, *random_codes(random, model, [1, 5, 3, 17, 9], unknown=0.1)
 
 
-def test_a_key_is_what_it_is_whoever_is_near() -> None:
+def test_results_of_a_key_do_not_depend_on_other_keys() -> None:
     flagged = 0
     for model, codes, offsets in awkward(range(40)):
         together = everything(model, codes, offsets)
@@ -288,7 +288,7 @@ def test_a_key_is_what_it_is_whoever_is_near() -> None:
 
 
 @pytest.mark.skipif(not FAST, reason="both sides would be plain Python")
-def test_plain_python_says_the_same() -> None:
+def test_plain_python_inference_equals_compiled() -> None:
     code = (
         "import json\n"
         "from tests.engines.test_hidden import awkward, everything\n"
@@ -316,7 +316,7 @@ LOCKED = hidden_markov(
 )
 
 
-def test_what_cannot_be_is_flagged_and_passed_over() -> None:
+def test_impossible_readings_are_flagged_and_ignored() -> None:
     codes, offsets = LOCKED.codes(["A", "B", "A", None]), np.array([0, 4])
     expected = [False, True, False, False]
     for ask in (infer.filtered, infer.smoothed, infer.smoothed_tables):
@@ -337,7 +337,7 @@ def test_what_cannot_be_is_flagged_and_passed_over() -> None:
     assert guesses.marginals.tolist() == [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]
 
 
-def test_what_cannot_be_is_as_if_nothing_was_read() -> None:
+def test_impossible_readings_are_treated_as_missing() -> None:
     flagged = 0
     for model, codes, offsets in awkward(range(40)):
         quiet = without_the_impossible(model, codes, offsets)
@@ -353,7 +353,7 @@ def test_what_cannot_be_is_as_if_nothing_was_read() -> None:
     assert flagged > 40
 
 
-def test_likelihoods_of_zero_say_nothing() -> None:
+def test_likelihoods_that_are_all_zero_are_treated_as_missing() -> None:
     table = np.array([[0.0, 0.0], [0.5, 0.0], [0.0, 0.0]])
     for ask in (infer.filtered, infer.smoothed):
         known = ask(LOCKED, table, [0, 3])
@@ -362,8 +362,8 @@ def test_likelihoods_of_zero_say_nothing() -> None:
     assert infer.particle_filter(LOCKED, table, [0, 3], 5, 1).impossible.tolist() == [True, False, True]
 
 
-def test_the_hopelessly_unlikely_counts_as_impossible() -> None:
-    """Two rooms without a door: evidence for one wears the other down until a double has no digits for it."""
+def test_readings_of_vanishing_probability_are_impossible() -> None:
+    """Two rooms without a door: readings of one decrease the probability of the other below the smallest double."""
     model = hidden_markov(
         transitions={"a": {"a": 1.0}, "b": {"b": 1.0}},
         readings={"a": {"A": 0.999, "x": 0.001}, "b": {"A": 1e-5, "B": 1 - 1e-5}},
@@ -385,8 +385,8 @@ def test_the_hopelessly_unlikely_counts_as_impossible() -> None:
         assert known.impossible.any() == (length > 60), "a prediction of a few bits is none, whatever weighs it"
 
 
-def test_what_cannot_be_does_not_outweigh_what_can() -> None:
-    """Who is surely in one room stays there, though all later readings would be far likelier in the other."""
+def test_impossible_value_does_not_outweigh_a_possible_one() -> None:
+    """A value that is certain stays certain, though all later readings are far likelier under another value."""
     model = hidden_markov(
         transitions={"a": {"a": 1.0}, "b": {"b": 1.0}},
         initial={"b": 1.0},
@@ -400,7 +400,7 @@ def test_what_cannot_be_does_not_outweigh_what_can() -> None:
         assert np.isfinite(ahead).all()
 
 
-def test_nothing_underflows_in_a_long_trace() -> None:
+def test_long_trace_does_not_underflow() -> None:
     steps = 100_000 if FAST else 2_000
     model = random_model(5, zeros=False)
     codes, offsets = random_codes(default_rng(4), model, [steps])
@@ -436,7 +436,7 @@ def test_keys_may_be_empty() -> None:
     assert infer.lagged(LOCKED, [0], [0, 0, 1], 3).marginals.tolist() == [[1.0, 0.0]]
 
 
-def test_particles_come_near_and_come_again() -> None:
+def test_particle_filter_is_accurate_and_reproducible() -> None:
     many = 4_000 if FAST else 1_000
     for seed in range(10):
         model, random = random_model(seed, 6), default_rng([seed, 5])
@@ -450,8 +450,8 @@ def test_particles_come_near_and_come_again() -> None:
     assert len(model.values) == 1 or not np.array_equal(guessed.marginals, other.marginals)
 
 
-def test_particles_that_missed_are_drawn_from_a_step_away() -> None:
-    """One particle hardly ever takes the rare way; the reading says that it must have."""
+def test_particles_without_weight_are_drawn_again_one_step_away() -> None:
+    """A particle hardly ever takes the rare transition, but the reading requires it."""
     rare = hidden_markov(
         values=["a", "b", "c"],
         initial={"a": 1.0},
@@ -469,8 +469,8 @@ PLANNED = hidden_markov(
 )
 
 
-def test_counting_keeps_to_the_floor_plan() -> None:
-    """Once from the hall to itself and once to a; nobody knows the last step, and nothing is counted there."""
+def test_labeled_learning_respects_the_floor_plan() -> None:
+    """One transition from the hall to itself and one to a are counted; the unlabeled last step is not counted."""
     read = PLANNED.codes(["h", "x", None, None, "h", "h", "h"])
     was, offsets = [0, 1, 1, 2, 0, 0, -1], [0, 3, 7]
     learnt = learn_labelled(PLANNED, read, was, offsets, smoothing=1.0)
@@ -499,18 +499,18 @@ def test_counting_keeps_to_the_floor_plan() -> None:
         (["h"], [0], True, "smoothing"),
     ],
 )
-def test_what_cannot_be_counted(read: Any, was: Any, smoothing: Any, says: str) -> None:
+def test_invalid_labels_are_rejected(read: Any, was: Any, smoothing: Any, says: str) -> None:
     with pytest.raises(PerseidError, match=says):
         learn_labelled(PLANNED, PLANNED.codes(read), was, [0, len(read)], smoothing=smoothing)
 
 
-def test_a_trace_that_cannot_begin_so_is_refused() -> None:
+def test_trace_with_an_impossible_start_is_rejected() -> None:
     here = replace(PLANNED, initial=np.array([1.0, 0.0, 0.0]))
     with pytest.raises(PerseidError, match="begins with 'a', which has probability 0"):
         learn_labelled(here, [1], [1], [0, 1])
 
 
-def test_learning_says_how_it_ended() -> None:
+def test_learning_reports_convergence() -> None:
     codes = PLANNED.codes(["h", None, "x", None, "h", None, None, "h"])
     some, all_ = (learn(PLANNED, codes, [0, 8], max_iterations=rounds) for rounds in (1, 1000))
     assert not some.settled
@@ -556,7 +556,7 @@ def test_a_model_travels() -> None:
     assert LOCKED.digest() == "8f66653bbce693828f77a487a7cc3acd", "the digest stands in kept state"
 
 
-def test_a_floor_plan_goes_to_neighbours() -> None:
+def test_floor_plan_moves_to_neighbors_only() -> None:
     plan = floor_plan([("hall", "a"), ("b", "hall"), ("hall", "a")], stay=0.5)
     assert plan == {
         "hall": {"hall": 0.5, "a": 0.25, "b": 0.25},
@@ -567,7 +567,7 @@ def test_a_floor_plan_goes_to_neighbours() -> None:
     assert hidden_markov(transitions=plan).initial.tolist() == [1 / 3] * 3
 
 
-def test_a_product_is_two_models_side_by_side() -> None:
+def test_product_of_models_is_their_independent_combination() -> None:
     left, right = random_model(3, 3), random_model(4, 3)
     both = left.product(right)
     assert close(dense_transitions(both), np.kron(dense_transitions(left), dense_transitions(right)), 1e-15)
@@ -635,7 +635,7 @@ WAYS = {"a": {"a": 0.9, "b": 0.1}, "b": {"b": 1.0}}
         ({"transitions": WAYS, "reading_names": ["x"]}, "without readings"),
     ],
 )
-def test_models_that_are_none(given: Any, says: str) -> None:
+def test_invalid_models_are_rejected(given: Any, says: str) -> None:
     with pytest.raises(BindingError, match=says):
         hidden_markov(**given)
 
@@ -654,7 +654,7 @@ def test_models_that_are_none(given: Any, says: str) -> None:
         ([0, 2, 3], [0, 0, 1], "must be ascending"),
     ],
 )
-def test_transitions_that_are_none(starts: Any, targets: Any, says: str) -> None:
+def test_invalid_transitions_are_rejected(starts: Any, targets: Any, says: str) -> None:
     with pytest.raises(BindingError, match=says):
         HiddenMarkov(("a", "b"), (), np.array([0.5, 0.5]), starts, targets, np.ones(len(targets)), np.zeros((0, 2)))
 
@@ -671,7 +671,7 @@ def test_transitions_that_are_none(starts: Any, targets: Any, says: str) -> None
         ([("a", "b")], "0.5", "stay"),
     ],
 )
-def test_floor_plans_that_are_none(edges: Any, stay: Any, says: str) -> None:
+def test_invalid_floor_plans_are_rejected(edges: Any, stay: Any, says: str) -> None:
     with pytest.raises(BindingError, match=says):
         floor_plan(edges, stay)
 
@@ -698,13 +698,13 @@ def test_floor_plans_that_are_none(edges: Any, stay: Any, says: str) -> None:
         ([0, 1], [[0], [1, 2]], "Offsets must ascend"),
     ],
 )
-def test_readings_that_are_none(codes: Any, offsets: Any, says: str) -> None:
+def test_invalid_readings_are_rejected(codes: Any, offsets: Any, says: str) -> None:
     for ask in (infer.filtered, infer.smoothed, infer.smoothed_tables, infer.likeliest_path):
         with pytest.raises(EventDataError, match=says):
             ask(LOCKED, codes, offsets)
 
 
-def test_other_words_that_are_refused() -> None:
+def test_invalid_options_are_rejected() -> None:
     for lag in (-1, 1.5, True, None):
         with pytest.raises(BindingError, match="lag"):
             infer.lagged(LOCKED, [0], [0, 1], lag)  # type: ignore[arg-type]

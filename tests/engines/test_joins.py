@@ -57,11 +57,11 @@ def found(
     by_text: bool = False,
     joiner: Joiner | None = None,
 ) -> Counter[Notification]:
-    """What the engine finds in documents that come in several calls."""
+    """Returns the notifications of the engine for documents that arrive in several calls."""
     joiner = joiner or Joiner(subscribed(given, by_text), views)
     subscriptions = joiner.subscriptions
     reader = ChainReader(compile_chains(list(subscriptions.chains)))
-    told: Counter[Notification] = Counter()
+    received: Counter[Notification] = Counter()
     for begin, end in zip([0, *cuts], [*cuts, len(documents)], strict=True):
         some = documents[begin:end]
         bindings, refused = reader.read(
@@ -69,8 +69,8 @@ def found(
         )
         assert not refused
         joined = joiner.add(np.array([one.time for one in some], np.int64), bindings)
-        told.update(as_notification(documents, one) for one in notified(joined, subscriptions))
-    return told
+        received.update(as_notification(documents, one) for one in notified(joined, subscriptions))
+    return received
 
 
 def as_notification(documents: Sequence[Document], one: Notified) -> Notification:
@@ -84,9 +84,9 @@ def check(seed: int) -> int:
     documents = random_documents(chance)
     cuts = sorted(chance.sample(range(len(documents) + 1), chance.randrange(3)))
     due = notifications(given, documents)
-    told = found(given, documents, seed % len(VIEWS), cuts, by_text=seed % 2 == 1)
-    assert set(told) == due, f"seed {seed}"
-    assert all(many == 1 for many in told.values()), f"seed {seed}: emitted twice"
+    received = found(given, documents, seed % len(VIEWS), cuts, by_text=seed % 2 == 1)
+    assert set(received) == due, f"seed {seed}"
+    assert all(many == 1 for many in received.values()), f"seed {seed}: emitted twice"
     return len(due)
 
 
@@ -102,12 +102,12 @@ def test_random_subscriptions_and_documents(block: int) -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("block", range(60))
-def test_many_random_subscriptions_and_documents(block: int) -> None:
+def test_random_subscriptions_and_documents_deep(block: int) -> None:
     assert sum(check(seed) for seed in range(10_000 + block * 500, 10_500 + block * 500)) > 200
 
 
-def test_subscriptions_come_and_go() -> None:
-    """Between documents: what is added sees all documents that are kept, what is removed is told of no more."""
+def test_subscriptions_added_and_removed_between_documents() -> None:
+    """An added subscription matches all retained documents; a removed one produces no more notifications."""
     chance = random.Random(4)
     given: dict[str, Subscription] = {}
     while len(given) < 60:
@@ -124,13 +124,13 @@ def test_subscriptions_come_and_go() -> None:
     reader, joiner = ChainReader(compile_chains(list(everything.chains))), Joiner(subscriptions)
     register = IndexBuilder(subscriptions)
     register.add({name: print_subscription(given[name]) for name in names if name not in late})
-    told: set[Notification] = set()
+    received: set[Notification] = set()
     half = len(documents) // 2
     for begin, end in ((0, half), (half, len(documents))):
         some = documents[begin:end]
         bindings, _ = reader.read(pa.array([xml(one.root) for one in some]), [one.stream for one in some])
         joined = joiner.add(np.array([one.time for one in some], np.int64), bindings)
-        told |= {as_notification(documents, one) for one in notified(joined, subscriptions)}
+        received |= {as_notification(documents, one) for one in notified(joined, subscriptions)}
         if begin == 0:
             register.add({name: print_subscription(given[name]) for name in late})
             assert subscriptions.remove(gone) >= len(gone)
@@ -142,12 +142,12 @@ def test_subscriptions_come_and_go() -> None:
         if (one.subscription not in late or max(one.left, one.right) >= half)
         and (one.subscription not in gone or max(one.left, one.right) < half)
     }
-    assert told == due
+    assert received == due
     assert {one.subscription for one in due} & set(late)
     assert {one.subscription for one in due} & gone
 
 
-def test_documents_that_no_window_reaches_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_outside_all_windows_are_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perseid.engines.joins.joiner.MIN_EVICTED_DOCUMENTS", 2)
     chance = random.Random(8)
     given: dict[str, Subscription] = {}
@@ -156,23 +156,23 @@ def test_documents_that_no_window_reaches_are_let_go_of(monkeypatch: pytest.Monk
         given |= {f"s{len(given) + i}": one for i, one in enumerate(more) if one.source.window == 5_000_000}
     documents = [one for _ in range(8) for one in random_documents(chance)]
     documents = [Document(i, i * 1_000_000, one.stream, one.root) for i, one in enumerate(documents)]
-    told = found(given, documents, y.CACHED, cuts=range(1, len(documents), 2))
-    assert set(told) == notifications(given, documents)
-    assert max(one.left for one in told) > len(documents) // 2
+    received = found(given, documents, y.CACHED, cuts=range(1, len(documents), 2))
+    assert set(received) == notifications(given, documents)
+    assert max(one.left for one in received) > len(documents) // 2
 
 
-def test_a_value_of_very_many_documents_is_looked_for_late() -> None:
-    """Its list is made when it is first looked for, of more documents than there were lists so far."""
+def test_value_index_over_many_documents_is_built_on_first_lookup() -> None:
+    """The index of a value is built at its first lookup, over more documents than there were indexes before."""
     given = {"q": parse_subscription("S//book/a->x FOLLOWED BY{x = y, forever} S//blog/a->y")}
     books = [Document(i, i, "S", element("book", element("a", "1"))) for i in range(1500)]
     wide = element("blog", *(element("a", str(i)) for i in range(1500)))
-    told = found(given, [*books, Document(1500, 1500, "S", wide)], y.CACHED)
-    assert len(told) == 1500
+    received = found(given, [*books, Document(1500, 1500, "S", wide)], y.CACHED)
+    assert len(received) == 1500
     assert not found(given, [Document(0, 0, "S", wide)], y.CACHED)
 
 
 @pytest.mark.parametrize("view_bytes", [0, 12, 200, 1_000])
-def test_views_keep_to_their_bytes(view_bytes: int) -> None:
+def test_cached_views_stay_within_the_byte_limit(view_bytes: int) -> None:
     dropped = 0
     for seed in range(40 if FAST else 2):
         chance = random.Random(seed)
@@ -187,7 +187,7 @@ def test_views_keep_to_their_bytes(view_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("names", [["a", "b", "é\ud800", "", "b"], [3, -1, 2, 0, -1], ["a", 1, ("x", 2), 1.0, 1 << 70]])
-def test_whose_entries_are(names: list[Any]) -> None:
+def test_subscription_store_selects_entries_by_id(names: list[Any]) -> None:
     row, other = (subscribed_row(text) for text in TABLE_2.values() if "x3" in text or "x7" in text)
     entries = SubscriptionStore()
     assert list(entries) == []
@@ -200,8 +200,8 @@ def test_whose_entries_are(names: list[Any]) -> None:
     assert entries[1] == (names[1], other)
     with pytest.raises(IndexError):
         entries[5]
-    for asked in ({names[1]}, set(names[2:]), {"no one", 7}, {1.0, *names[:1]}, set()):
-        assert entries.are(asked).tolist() == [name in asked for name in names]
+    for ids in ({names[1]}, set(names[2:]), {"no one", 7}, {1.0, *names[:1]}, set()):
+        assert entries.are(ids).tolist() == [name in ids for name in names]
     entries.extend([("another", "kind")], [other])
     assert [name for name, _ in entries] == [*names, ("another", "kind")]
 
@@ -225,7 +225,7 @@ def test_needles_are_those_that_a_text_contains() -> None:
             assert sorted(own) == sorted(needle for needle in needles if needle in text)
 
 
-def test_the_same_question_in_other_words_is_one_group() -> None:
+def test_equivalent_subscriptions_share_one_template() -> None:
     texts = {
         "a": "S//i->a[/x->x][/y->y] FOLLOWED BY{x = p AND y = q, 1 day} S//i->b[/x->p][/y->q]",
         "b": "S//i->r[/y->s][/x->t] FOLLOWED BY{s = v AND t = u, 2 days} S//i->w[/x->u][/y->v]",
@@ -238,25 +238,25 @@ def test_the_same_question_in_other_words_is_one_group() -> None:
     assert [whose for whose, _ in made.subscriptions_of(group, 3, index)] == ["b", "c", "a"]
 
 
-def test_many_equalities_are_ordered_in_bounded_time() -> None:
-    """Forty have more orders than can be looked at: they are still found, and subscriptions of one text share all."""
+def test_forty_equalities_are_ordered_in_bounded_time() -> None:
+    """Forty equalities have too many orders to enumerate: they still match, and equal texts share one template."""
     names = range(40)
     left, right = ("".join(f"[/l{i}->{side}{i}]" for i in names) for side in "xy")
     equal = " AND ".join(f"x{i} = y{i}" for i in names)
     text = f"S//i->a{left} FOLLOWED BY{{{equal}, 1 day}} S//i->b{right}"
     given = {"one": parse_subscription(text), "two": parse_subscription(text)}
     root = element("i", *(element(f"l{i}", str(i)) for i in names))
-    told = found(given, [Document(0, 0, "S", root), Document(1, 1, "S", root)], y.CACHED)
-    assert sorted(one.subscription for one in told) == ["one", "two"]
+    received = found(given, [Document(0, 0, "S", root), Document(1, 1, "S", root)], y.CACHED)
+    assert sorted(one.subscription for one in received) == ["one", "two"]
     assert len(subscribed(given).templates) == 1
 
 
 @pytest.mark.parametrize("views", VIEWS.values(), ids=VIEWS)
-def test_a_condition_that_holds_in_two_ways_is_told_of_once(views: int) -> None:
+def test_condition_that_holds_in_two_ways_notifies_once(views: int) -> None:
     given = {"q": parse_subscription("S//b->x JOIN{x = y AND z contains '1', forever} S//a->z//b->y")}
     nested = element("a", element("a", element("b", "1")))
-    told = found(given, [Document(0, 0, "S", element("b", "1")), Document(1, 1, "S", nested)], views)
-    assert list(told.values()) == [1]
+    received = found(given, [Document(0, 0, "S", element("b", "1")), Document(1, 1, "S", nested)], views)
+    assert list(received.values()) == [1]
 
 
 # The paper's running example
@@ -371,7 +371,8 @@ def test_windows_decide(views: int) -> None:
 
 
 def shapes(leaves: Sequence[int]) -> Iterator[frozenset[frozenset[int]]]:
-    """Every tree over some leaves whose inner nodes have two children or more, as the sets of leaves below these."""
+    """Yields every tree over some leaves with at least two children per inner node, as the leaf sets of its inner
+    nodes."""
     if len(leaves) == 1:
         yield frozenset()
         return
@@ -471,9 +472,9 @@ def test_alternatives_that_find_the_same_nodes_are_one_notification(case: str, b
     text, roots, due = OR_CASES[case]
     documents = [Document(i, i, "S", root) for i, root in enumerate(roots)]
     given = {"q": parse_subscription(text)}
-    told = found(given, documents, y.CACHED, by_text=by_text)
-    assert set(told) == notifications(given, documents)
-    assert sum(told.values()) == len(told) == due
+    received = found(given, documents, y.CACHED, by_text=by_text)
+    assert set(received) == notifications(given, documents)
+    assert sum(received.values()) == len(received) == due
 
 
 BLOCKS_OR = "S//r[/a->x] JOIN{x = y AND (x = 'A' OR y = 'A'), 1 hour} S//r[/a->y]"
@@ -502,9 +503,9 @@ def test_alternatives_are_merged_across_blocks_of_rows(block: int, monkeypatch: 
         "plain": parse_subscription(BLOCKS_PLAIN),
         **{name: parse_subscription(text) for name, (text, _, _) in OR_CASES.items()},
     }
-    told = found(given, documents, y.CACHED)
-    assert set(told) == notifications(given, documents)
-    assert sum(told.values()) == len(told) > 50
+    received = found(given, documents, y.CACHED)
+    assert set(received) == notifications(given, documents)
+    assert sum(received.values()) == len(received) > 50
 
 
 def test_merged_block_has_no_more_rows_than_a_block_and_one_document(monkeypatch: pytest.MonkeyPatch) -> None:

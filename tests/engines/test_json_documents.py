@@ -1,4 +1,4 @@
-"""JSON as XML: what comes out parses everywhere and says the same, and what is no JSON is refused with a place."""
+"""JSON to XML: the result is well-formed and has the same content; invalid JSON raises an error with its position."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ VALUES = st.recursive(
 )
 
 
-def held(text: str) -> str:
-    """What XML can hold of a text."""
+def xml_text(text: str) -> str:
+    """Returns the string with the characters that XML cannot represent replaced."""
     return re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "\ufffd", text)
 
 
@@ -44,7 +44,7 @@ def trees(name: str, value: Any, is_member: bool) -> list[Tree]:
         return [(name, "", tuple(tree for item in value for tree in trees("item", item, False)))]
     if isinstance(value, dict):
         return [(name, "", tuple(tree for key, one in value.items() for tree in trees(xml_name(key), one, True)))]
-    return [(name, held(value) if isinstance(value, str) else json.dumps(value), ())]
+    return [(name, xml_text(value) if isinstance(value, str) else json.dumps(value), ())]
 
 
 def as_tree(element: Any) -> Tree:
@@ -53,7 +53,7 @@ def as_tree(element: Any) -> Tree:
 
 @given(VALUES, st.booleans(), st.sampled_from([None, 1]))
 @settings(deadline=None)
-def test_what_comes_out_says_the_same(value: Any, ascii_only: bool, indent: int | None) -> None:
+def test_xml_of_json_has_the_same_content(value: Any, ascii_only: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     xml = json_to_xml(text)
     assert json_to_xml(text.encode()) == xml
@@ -63,7 +63,7 @@ def test_what_comes_out_says_the_same(value: Any, ascii_only: bool, indent: int 
 
 @given(VALUES, st.data())
 @settings(deadline=None)
-def test_what_python_refuses_is_refused_and_nothing_else(value: Any, data: st.DataObject) -> None:
+def test_json_is_rejected_if_and_only_if_python_rejects_it(value: Any, data: st.DataObject) -> None:
     text = json.dumps(value)
     at = data.draw(st.integers(0, len(text)))
     sign = data.draw(st.sampled_from(['"', "\\", "{", "}", "[", "]", ",", ":", "0", "-", ".", "e", " ", "\n", "\x00", "n", "\\u00e9"]))  # fmt: skip
@@ -145,7 +145,7 @@ def test_names(name: str, element: str) -> None:
         (b"\xed\xa0\x80", "Invalid bytes: JSON is encoded in UTF-8", 1, 1),
     ],
 )
-def test_what_is_no_json_has_a_place(body: str | bytes, what: str, line: int, column: int) -> None:
+def test_invalid_json_error_has_a_position(body: str | bytes, what: str, line: int, column: int) -> None:
     with pytest.raises(DocumentError, match=re.escape(what)) as raised:
         json_to_xml(body)
     assert (raised.value.line, raised.value.column) == (line, column)
@@ -165,7 +165,7 @@ def test_depth_is_that_of_elements() -> None:
             json_to_xml(opening * 100_000)
 
 
-def test_size_hurts_nobody() -> None:
+def test_large_values_take_linear_time() -> None:
     begun = time.monotonic()
     assert len(json_to_xml('"' + "x" * 20_000_000 + '"')) > 20_000_000
     assert len(json_to_xml('"' + "\\n" * 5_000_000 + '"')) > 5_000_000

@@ -1,4 +1,4 @@
-"""Starts without a match keep the points they reached for each other: the work is linear, and the matches are the same."""
+"""Starts without a match share the search states they reached: the work is linear, and the matches are the same."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_without_merged_points_the_work_is_not_linear(
         test_starts_that_fail_take_linear_work("", linear_budget)
 
 
-def test_points_are_not_kept_across_windows_that_end_between_events() -> None:
+def test_search_states_are_not_shared_across_different_window_ends() -> None:
     """A later start reaches events beyond the window of an earlier one."""
     types = "A" * 200 + "B"
     rows = [{"ts": START + dt.timedelta(seconds=i), "type": kind, "n": i} for i, kind in enumerate(types)]
@@ -106,8 +106,8 @@ def draw_element(chance: random.Random, names: list[str], depth: int) -> str:
     return f"({inner[0]} {arrow} {inner[1]}{window}){chance.choice(('', '+', '+?'))}"
 
 
-def draw_question(seed: int) -> PatternWorkload | None:
-    """A pattern whose starts may keep points for each other, over rows that are much alike; None if it has no meaning."""
+def draw_input(seed: int) -> PatternWorkload | None:
+    """Draws a pattern and very similar rows, so that starts may share search states; None if the pattern is invalid."""
     chance = random.Random(f"merged {seed}")
     names: list[str] = []
     text = draw_element(chance, names, 2)
@@ -133,7 +133,7 @@ def compare(seeds: range) -> tuple[int, int]:
     """Compare streams and batches with the oracle; how many patterns merge points, and how many rows they have."""
     merged = found = 0
     for seed in seeds:
-        workload = draw_question(seed)
+        workload = draw_input(seed)
         if workload is None:
             continue
         emitted = check_any_cut(sequence(), seed, workload)
@@ -153,7 +153,7 @@ def test_matches_are_those_of_the_oracle(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.deep
 @pytest.mark.parametrize("block", range(10))
-def test_many_matches_are_those_of_the_oracle(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matches_of_shared_states_equal_the_oracle_deep(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence_run, "MERGE_AFTER_STEPS", 0)
     merged, found = compare(range(2_000_000 + block * 2_000, 2_000_000 + (block + 1) * 2_000))
     assert merged > 700

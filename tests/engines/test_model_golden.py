@@ -1,7 +1,7 @@
-"""States of live models as some version wrote them: every later version must load these and go on as from one of its own.
+"""States of live models written by earlier versions: every later version must read and continue them.
 
-``PERSEID_ADD_STATES=1`` writes the states of cases that have none yet. Nothing writes over one that is there: it is what lies on
-somebody's disk.
+``PERSEID_ADD_STATES=1`` writes the states of cases that have none yet. Existing states are never overwritten, because
+users have such states on disk.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ FOLDER = Path(__file__).parent / "states"
 NOW = 5_000_000
 
 
-class Case(NamedTuple):
-    """What is asked, of which rows before and after a state was written."""
+class GoldenStateCase(NamedTuple):
+    """A plan, the rows before and after its state was written, and a function that makes its output comparable."""
 
     plan: ModelsPlan
     before: EventBatch
     after: EventBatch
-    told: Callable[[Any], Any]
+    comparable: Callable[[Any], Any]
 
 
-def _models() -> Case:
+def _models() -> GoldenStateCase:
     rows = models.random_rows(3)
     parts = [models.rows_of([row for row in rows if (row[0] <= NOW + 2_000_000) is early]) for early in (True, False)]
-    return Case(models.plan_of(), *parts, models.told)
+    return GoldenStateCase(models.plan_of(), *parts, models.match_rows)
 
 
-def _frames() -> Case:
+def _frames() -> GoldenStateCase:
     rows = frames.random_frames(3)
     parts = [
         frames.rows_of([row for row in rows if (row["time"] <= NOW + 2_000_000) is early]) for early in (True, False)
     ]
-    return Case(frames.plan_of(), *parts, frames.told)
+    return GoldenStateCase(frames.plan_of(), *parts, frames.match_ids)
 
 
 CASES = {"models-1": _models, "frames-1": _frames}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_state_of_some_version_goes_on(name: str) -> None:
+def test_state_of_an_earlier_version_continues(name: str) -> None:
     case, path = CASES[name](), FOLDER / f"{name}.state"
     own = step_up_to(step, case.plan, case.before, None, NOW).state
     assert own is not None
@@ -63,6 +63,6 @@ def test_a_state_of_some_version_goes_on(name: str) -> None:
     found = []
     for state in (own, path.read_bytes()):
         shard._DECODED.clear()
-        found.append(case.told(step(case.plan, case.after, state, Watermark(NOW, None, ended=True)).rows))
+        found.append(case.comparable(step(case.plan, case.after, state, Watermark(NOW, None, ended=True)).rows))
     assert found[0] == found[1]
     assert found[0]

@@ -1,4 +1,4 @@
-"""What a transaction costs follows what changed: operators that nothing happened to are not asked."""
+"""The cost of a transaction depends on its changes: operators without changed inputs do not run."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ LOAD = [
 ]
 
 
-def test_only_what_is_wanted_is_told() -> None:
+def test_only_selected_queries_report_changes() -> None:
     queries = ttc.queries("Q1 and Q2")
     all_of_them, some, oracle = LiveModel(queries), LiveModel(queries, ["q2", "q1"]), Recomputed(queries)
     more = [Change("link", 2, "likes", target=20), Change("set", 10, attribute="at", value=datetime(2020, 1, 1))]
     for time, changes in enumerate((LOAD, more, [Change("delete", 2)])):
         everything = all_of_them.transact(time, changes).changes
         assert everything == oracle.transact(time, changes).changes
-        told = some.transact(time, changes).changes
-        assert told == [change for change in everything if change.query in ("q1", "q2")]
-        assert told
+        changes_ = some.transact(time, changes).changes
+        assert changes_ == [change for change in everything if change.query in ("q1", "q2")]
+        assert changes_
     assert set(some.matches) == {"q1", "q2"}
 
 
@@ -47,30 +47,30 @@ def test_a_query_that_is_not_there_cannot_be_wanted() -> None:
         LiveModel(ttc.queries("Q1"), ["q3"])
 
 
-def noted(own: Any, kind: str, asked: list[str]) -> Any:
+def noted(own: Any, kind: str, ran: list[str]) -> Any:
     def run(*given: Any) -> Any:
-        asked.append(kind)
+        ran.append(kind)
         return own(*given)
 
     return run
 
 
-def test_operators_are_asked_only_if_something_reaches_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operators_run_only_if_an_input_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = LiveModel(ttc.queries("Q1 and Q2"))
     model.transact(0, LOAD)
-    asked: list[str] = []
+    ran: list[str] = []
     for operator in model.network.operators:
         name = "step" if operator.inputs else "read"
-        monkeypatch.setattr(operator, name, noted(getattr(operator, name), type(operator).__name__, asked))
+        monkeypatch.setattr(operator, name, noted(getattr(operator, name), type(operator).__name__, ran))
     model.transact(1, [])
     model.transact(2, [Change("set", 1, attribute="name", value="no query asks for names")])
-    assert asked == []
+    assert ran == []
     model.transact(3, [Change("link", 1, "friends", target=2)])
-    # The join that finds friends among those who like a comment; nobody else likes this one.
-    assert asked == ["EdgeRows", "Join"]
+    # The join that finds friends among those who like a comment; user 1 is the only one who likes this comment.
+    assert ran == ["EdgeRows", "Join"]
 
 
-def test_matches_are_told_in_the_order_of_the_oracle() -> None:
+def test_matches_are_ordered_as_in_the_oracle() -> None:
     for matches in (
         {(3, "b"), (3, "a"), (-1, "z")},
         {(None, 2), (1, 2), (None, 1)},
@@ -80,7 +80,7 @@ def test_matches_are_told_in_the_order_of_the_oracle() -> None:
         assert list(in_order(matches)) == ordered(matches)
 
 
-def test_what_comes_and_goes_below_the_top_leaves_nothing_behind() -> None:
+def test_changes_below_the_top_rows_do_not_grow_the_heap() -> None:
     text = "model m node Player (points bigint) query best(player) find player: Player top 2 by player.points"
     file = parse_models(text)
     assert file.metamodel is not None
@@ -92,5 +92,5 @@ def test_what_comes_and_goes_below_the_top_leaves_nothing_behind() -> None:
     (top,) = (operator for operator in model.network.operators if isinstance(operator, TopRows))
     assert len(top.groups[()].heap) < 100
     assert model.matches["best"].standing == {(1,), (2,)}
-    told = model.transact(500, [Change("set", 2, attribute="points", value=0)])
-    assert [(change.change, change.match) for change in told.changes] == [("lost", (2,)), ("found", (3,))]
+    changes_ = model.transact(500, [Change("set", 2, attribute="points", value=0)])
+    assert [(change.change, change.match) for change in changes_.changes] == [("lost", (2,)), ("found", (3,))]

@@ -1,4 +1,4 @@
-"""The engine of live models against recomputation: random models, queries and changes, told the same at every step."""
+"""The engine of live models against recomputation over random models, queries and changes, at every transaction."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests.generators.random_models import ModelCase, make_model_case
 
 CASES = 500
 DEEP = 3_000_000
-"""Where the seeds of the deep runs begin."""
+"""First seed of the deep runs."""
 
 
 def check_case(seed: int) -> Counter[str]:
-    """Every transaction of a case told alike; how much of each kind there was."""
+    """Asserts that engine and recomputation agree on every transaction of a case, and returns the changes by kind."""
     case = make_model_case(seed)
     queries = case.checked
     oracle, engine = Recomputed(queries), LiveModel(queries)
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for time, changes in case.transactions:
         wanted, found = oracle.transact(time, changes), engine.transact(time, changes)
         assert found.done == wanted.done, shown(seed, case)
@@ -31,11 +31,11 @@ def check_case(seed: int) -> Counter[str]:
         assert found.changes == wanted.changes, shown(seed, case)
         # 1 equals 1.0 and true: the same value of the same type is wanted.
         assert repr(found.changes) == repr(wanted.changes), shown(seed, case)
-        seen.update(change.change for change in wanted.changes)
-        seen["refused"] += len(wanted.refused)
+        counts.update(change.change for change in wanted.changes)
+        counts["refused"] += len(wanted.refused)
     for name, matches in engine.matches.items():
         assert matches.standing == oracle.matches[name], shown(seed, case)
-    return seen
+    return counts
 
 
 def shown(seed: int, case: ModelCase) -> str:
@@ -43,29 +43,29 @@ def shown(seed: int, case: ModelCase) -> str:
 
 
 def check_block(first: int, count: int) -> Counter[str]:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for seed in range(first, first + count):
-        seen += check_case(seed)
-    return seen
+        counts += check_case(seed)
+    return counts
 
 
 @pytest.mark.parametrize("block", blocks(4, 10))
-def test_every_transaction_is_told_as_recomputation_tells_it(block: int) -> None:
+def test_every_transaction_equals_recomputation(block: int) -> None:
     count = CASES // 10
-    seen = check_block(block * count, count)
+    counts = check_block(block * count, count)
     # Of cases in which nothing is found or lost nothing would be learned.
-    assert min(seen[change] for change in ("found", "lost", "updated", "refused")) > 2 * count
+    assert min(counts[change] for change in ("found", "lost", "updated", "refused")) > 2 * count
 
 
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(40))
-def test_many_transactions_are_told_as_recomputation_tells_them(block: int) -> None:
+def test_every_transaction_equals_recomputation_deep(block: int) -> None:
     assert check_block(DEEP + 500 * block, 500)["lost"] > 1_000
 
 
 def constructs(case: ModelCase) -> set[str]:
-    """What a case asks for, by name."""
+    """Returns the names of the language constructs in a case."""
     found: set[str] = set()
     for query in case.queries:
         if query.top is not None:
@@ -76,19 +76,19 @@ def constructs(case: ModelCase) -> set[str]:
         found |= {"several ways"} if len(query.alternatives) > 1 else set()
         for way in query.alternatives:
             found |= {"let" if isinstance(d, m.Let) else d.function for d in way.definitions}
-            found |= _asked(way.constraints)
+            found |= _constraint_constructs(way.constraints)
     text = print_models(m.ModelFile(case.metamodel, case.queries))
     return found | {
         word for word in ("moving_avg", "moving_count", "abstract", " one\n", "second", "ascending") if word in text
     }
 
 
-def _asked(constraints: tuple[m.Constraint, ...]) -> set[str]:
+def _constraint_constructs(constraints: tuple[m.Constraint, ...]) -> set[str]:
     found: set[str] = set()
     for constraint in constraints:
         if isinstance(constraint, m.No):
             found |= {"no", *(["no where"] if constraint.where is not None else [])}
-            inside = _asked(constraint.constraints)
+            inside = _constraint_constructs(constraint.constraints)
             found |= inside | ({"no in no"} if "no" in inside else set())
         elif isinstance(constraint, m.IsNode):
             found.add("is")
@@ -97,14 +97,14 @@ def _asked(constraints: tuple[m.Constraint, ...]) -> set[str]:
     return found
 
 
-def test_the_cases_ask_for_everything_the_language_has() -> None:
-    seen: Counter[str] = Counter()
+def test_random_cases_cover_every_construct_of_the_language() -> None:
+    counts: Counter[str] = Counter()
     for seed in range(CASES):
-        seen.update(constructs(make_model_case(seed)))
+        counts.update(constructs(make_model_case(seed)))
     wanted = {
         "top", "top per", "components", "components over", "several ways", "let", "count", "sum", "min", "max", "avg",
         "no", "no where", "no in no", "is", "moving_avg", "moving_count", "abstract", " one\n", "second", "ascending",
         *(f"{kind} {steps}" for kind in ("Walk", "QueryCall") for steps in ("1 to 1", "1 to None", "0 to None", "1 to 2", "2 to 2")),
     }  # fmt: skip
-    rare = {name: seen[name] for name in wanted if seen[name] < 8}
+    rare = {name: counts[name] for name in wanted if counts[name] < 8}
     assert not rare

@@ -1,4 +1,4 @@
-"""Live models on a stream: any cut, any restart and any number of shards give what finished data gives."""
+"""Live models on a stream: matches equal those over finished data, for any batches, restarts and shards."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Row = tuple[int, dict[str, Any]]
 
 
 def random_rows(seed: int) -> list[Row]:
-    """Changes of two sites, dense enough that every query gains and loses matches."""
+    """Returns changes of two sites, dense enough that every query gains and loses matches."""
     rng = random.Random(seed)
     named = [(f"h{i}", "Host") for i in (1, 2, 3)] + [(f"a{i}", "App") for i in (1, 2, 3, 4)]
     first = [{"change": "create", "element": name, "kind": kind} for name, kind in named]
@@ -102,16 +102,18 @@ def rows_of(rows: list[Row]) -> EventBatch:
     return EventBatch(times, np.zeros(len(rows), np.int32), ["Change"], columns, {}, np.arange(len(rows)))
 
 
-def told(table: pa.Table) -> list[tuple[Any, ...]]:
+def match_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     return sorted(zip(*(table[name].to_pylist() for name in ("match_id", "pattern", "site")), strict=True))
 
 
 def whole(rows: list[Row]) -> list[tuple[Any, ...]]:
-    return told(step(plan_of(), rows_of(rows), None, Watermark(ended=True)).rows)
+    return match_rows(step(plan_of(), rows_of(rows), None, Watermark(ended=True)).rows)
 
 
-def cut(plan: ModelsPlan, rows: list[Row], rng: random.Random, *, forget: bool) -> tuple[list[tuple[Any, ...]], int]:
-    """The same in pieces, each with the watermark of the one before it."""
+def run_in_batches(
+    plan: ModelsPlan, rows: list[Row], rng: random.Random, *, forget: bool
+) -> tuple[list[tuple[Any, ...]], int]:
+    """Runs the rows in batches, each with the watermark of the previous one."""
     state, before, found, largest = None, None, [], 0
     at = 0
     while at < len(rows):
@@ -127,16 +129,16 @@ def cut(plan: ModelsPlan, rows: list[Row], rng: random.Random, *, forget: bool) 
         state, before, at = done.state, now, end
         largest = max(largest, len(state or b""))
     found.append(step(plan, rows_of([]), state, Watermark(before, None, ended=True)).rows)
-    return told(pa.concat_tables(found)), largest
+    return match_rows(pa.concat_tables(found)), largest
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_cut_and_any_restart(seed: int) -> None:
+def test_matches_do_not_depend_on_batches_or_restarts(seed: int) -> None:
     rows = random_rows(seed)
     rng = random.Random(seed)
     expected = whole(rows)
-    assert cut(plan_of(), rows, rng, forget=False)[0] == expected
-    assert cut(plan_of(), rows, rng, forget=True)[0] == expected
+    assert run_in_batches(plan_of(), rows, rng, forget=False)[0] == expected
+    assert run_in_batches(plan_of(), rows, rng, forget=True)[0] == expected
 
 
 def test_the_cases_find_something() -> None:
@@ -147,7 +149,7 @@ def test_the_cases_find_something() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_in_one_process_as_in_a_shard(seed: int) -> None:
+def test_local_matches_equal_those_of_a_shard(seed: int) -> None:
     site = ps.graph.metamodel(TEXT)
     rows = random_rows(seed)
     listed = [{**dict.fromkeys(ROLES), "ts": time / 1_000_000, **row} for time, row in rows]
@@ -207,8 +209,8 @@ def small_plan(text: str) -> ModelsPlan:
     return make_plan(groups, site.queries, TYPES, key=("site",))
 
 
-def test_attributes_of_one_name_and_different_types() -> None:
-    """Of types that have nothing to do with each other: a state keeps each value as what it is."""
+def test_attributes_of_one_name_have_different_types_per_node_type() -> None:
+    """The state encodes each value with the type of its own node, though the types have nothing in common."""
     plan = small_plan(
         "model x node A (n bigint) node B (n string) query q(b) find b: B where b.n = 'two' "
         "pattern p match found q a -> lost q b within 1 hour"
@@ -224,10 +226,10 @@ def test_attributes_of_one_name_and_different_types() -> None:
     assert third.rows.num_rows == 1
 
 
-@pytest.mark.parametrize("cut", [1, 2, 3])
+@pytest.mark.parametrize("boundary", [1, 2, 3])
 @pytest.mark.parametrize("values", [["9", "10", None], ["10", None, "9"], [None, "9", "10"]])
-def test_greatest_of_several_values_for_one_attribute_counts(values: list[str | None], cut: int) -> None:
-    """Texts are compared as what the attribute is, in one call or in two with a state between."""
+def test_greatest_of_several_values_for_one_attribute_counts(values: list[str | None], boundary: int) -> None:
+    """Values are compared with the type of the attribute, in one call or in two with a state between."""
     plan = small_plan(
         "model x node A (n bigint) node B (n string) query q(a) find a: A where a.n = 10 "
         "query b(b) find b: B where b.n = '9' pattern p match found q pattern r match found b"
@@ -238,14 +240,14 @@ def test_greatest_of_several_values_for_one_attribute_counts(values: list[str | 
         for value in values
         for name in "ab"
     ]
-    first = step(plan, rows_of(rows + sets[:cut]), None, Watermark())
+    first = step(plan, rows_of(rows + sets[:boundary]), None, Watermark())
     shard._DECODED.clear()
-    second = step(plan, rows_of(sets[cut:]), first.state, Watermark(None, None, ended=True))
+    second = step(plan, rows_of(sets[boundary:]), first.state, Watermark(None, None, ended=True))
     assert sorted(second.rows["pattern"].to_pylist()) == ["p", "r"]
 
 
-def test_what_one_plan_left_is_not_taken_for_anothers() -> None:
-    """Two sets of patterns over the same queries: their states are alike while no pattern keeps an event."""
+def test_state_of_another_plan_is_rejected() -> None:
+    """Two sets of patterns over the same queries, with equal states while no event is buffered."""
     text = (
         "model x node A (n bigint) query q(a) find a: A query r(a) find a: A where a.n > 1 pattern p match found {} a"
     )
@@ -261,27 +263,29 @@ def test_what_one_plan_left_is_not_taken_for_anothers() -> None:
         step(small_plan(text.format("r")), rows_of(last), states["q"], Watermark(5, None, ended=True))
 
 
-BESIDE = """
+SIDE_STREAM = """
 model site
 node Host (load double)
 query hot(host) find host: Host where moving_max(host.load, 3 seconds) > 0.5
 pattern entered match found hot(host as h) a -> Login(host as h) b within 5 seconds return b.user as user, b.host as host
 pattern silent  match Login a -> not found hot for 2 seconds within 5 seconds return a.user as user
 """
-BesideRows: TypeAlias = "list[tuple[int, str, dict[str, Any]]]"
-BESIDE_TYPES = {**TYPES, "event host": pa.string(), "event user": pa.int32()}
+SideStreamRows: TypeAlias = "list[tuple[int, str, dict[str, Any]]]"
+SIDE_STREAM_TYPES = {**TYPES, "event host": pa.string(), "event user": pa.int32()}
 
 
-def beside_rows(rows: BesideRows) -> EventBatch:
-    columns = {name: pa.array([row.get(name) for _, _, row in rows], type_) for name, type_ in BESIDE_TYPES.items()}
+def side_stream_rows(rows: SideStreamRows) -> EventBatch:
+    columns = {
+        name: pa.array([row.get(name) for _, _, row in rows], type_) for name, type_ in SIDE_STREAM_TYPES.items()
+    }
     kinds = np.array([["Change", "Login"].index(kind) for _, kind, _ in rows], np.int32)
     times = np.array([time for time, _, _ in rows], np.int64)
     return EventBatch(times, kinds, ["Change", "Login"], columns, {}, np.arange(len(rows)))
 
 
-def beside_case(rng: random.Random) -> tuple[ModelsPlan, BesideRows, list[str]]:
-    """A plan of patterns over a model and events beside it, rows, and the ids of the matches."""
-    rows: BesideRows = [
+def side_stream_case(rng: random.Random) -> tuple[ModelsPlan, SideStreamRows, list[str]]:
+    """Returns a plan of patterns over a model and a side stream of events, with its rows and the expected match ids."""
+    rows: SideStreamRows = [
         (0, "Change", {"site": site, "change": "create", "element": "h1", "kind": "Host"}) for site in ("n", "s")
     ]
     for second in range(1, 30):
@@ -289,33 +293,34 @@ def beside_case(rng: random.Random) -> tuple[ModelsPlan, BesideRows, list[str]]:
         rows.append((second * 1_000_000, "Change", one | {"value": str(rng.choice([0.1, 0.9]))}))
         login = {"site": rng.choice("ns"), "event host": rng.choice(["h1", "h2"]), "event user": rng.randint(1, 9)}
         rows.append((second * 1_000_000 + rng.choice([0, 500_000]), "Login", login))
-    site = ps.graph.metamodel(BESIDE)
+    site = ps.graph.metamodel(SIDE_STREAM)
     changes = [{**dict.fromkeys(ROLES), "ts": t / 1e6, **row} for t, kind, row in rows if kind == "Change"]
     named = ("site", "host", "user")
     logins = [(t, [row["site"], row["event host"], row["event user"]]) for t, kind, row in rows if kind == "Login"]
-    beside = ps.events({"Login": [{"ts": t / 1e6, **dict(zip(named, row, strict=True))} for t, row in logins]})
-    declared = ps.graph.model(changes, site, key="site", events=beside)
+    side_stream = ps.events({"Login": [{"ts": t / 1e6, **dict(zip(named, row, strict=True))} for t, row in logins]})
+    declared = ps.graph.model(changes, site, key="site", events=side_stream)
     expected = sorted(match["match_id"] for match in ps.patterns(site).match(declared).to_dicts())
     assert expected
     parts = group_patterns(ps.patterns(site).sources, declared)
     groups = [(group.watched, over.compile(Events([], key=("site",)))) for over, group in parts]
     columns = {"host": "event host", "site": "site", "user": "event user"}
-    return make_plan(groups, site.queries, BESIDE_TYPES, key=("site",), event_columns=columns), rows, expected
+    return make_plan(groups, site.queries, SIDE_STREAM_TYPES, key=("site",), event_columns=columns), rows, expected
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_events_beside_a_model_in_any_cut(seed: int) -> None:
-    """They wait for their time in the state, as changes do; what is found is what is found here."""
+def test_side_stream_matches_do_not_depend_on_batch_boundaries(seed: int) -> None:
+    """Events of the side stream are buffered until their time, as changes are; the matches equal those of a local
+    run."""
     rng = random.Random(seed)
-    plan, rows, expected = beside_case(rng)
+    plan, rows, expected = side_stream_case(rng)
     state, before, found = None, None, []
     for at in range(0, len(rows), 7):
         now = None if at == 0 else rows[at - 1][0] - 1_000_000
         shard._DECODED.clear()
         done = step(
-            plan, beside_rows(rng.sample(rows[at : at + 7], len(rows[at : at + 7]))), state, Watermark(before, now)
+            plan, side_stream_rows(rng.sample(rows[at : at + 7], len(rows[at : at + 7]))), state, Watermark(before, now)
         )
         found.append(done.rows)
         state, before = done.state, now
-    found.append(step(plan, beside_rows([]), state, Watermark(before, None, ended=True)).rows)
+    found.append(step(plan, side_stream_rows([]), state, Watermark(before, None, ended=True)).rows)
     assert sorted(pa.concat_tables(found)["match_id"].to_pylist()) == expected

@@ -1,4 +1,4 @@
-"""The arrangement of columns against a plain sort of plain values, with Numba and without."""
+"""Sorting and partitioning of columns against a plain sort of values, with and without Numba."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def compiled(request: pytest.FixtureRequest) -> Iterator[bool]:
 def expected(
     keys: list[list[Any]], time: list[int], ranks: list[list[Any]], identity: list[int] | None
 ) -> tuple[list[list[int]], dict[int, int]]:
-    """Partitions as lists of rows, and each row's occurrence, in the plainest way."""
+    """Returns partitions as lists of rows, and the occurrence number of each row, by the simplest algorithm."""
     groups: dict[object, list[int]] = {}
     for row in range(len(time)):
         groups.setdefault(tuple(v.identity(v.plain(key[row])) for key in keys), []).append(row)
@@ -67,7 +67,7 @@ def expected(
 
 
 def check(keys: list[Any], time: list[int], ranks: list[Any], identity: list[int] | None) -> event_order.Arrangement:
-    """Arrange Arrow columns and compare with what their plain values give."""
+    """Asserts that arranging Arrow columns equals arranging their plain values."""
     found = event_order.arrange(
         keys, np.array(time, np.int64), ranks, None if identity is None else np.array(identity, np.int64)
     )
@@ -195,7 +195,7 @@ def test_both_modes_agree_to_the_row(seed: int, compiled: bool) -> None:
         assert np.array_equal(fast.occurrence, slow.occurrence)
 
 
-def test_nothing() -> None:
+def test_no_rows() -> None:
     found = event_order.arrange([], np.zeros(0, np.int64), [], None)
     assert (found.order.tolist(), found.offsets.tolist(), found.occurrence) == ([], [0], None)
     found = event_order.arrange([pa.array([], pa.string())], np.zeros(0, np.int64), [], np.zeros(0, np.int64))
@@ -272,7 +272,7 @@ def test_groups_of_every_size_are_sorted() -> None:
         check([], [0] * rows, [], [draw.randrange(-rows, rows) for _ in range(rows)])
 
 
-def test_strings_with_one_hash_are_told_apart(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strings_with_equal_hashes_are_distinct(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not compiled:
         pytest.skip("there is no hash")
 

@@ -30,7 +30,7 @@ CLASHES = [
 
 
 @given(LISTS, LISTS, st.booleans())
-def test_all_names_differ_and_free_ones_are_kept(
+def test_all_names_differ_and_unreserved_names_are_unchanged(
     keys: tuple[str, ...], returned: tuple[str, ...], evidence: bool
 ) -> None:
     names = output_names(keys, returned, evidence)

@@ -1,4 +1,4 @@
-"""The automaton of the rule engine finds what the interpreter and the oracle find, in the same call."""
+"""The automaton of the rule engine equals the interpreter and the oracle, call by call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ Found = list[tuple[object, ...]]
 
 
 def search(one: PatternAutomaton | InterpretedAutomaton, events: list[Event]) -> tuple[list[Found], list[int | None]]:
-    """What each event, the time after it, and the end decide; and the next deadline after each event."""
+    """Returns the matches decided by each event, by the time after it and by the end, and the deadline after each
+    event."""
     found: list[Found] = []
     deadlines: list[int | None] = []
 
@@ -85,7 +86,7 @@ def test_equals_the_interpreter_and_the_oracle(block: int) -> None:
 
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
-def test_equals_the_interpreter_and_the_oracle_on_many_seeds() -> None:
+def test_equals_the_interpreter_and_the_oracle_deep() -> None:
     for seed in range(2_000_000, 2_020_000):
         compare(seed, 14)
 
@@ -95,7 +96,7 @@ def test_equals_the_interpreter_and_the_oracle_on_many_seeds() -> None:
 
 @pytest.mark.parametrize("block", blocks(5, 10))
 def test_decoded_automaton_continues(block: int) -> None:
-    """Patterns of every form, encoded and decoded after any event, decide what those do that never were."""
+    """Encoding and decoding after any event does not change the matches of patterns of every form."""
     for seed in range(block * 60, block * 60 + 60):
         _, events, plan = pair(seed, 12)
         chance = random.Random(seed)
@@ -118,8 +119,9 @@ def test_decoded_automaton_continues(block: int) -> None:
         assert found == expected, seed
 
 
-def test_partial_match_that_another_grew_from_does_not_time_out() -> None:
-    """Recent: the first B stays beside what grew from it, and is not emitted, in one piece or two."""
+def test_extended_partial_match_does_not_time_out() -> None:
+    """Under `recent`, the first B is superseded by the run that extends it and is not emitted, with or without a
+    restart."""
     core = resolve(parse_pattern("pattern p match A a -> B b -> C c within 5 seconds selection recent report timeouts"))
     plan = compile_set([core])
     for cut_after in (None, 0, 1, 2):

@@ -23,7 +23,10 @@ def nfa_of(text: str) -> PatternNFA:
 
 
 def run(text: str, events: str) -> list[int]:
-    """How many ways are complete at each second; a second is a word of one-letter types with a digit for ``v``, or ``.``."""
+    """Returns the number of runs accepted at each second.
+
+    A second is a word of one-letter types with a digit for ``v``, or ``.``.
+    """
     nfa = nfa_of(text)
     symbols = Symbols(nfa.pattern, {})
     complete = []

@@ -1,4 +1,5 @@
-"""The search budget of patterns that rules wait for: exploding ones end with a typed error, locally and in a shard."""
+"""The search budget of patterns that trigger rules: exploding patterns end with a typed error, locally and in a
+shard."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def test_exploding_pattern_of_a_rule_ends_locally_with_an_error(monkeypatch: pyt
         ps.graph.react(ps.graph.model(rows, model))
 
 
-def test_each_call_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_call_has_a_separate_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern_trigger, "STEPS_PER_EVENT", 0)
     plan = replace(plan_of(rules_of(PAIRS)), budget=SearchBudget(20_000, 1))
     with pytest.raises(ps.errors.SearchBudgetError, match="Pattern p exceeded"):

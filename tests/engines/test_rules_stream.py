@@ -1,4 +1,4 @@
-"""Rules over models in shards: any cut, any restart and any number of shards do what they do in one process."""
+"""Rules over models in shards: any batches, restarts and number of shards act as rules in one process do."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def whole_plan() -> ReactingPlan:
 
 
 def random_rows(seed: int) -> list[Row]:
-    """Changes of two sites in half seconds; some do not fit."""
+    """Returns changes of two sites every half second, some of them invalid."""
     chance = random.Random(seed)
     hosts, apps = ["h1", "h2", "h3"], ["a", "b", "c", "d"]
     rows: list[Row] = []
@@ -116,33 +116,33 @@ def here(rows: list[Row], rules: Rules, until: int | None = None, rounds: int = 
     return react_local(models_of(rows, rules), rules, until=until, rounds=rounds, changes=CHANGES)
 
 
-# what is told, as what a reaction has
+# emitted rows, in the form of a reaction
 
 
 def texts(values: dict[str, Any]) -> dict[str, str | None]:
     return {name: text_of(value) for name, value in values.items()}
 
 
-def expected(done: Reaction) -> dict[str, list[Any]]:
-    """What was done in one process, by model where the order is that of the model."""
+def actions_of_reaction(done: Reaction) -> dict[str, list[Any]]:
+    """Returns the actions of a reaction in one process, by model where the order is defined within the model."""
     found: dict[str, list[Any]] = {}
     for what, rows in (("changed", done.changes), ("rejected", done.rejected), ("lives", done.lives)):
         for row in rows:
-            said = {name: value for name, value in row.items() if name != "site"}
-            said = said | ({"match": texts(row["match"])} if what == "lives" else {"value": text_of(row["value"])})
-            found.setdefault(f"{what} of {row['site']}", []).append(said)
+            entry = {name: value for name, value in row.items() if name != "site"}
+            entry = entry | ({"match": texts(row["match"])} if what == "lives" else {"value": text_of(row["value"])})
+            found.setdefault(f"{what} of {row['site']}", []).append(entry)
     for name, rows in done.emitted.items():
         for row in rows:
-            said = {n: value for n, value in row.items() if n not in ("ts", "site")}
-            found.setdefault(f"{name} of {row['site']}", []).append((row["ts"], texts(said)))
-    asked = [{**row, "value": text_of(row["value"])} for row in done.elsewhere]
-    if asked:
-        found["requested"] = sorted(asked, key=repr)
+            entry = {n: value for n, value in row.items() if n not in ("ts", "site")}
+            found.setdefault(f"{name} of {row['site']}", []).append((row["ts"], texts(entry)))
+    requests = [{**row, "value": text_of(row["value"])} for row in done.elsewhere]
+    if requests:
+        found["requested"] = sorted(requests, key=repr)
     return found
 
 
-def told(table: pa.Table) -> dict[str, list[Any]]:
-    """The same of rows: each model's in the order of time and place."""
+def actions_of_log(table: pa.Table) -> dict[str, list[Any]]:
+    """Returns the actions in an action log, the rows of each model in the order of time and place."""
     found: dict[str, list[Any]] = {}
     assert len(set(table["id"].to_pylist())) == table.num_rows
     for row in sorted(table.to_pylist(), key=lambda row: (row["ts"], row["site"], row["place"])):
@@ -153,8 +153,8 @@ def told(table: pa.Table) -> dict[str, list[Any]]:
                     {**change, "rule": row["rule"], "round": row["round"]}
                 )
             case "rejected":
-                said = {**change, "rule": row["rule"], "round": row["round"], "why": row["why"]}
-                found.setdefault(f"rejected of {row['site']}", []).append(said)
+                entry = {**change, "rule": row["rule"], "round": row["round"], "why": row["why"]}
+                found.setdefault(f"rejected of {row['site']}", []).append(entry)
             case "emitted":
                 found.setdefault(f"{row['name']} of {row['site']}", []).append((row["ts"], dict(row["values"])))
             case "requested":
@@ -171,7 +171,7 @@ def whole(plan: ReactingPlan, rows: list[Row], types: dict[str, Any] = TYPES) ->
     return rules_step(plan, rows_of(rows, types), None, Watermark(ended=True))
 
 
-def cut(
+def run_in_batches(
     plan: ReactingPlan,
     rows: list[Row],
     rng: random.Random,
@@ -180,12 +180,12 @@ def cut(
     types: dict[str, Any] = TYPES,
     shards: int = 1,
 ) -> Iterator[pa.Table]:
-    """The same in pieces, each with the watermark of the one before it; what waits is called when it asks to be."""
+    """Runs the rows in batches, each with the watermark of the previous one, and fires requested timers."""
     plan = replace(plan, shards=shards)
     own = [[row for row in rows if hash_of(row[1]["site"], shards) == number] for number in range(shards)]
     for part in own:
         state: bytes | None = None
-        wake: int | None = None
+        timer: int | None = None
         at, now = 0, None
         while at < len(part):
             end = min(len(part), at + rng.randint(1, 12))
@@ -199,8 +199,8 @@ def cut(
             step = rules_step(plan, rows_of(part[at:end], types), state, Watermark(before, now))
             assert not len(step.late)
             yield step.rows
-            state, wake, at = step.state, step.next_timer, end
-            assert wake is None or now is None or wake > now
+            state, timer, at = step.state, step.next_timer, end
+            assert timer is None or now is None or timer > now
         if forgetful:
             shard._DECODED.clear()
         yield rules_step(plan, rows_of([], types), state, Watermark(now, None, ended=True)).rows
@@ -211,21 +211,21 @@ def hash_of(site: str, shards: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_shard_does_what_is_done_in_one_process(seed: int) -> None:
+def test_shard_acts_as_one_process(seed: int) -> None:
     rows = random_rows(seed)
     done = whole(whole_plan(), rows)
-    assert told(done.rows) == expected(here(rows, cps().rules))
+    assert actions_of_log(done.rows) == actions_of_reaction(here(rows, cps().rules))
     outside = sum(1 for row in done.rows.to_pylist() if row["what"] == "rejected" and row["rule"] is None)
     assert done.counters["bad"] == outside
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_any_cut_any_restart_and_any_shards(seed: int) -> None:
+def test_actions_do_not_depend_on_batches_restarts_or_shards(seed: int) -> None:
     rows = random_rows(seed)
     rng = random.Random(seed)
     every = sorted(whole(whole_plan(), rows).rows.to_pylist(), key=lambda row: str(row["id"]))
     for forgetful, shards in ((False, 1), (True, 1), (True, 2)):
-        found = pa.concat_tables(cut(whole_plan(), rows, rng, forgetful=forgetful, shards=shards))
+        found = pa.concat_tables(run_in_batches(whole_plan(), rows, rng, forgetful=forgetful, shards=shards))
         assert sorted(found.to_pylist(), key=lambda row: str(row["id"])) == every
 
 
@@ -233,39 +233,39 @@ def test_any_cut_any_restart_and_any_shards(seed: int) -> None:
 def test_up_to_the_watermark_and_up_to_a_moment(seed: int) -> None:
     rows = random_rows(seed)
     horizon = random.Random(seed).randint(0, 12) * SECOND // 2
-    done = expected(here(rows, cps().rules, until=horizon))
-    assert told(step_up_to(rules_step, whole_plan(), rows_of(rows), None, horizon).rows) == done
-    assert told(whole(plan_of(cps().rules, until=horizon), rows).rows) == done
+    done = actions_of_reaction(here(rows, cps().rules, until=horizon))
+    assert actions_of_log(step_up_to(rules_step, whole_plan(), rows_of(rows), None, horizon).rows) == done
+    assert actions_of_log(whole(plan_of(cps().rules, until=horizon), rows).rows) == done
 
 
-def test_the_cases_do_all_that_can_be_done() -> None:
+def test_random_rows_cover_every_action_and_rule() -> None:
     tables = [whole(whole_plan(), random_rows(seed)).rows for seed in range(20)]
     rows = pa.concat_tables(tables).to_pylist()
     assert {row["what"] for row in rows} == set(RULES.capabilities.row_kinds)
     assert {row["rule"] for row in rows if row["what"] == "fired"} == {rule.name for rule in cps().rules.rules}
 
 
-def test_a_shard_asks_to_be_called_when_an_absence_is_over() -> None:
+def test_shard_requests_a_timer_for_the_end_of_an_absence() -> None:
     rows: list[Row] = [(0, {"site": "n", "change": "create", "element": "h", "kind": "Host"})]
     rows += [(0, {"site": "n", "change": "set", "element": "h", "attribute": "most", "value": "1"})]
     rows += [(0, {"site": "n", "change": "set", "element": "h", "attribute": "load", "value": "5"})]
     first = step_up_to(rules_step, whole_plan(), rows_of(rows), None, 0)
     assert first.next_timer is not None
-    wakes, state, nudged = [], first.state, []
-    wake = first.next_timer
-    while wake is not None and wake < 4 * SECOND:
-        wakes.append(wake)
+    timers, state, nudged = [], first.state, []
+    timer = first.next_timer
+    while timer is not None and timer < 4 * SECOND:
+        timers.append(timer)
         shard._DECODED.clear()
-        step = rules_step(whole_plan(), rows_of([]), state, Watermark(None, wake))
+        step = rules_step(whole_plan(), rows_of([]), state, Watermark(None, timer))
         nudged += [row["rule"] for row in step.rows.to_pylist() if row["what"] == "fired"]
-        state, wake = step.state, step.next_timer
-    assert 2 * SECOND + 1 in wakes
+        state, timer = step.state, step.next_timer
+    assert 2 * SECOND + 1 in timers
     assert "nudge" in nudged
-    assert len(wakes) < 20
+    assert len(timers) < 20
 
 
-def test_what_nothing_waits_for_is_let_go() -> None:
-    """However long a stream, a state is as large as its models and what is open."""
+def test_state_is_released_when_no_rule_needs_it() -> None:
+    """The state is bounded by the models and the open runs, however long the stream is."""
     plan = whole_plan()
     rows: list[Row] = [(0, {"site": "n", "change": "create", "element": "h", "kind": "Host"})]
     state, sizes = rules_step(plan, rows_of(rows), None, Watermark()).state, []
@@ -279,8 +279,8 @@ def test_what_nothing_waits_for_is_let_go() -> None:
     assert max(sizes[-20:]) <= max(sizes[:20]) + 64
 
 
-def test_what_is_decided_together_has_an_order_of_its_own() -> None:
-    """Two hosts stay over for as long: which was met first, in a call that is forgotten, does not count."""
+def test_simultaneous_decisions_have_a_deterministic_order() -> None:
+    """Two hosts are over the limit for equally long: which one an earlier call met first does not decide the order."""
     rules = ps.graph.metamodel(TEXT.split("rule copy")[0] + "rule told on stays do emit told(who)").rules
     plan = plan_of(rules)
 
@@ -310,13 +310,13 @@ def test_events_are_read_as_they_were_written() -> None:
         known = plan.queries, plan.patterns, plan.types, plan.key
         read = decode_triggers(*known, list(kept.models), kept.sequences)
         for key, trigger in kept.triggers.items():
-            assert held(read[key]) == held(trigger)
-            again_at_once += sum(event.occurrence for _, _, _, events in held(trigger) for event in events)
+            assert retained_events(read[key]) == retained_events(trigger)
+            again_at_once += sum(event.occurrence for _, _, _, events in retained_events(trigger) for event in events)
     assert again_at_once
 
 
-def held(trigger: PatternTrigger) -> list[tuple[Any, int | None, int, list[Event]]]:
-    """The events that the automata of a model retain, each with its partition."""
+def retained_events(trigger: PatternTrigger) -> list[tuple[Any, int | None, int, list[Event]]]:
+    """Returns the events that the automata of a model retain, each with its partition."""
     return [
         (key, one.passed, automaton.events.first, automaton.events.retained)
         for stream in trigger.streams
@@ -341,7 +341,7 @@ def test_random_rules_over_random_models(block: int) -> None:
         rows: list[Row] = []
         for time, changes in case.transactions:
             for change in changes:
-                said = (
+                entry = (
                     change.action,
                     change.element,
                     change.kind,
@@ -349,7 +349,7 @@ def test_random_rules_over_random_models(block: int) -> None:
                     text_of(v.scalar(change.value)),
                     change.target,
                 )
-                rows.append((time, {**dict(zip(ROLES, said, strict=True)), "site": chooser.pick(("north", "south"))}))
+                rows.append((time, {**dict(zip(ROLES, entry, strict=True)), "site": chooser.pick(("north", "south"))}))
         plan = plan_of(rules, types, rounds=12)
         try:
             done = here(rows, rules, rounds=12)
@@ -357,9 +357,11 @@ def test_random_rules_over_random_models(block: int) -> None:
             with pytest.raises(LimitError, match=error.message.split("'")[1]):
                 whole(plan, rows, types)
             continue
-        assert told(whole(plan, rows, types).rows) == expected(done)
+        assert actions_of_log(whole(plan, rows, types).rows) == actions_of_reaction(done)
         rng = random.Random(seed)
-        assert told(pa.concat_tables(cut(plan, rows, rng, forgetful=True, types=types))) == expected(done)
+        assert actions_of_log(
+            pa.concat_tables(run_in_batches(plan, rows, rng, forgetful=True, types=types))
+        ) == actions_of_reaction(done)
         fired += sum(life["state"] == "fired" for life in done.lives)
     assert fired > 20
 
@@ -385,30 +387,30 @@ def test_damaged_states_are_refused() -> None:
     assert len(RULES.report(state).keys) == 2
 
 
-def test_states_with_anything_else_in_them_are_refused_or_read() -> None:
-    """Whatever stands where a number of a machine stood, it is a state that goes on, or a StateError."""
+def test_corrupted_states_are_rejected_or_read() -> None:
+    """A state with a corrupted machine value either continues or raises a StateError."""
     rng = random.Random(1)
-    sealed = decode_state(some_state())
-    groups = sealed.tables[4].column("state").to_pylist()
+    decoded = decode_state(some_state())
+    groups = decoded.tables[4].column("state").to_pylist()
     odd: list[Any] = [None, -1, 2**40, "x", [], {}, 0, True]
     refused = 0
     for _ in range(400):
         number = rng.randrange(len(groups))
         inner = decode_state(groups[number])
-        events, held = inner.tables
-        machines = held.column("machine").to_pylist()
+        events, retained_events = inner.tables
+        machines = retained_events.column("machine").to_pylist()
         if not machines:
             continue
         at = rng.randrange(len(machines))
         machines[at] = json.dumps(changed(json.loads(machines[at]), rng, odd))
         broken = pa.RecordBatch.from_pydict(
-            {"model": held.column("model"), "machine": pa.array(machines, pa.large_string())}
+            {"model": retained_events.column("model"), "machine": pa.array(machines, pa.large_string())}
         )
         states = [*groups[:number], encode_state(inner.facts, (events, broken)), *groups[number + 1 :]]
         table = pa.RecordBatch.from_pydict({"state": pa.array(states, pa.large_binary())})
         shard._DECODED.clear()
         try:
-            made = encode_state(sealed.facts, (*sealed.tables[:4], table, *sealed.tables[5:]))
+            made = encode_state(decoded.facts, (*decoded.tables[:4], table, *decoded.tables[5:]))
             rules_step(whole_plan(), rows_of([]), made, Watermark(None, 9 * SECOND))
         except StateError:
             refused += 1
@@ -416,7 +418,7 @@ def test_states_with_anything_else_in_them_are_refused_or_read() -> None:
 
 
 def changed(value: Any, rng: random.Random, odd: list[Any]) -> Any:
-    """The same with something else at one place."""
+    """Returns the value with a different value at one place."""
     if isinstance(value, list) and value and rng.random() < 0.9:
         at = rng.randrange(len(value))
         return [*value[:at], changed(value[at], rng, odd), *value[at + 1 :]]
@@ -426,7 +428,7 @@ def changed(value: Any, rng: random.Random, odd: list[Any]) -> Any:
     return rng.choice(odd)
 
 
-def test_states_of_what_rules_wait_for_otherwise_are_refused() -> None:
+def test_states_of_other_triggers_are_rejected() -> None:
     text = (
         "model x node A (n bigint) query q(a) find a: A query p(a) find a: A where a.n > 1 rule r on found {}(a) do {}"
     )
@@ -437,7 +439,7 @@ def test_states_of_what_rules_wait_for_otherwise_are_refused() -> None:
         rules_step(
             plan_of(ps.graph.metamodel(text.format("p", "emit seen(a)")).rules), rows_of([]), state, Watermark(5, 6)
         )
-    # What they do then is no part of it.
+    # The actions after that are not part of this test.
     other = plan_of(ps.graph.metamodel(text.format("q", "delete a")).rules)
     last: list[Row] = [(9, {"site": "s", "change": "create", "element": "b", "kind": "A"})]
     done = rules_step(other, rows_of(last), state, Watermark(5, None, ended=True)).rows.to_pylist()
@@ -447,7 +449,7 @@ def test_states_of_what_rules_wait_for_otherwise_are_refused() -> None:
 # values
 
 
-def test_values_are_told_as_texts_that_read_back() -> None:
+def test_values_are_logged_as_strings_that_read_back() -> None:
     rules = ps.graph.metamodel(
         "model x node A (n bigint, x double, at timestamp, yes boolean, word string) node B (at timestamp) "
         "query q(a) find a: A "
@@ -466,18 +468,19 @@ def test_values_are_told_as_texts_that_read_back() -> None:
     assert v.read_timestamp(at) == dt.datetime(2026, 1, 1, 10, 0, 0, 500_000, dt.UTC)
 
 
-def test_names_that_do_not_fit_are_told_by_rule() -> None:
+def test_mistyped_names_are_reported_with_their_rule() -> None:
     text = "model x node A (n bigint) query q(a) find a: A rule r on found q(a) do {}"
     rows: list[Row] = [(0, {"site": "s", "change": "create", "element": "a", "kind": "A"})]
     with pytest.raises(EventDataError, match="Rule r uses 5 as the name of a node, expected a string"):
         whole(plan_of(ps.graph.metamodel(text.format("create b: A named 5")).rules), rows)
-    asked = "emit e(a) for model 5 do create b: A named 'x'"
+    requests = "emit e(a) for model 5 do create b: A named 'x'"
     with pytest.raises(EventDataError, match="Rule r identifies a model by 5, expected a value of type string"):
-        whole(plan_of(ps.graph.metamodel(text.format(asked)).rules), rows)
+        whole(plan_of(ps.graph.metamodel(text.format(requests)).rules), rows)
 
 
-def test_emitted_rows_have_types_of_their_own() -> None:
-    """Nodes are named as they are, patterns return what they return; where rules differ, what holds both."""
+def test_types_of_emitted_rows() -> None:
+    """Node columns have the type of node names, pattern columns the declared types; where rules differ, a common
+    type."""
     text = """
     model x node A (n bigint, x double, at timestamp)
     query q(a) find a: A

@@ -1,5 +1,7 @@
-"""Safe plans against possible worlds: sequences whose prefix has its own bindings, and what follows from other streams; over all
-steps, and within windows."""
+"""Safe plans against possible worlds, over all steps and within windows.
+
+The patterns are sequences of a prefix with a shared variable, followed by steps of other streams.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +43,15 @@ SHAPES = (
     "(A(k as x) a{V} -> within 2 seconds B(k as x) b{V}) -> C c{V}{M}",
     "A(k as x) a{V} -> (B(k as x) b{V} -> A(k as x) a2{V})* -> C c{V}",
 )
-"""{V} may become a condition that chooses, {W} one more, {M} a test."""
+"""Placeholders: {V} for a condition in brackets, {W} for another one, {M} for a must condition."""
 MODEL = hidden_markov(
     values=[1, 2], initial=[0.5, 0.5], transitions=[[0.9, 0.1], [0.3, 0.7]], readings=[[0.8, 0.2], [0.3, 0.7]],
     reading_names=["r", "s"],
 )  # fmt: skip
 
 
-class Case:
-    """A Safe pattern and a stream for it, from a seed; where there are ``windows`` within some of its steps."""
+class SafePlanCase:
+    """A Safe pattern and a stream for it, from a seed; with ``windows``, the pattern has a window."""
 
     def __init__(self, seed: int, windows: bool = False) -> None:
         self.chance = random.Random(seed)
@@ -78,7 +80,7 @@ class Case:
 
     def _stream(self, kind: str) -> Stream:
         chance = self.chance
-        of = ("k", *(name for name in "lm" if self._asks(kind, name)))
+        of = ("k", *(name for name in "lm" if self._constrains(kind, name)))
         ways = [Known.INDEPENDENT, Known.INDEPENDENT, Known.LINKED, Known.CERTAIN]
         known = chance.choice([*ways, Known.LINKED, Known.READ] if self.windows else ways)
         for key in self._keys(of):
@@ -89,12 +91,14 @@ class Case:
             else:
                 self._chain(kind, key, known is Known.LINKED)
         if known is Known.READ:
-            whose = (*of, "g") if self.pattern.partition else of  # of what is behind readings only the key is known
-            return Stream(kind, known, whose, ("v",), MODEL, Inference("filter"), correlations=False)
+            key_columns = (
+                (*of, "g") if self.pattern.partition else of
+            )  # only the key of a chain behind readings is known
+            return Stream(kind, known, key_columns, ("v",), MODEL, Inference("filter"), correlations=False)
         return Stream(kind, known, of, () if known is Known.CERTAIN else ("v",))
 
-    def _asks(self, kind: str, column: str) -> bool:
-        """Do steps of a type ask for a column, by a variable or by a constant?"""
+    def _constrains(self, kind: str, column: str) -> bool:
+        """Returns True if steps of a type constrain a column, by a variable or by a constant."""
         steps = [step for step in self.pattern.steps if step.kind == EventType(kind)]
         paths = {path.parts[0] for step in steps for path, _ in step.unify}
         constants = {name for step in steps for name in key_constants(step, Keys(None))}
@@ -136,7 +140,8 @@ class Case:
         return share
 
     def _readings(self, kind: str, key: dict[str, Any]) -> None:
-        """Each step for itself: what a filter knows there, which begins anew after a step without a reading."""
+        """Adds a chain with the filtered distribution of each step; the filter restarts after a step without a
+        reading."""
         known, steps = None, []
         matrix = np.array([[0.9, 0.1], [0.3, 0.7]])
         for second in range(self.steps):
@@ -167,63 +172,69 @@ class Case:
 def check(first: int, many: int, windows: bool = False) -> Counter[str]:
     met: Counter[str] = Counter()
     for seed in range(first, first + many):
-        case = Case(seed, windows)
+        case = SafePlanCase(seed, windows)
         if not case.rows:
             continue
-        asked = plan_query(case.pattern, case.streams)
-        if windows and asked.classified.kind is QueryClass.UNSAFE:
-            assert "which is not used" in asked.classified.why
+        query = plan_query(case.pattern, case.streams)
+        if windows and query.classified.kind is QueryClass.UNSAFE:
+            assert "which is not used" in query.classified.why
             met["sampled"] += 1
             continue
-        assert asked.classified.kind is QueryClass.SAFE, asked.classified
-        assert (asked.window is not None) == windows
+        assert query.classified.kind is QueryClass.SAFE, query.classified
+        assert (query.window is not None) == windows
         given, _ = gather(case.streams, case.table())
         try:
-            told, _ = safely(asked, case.streams, given)
+            probabilities, _ = safely(query, case.streams, given)
         except StateLimitExceeded:
             assert not windows, "what is declared says so"
             met["sampled"] += 1  # intervals of what follows a linked chain, or behind a test
             continue
-        groups = [tuple(key[i].as_py() for key in told.keys) for i in range(int(told.group.max(initial=-1)) + 1)]
-        keys = [(groups[group], int(step) * SECOND) for group, step in zip(told.group, told.step, strict=True)]
-        found = dict(zip(keys, told.probability.tolist(), strict=True))
+        groups = [
+            tuple(key[i].as_py() for key in probabilities.keys)
+            for i in range(int(probabilities.group.max(initial=-1)) + 1)
+        ]
+        keys = [
+            (groups[group], int(step) * SECOND)
+            for group, step in zip(probabilities.group, probabilities.step, strict=True)
+        ]
+        found = dict(zip(keys, probabilities.probability.tolist(), strict=True))
         due = group_results(case.pattern, case.chains, case.certain)
         for key in found.keys() | due.keys():
             expected = due[key].probability if key in due else 0.0
             assert found.get(key, 0.0) == pytest.approx(expected, abs=1e-9), f"seed {seed}, {key}"
         met["exact"] += 1
-        met["told"] += bool(due)
+        met["with matches"] += bool(due)
         kinds = [step.kind for step in case.pattern.steps]
-        met["told of one type on both sides"] += bool(due) and kinds[-1] in kinds[:-1]
+        met["with matches and one type on both sides"] += bool(due) and kinds[-1] in kinds[:-1]
     return met
 
 
-def test_safe_plans_say_what_worlds_do() -> None:
+def test_safe_plans_equal_possible_worlds() -> None:
     met = check(0, 150)
     assert met["exact"] > 110
-    assert met["told"] >= 20
-    assert met["told of one type on both sides"] >= 4
+    assert met["with matches"] >= 20
+    assert met["with matches and one type on both sides"] >= 4
 
 
-def test_safe_plans_with_windows_say_what_worlds_do() -> None:
+def test_safe_plans_with_windows_equal_possible_worlds() -> None:
     met = check(50_000, 100, windows=True)
     assert met["exact"] > 70
-    assert met["told"] > 20
-    assert met["told of one type on both sides"] >= 2
+    assert met["with matches"] > 20
+    assert met["with matches and one type on both sides"] >= 2
 
 
 @pytest.mark.parametrize("within", ["forever", "8 seconds", "3 seconds"])
-def test_silence_that_is_a_reading_has_steps_of_its_own(within: str) -> None:
-    """Read at 0 and 3, and at 7: the chain has a step also where no row is, of this stream or of another."""
+def test_steps_without_rows_count_as_missing_readings(within: str) -> None:
+    """Readings at 0, 3 and 7: the chain has a step at each second, also without a row of any stream."""
     text = f"pattern q match A(k as x) [v = 1] -> A(k as x) [v = 2] -> C within {within} selection successor"
     pattern = resolve(parse_pattern(text))
     read = Stream("A", Known.READ, ("k",), ("v",), MODEL, Inference("smooth"), patience=2)
     streams = Streams((read, Stream("C", Known.INDEPENDENT, ("k",), ("v",))), SECOND)
-    case = Case(0)
+    case = SafePlanCase(0)
     case.rows = [{"type": "A", "time": second * SECOND, READING: "r", "k": 0} for second in (0, 3, 7)]
     case.rows += [{"type": "C", "time": second * SECOND, "k": 0, "v": 1, "p": 0.5} for second in (3, 10)]
-    asked = plan_query(pattern, streams)
-    told, _ = safely(asked, streams, gather(streams, case.table())[0])
+    query = plan_query(pattern, streams)
+    probabilities, _ = safely(query, streams, gather(streams, case.table())[0])
     nothing, seen = (1.0, 1.0), (0.8, 0.3)
     values = [(("v", 1),), (("v", 2),)]
     lives = [[(second * SECOND, seen if second in (0, 3) else nothing) for second in range(6)]]
@@ -234,7 +245,7 @@ def test_silence_that_is_a_reading_has_steps_of_its_own(within: str) -> None:
     possible = [Possible((("v", 1),), 0.5)]
     chains.append(Chain("C", {"k": 0}, [(3 * SECOND, possible), (10 * SECOND, possible)]))
     due = {end: one.probability for (_, end), one in group_results(pattern, chains).items()}
-    found = {int(at) * SECOND: p for at, p in zip(told.step, told.probability, strict=True) if p > 0}
+    found = {int(at) * SECOND: p for at, p in zip(probabilities.step, probabilities.probability, strict=True) if p > 0}
     assert found == pytest.approx(due)
     assert set(due) == {3 * SECOND, 10 * SECOND}
 
@@ -242,12 +253,12 @@ def test_silence_that_is_a_reading_has_steps_of_its_own(within: str) -> None:
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(10))
-def test_many_safe_plans_say_what_worlds_do(block: int) -> None:
-    assert check(1_000_000 + 1_000 * block, 500)["told"] > 60
+def test_safe_plans_equal_possible_worlds_deep(block: int) -> None:
+    assert check(1_000_000 + 1_000 * block, 500)["with matches"] > 60
 
 
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(4))
-def test_many_safe_plans_with_windows_say_what_worlds_do(block: int) -> None:
-    assert check(3_000_000 + 1_000 * block, 500, windows=True)["told"] > 60
+def test_safe_plans_with_windows_equal_possible_worlds_deep(block: int) -> None:
+    assert check(3_000_000 + 1_000 * block, 500, windows=True)["with matches"] > 60

@@ -1,4 +1,4 @@
-"""Safe patterns within a window, call by call: any cut and any restart say to the bit what finished data say."""
+"""Safe patterns within a window, in batches: results equal those of finished data to the bit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from perseid.runtime.state_codec import decode_state, encode_state
 from perseid.runtime.watermark import Watermark
 from perseid.semantics.resolve import resolve
 from tests.contract.malformed_states import spoiled
-from tests.engines.test_safe import Case
+from tests.engines.test_safe import SafePlanCase
 from tests.engines.test_uncertain_stream import NOTHING, shown, streamed
 from tests.generators.random_patterns import SECOND
 
@@ -38,12 +38,12 @@ TELLINGS = (
 INFERENCES = (Inference("filter"), Inference("likeliest"), Inference("lag", 1), Inference("lag", 2))
 
 
-def planned(seed: int) -> tuple[UncertainPlan, EventBatch] | None:
-    """A case that is answered by a safe plan over windows; None where there is none of this seed.
+def safe_plan_case(seed: int) -> tuple[UncertainPlan, EventBatch] | None:
+    """Returns a case with a safe plan over windows, or None if the seed has none.
 
-    What there is comes again after a while, so that windows are left and entered.
+    The rows are repeated later, so that windows open and close.
     """
-    case, chance = Case(seed, windows=True), random.Random(seed)
+    case, chance = SafePlanCase(seed, windows=True), random.Random(seed)
     if not case.rows:
         return None
     more: dict[str, Any] = {"inference": chance.choice(INFERENCES), "patience": chance.choice((0, 0, 2))}
@@ -59,46 +59,46 @@ def planned(seed: int) -> tuple[UncertainPlan, EventBatch] | None:
     try:
         plan.refuse_on_streams()
     except UnsupportedError:
-        assert plan.telling.counts  # numbers are carried beside one hidden value
+        assert plan.telling.counts  # counts are computed only for streams with one hidden value
         return None
     return plan, rows
 
 
 def check_cuts(first: int, many: int) -> Counter[str]:
     met: Counter[str] = Counter()
-    found = (one for seed in count(first) if (one := planned(seed)) is not None)
+    found = (one for seed in count(first) if (one := safe_plan_case(seed)) is not None)
     for plan, rows in islice(found, many):
         whole = match_all(plan, rows).rows
         cut = list(streamed(plan, rows, random.Random(first)))
         assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
-        met["told"] += whole.num_rows > 0
+        met["with matches"] += whole.num_rows > 0
         met.update({part.known.value for part in plan.streams.parts} if whole.num_rows else ())
     return met
 
 
-def test_any_cut_and_any_restart_say_the_same_to_the_bit() -> None:
+def test_results_do_not_depend_on_batches_or_restarts() -> None:
     met = check_cuts(70_000, 40)
-    assert met["told"] > 15
+    assert met["with matches"] > 15
     assert min(met[known.value] for known in Known) > 3, met
 
 
-def test_shards_say_together_what_one_does() -> None:
-    """Groups that are put apart have the same bits, whoever else is in a call."""
+def test_two_shards_equal_one_shard() -> None:
+    """The groups of two shards, evaluated separately, have the same bits as those of one shard."""
     plan, rows = steady(12, more="partition by g")
     assert plan.asked[0].window == 5
     whole = match_all(plan, rows).rows
     shares = np.asarray(rows.columns["g"])
     apart = [take_events(rows, np.flatnonzero(shares == g)) for g in range(2)]
-    told = [table for shard in apart for table in streamed(plan, shard, random.Random(1))]
-    assert shown(told) == shown([whole])
+    tables = [table for shard in apart for table in streamed(plan, shard, random.Random(1))]
+    assert shown(tables) == shown([whole])
     assert len({row["g"] for row in whole.to_pylist()}) == 2
 
 
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(8))
-def test_many_cuts_say_the_same(block: int) -> None:
-    assert check_cuts(5_000_000 + 100_000 * block, 250)["told"] > 80
+def test_results_do_not_depend_on_batches_or_restarts_deep(block: int) -> None:
+    assert check_cuts(5_000_000 + 100_000 * block, 250)["with matches"] > 80
 
 
 MATCH = "A(k as x) a [v = 1] -> B(k as x) b [v = 1] -> C c [v = 1]"
@@ -107,7 +107,8 @@ MATCH = "A(k as x) a [v = 1] -> B(k as x) b [v = 1] -> C c [v = 1]"
 def steady(
     seconds: int, match: str = MATCH, within: str = "5 seconds", more: str = "", **said: Any
 ) -> tuple[UncertainPlan, EventBatch]:
-    """Tables of A, and distributions of B and C, of three keys at every second; g is of the last key 1, and 0 of the others."""
+    """Returns tables of A and distributions of B and C, of three keys at every second; g is 1 for the last key, else
+    0."""
     parts = (
         Stream("A", Known.LINKED, ("k",), ("v",)),
         Stream("B", Known.INDEPENDENT, ("k",), ("v",)),
@@ -134,7 +135,7 @@ def steady(
 
 
 def calls(plan: UncertainPlan, rows: EventBatch, every: int, last: int) -> Iterator[Any]:
-    """A call for so many seconds each."""
+    """Yields the results of batches of so many seconds each."""
     state = None
     for second in range(0, last, every):
         batch = np.flatnonzero((rows.time >= second * SECOND) & (rows.time < (second + every) * SECOND))
@@ -145,18 +146,18 @@ def calls(plan: UncertainPlan, rows: EventBatch, every: int, last: int) -> Itera
         yield done
 
 
-def test_what_is_kept_does_not_grow_with_the_stream() -> None:
+def test_state_does_not_grow_with_the_stream() -> None:
     plan, rows = steady(60)
     done = list(calls(plan, rows, 3, 60))
     sizes = [one.counters["state_bytes"] for one in done[4:]]
     assert max(sizes) - min(sizes) < 200, sizes
-    # The three seconds that came and the five that a window reaches back to, with four rows of each key at each.
+    # The three seconds of the batch and the five that a window covers, with four rows of each key at each.
     assert {one.counters["retained_events"] for one in done[4:]} == {(3 + 5) * 3 * 4}
-    told = [row for one in done for row in one.rows.to_pylist()]
-    assert len(told) == 57 - 2  # every step that has two before it
+    rows_ = [row for one in done for row in one.rows.to_pylist()]
+    assert len(rows_) == 57 - 2  # every step that has two before it
 
 
-def test_nothing_is_kept_once_windows_have_closed() -> None:
+def test_state_is_released_after_the_last_window() -> None:
     plan, rows = steady(6)
     done = step(plan, rows, None, Watermark(None, None, False))
     times = []
@@ -164,7 +165,7 @@ def test_nothing_is_kept_once_windows_have_closed() -> None:
         assert done.next_timer is not None
         times.append(done.next_timer)
         done = step(plan, take_events(rows, NOTHING), done.state, Watermark(None, done.next_timer, False))
-    # All rows wait for their second; the window of the last is over with second 10, and no more was asked than that.
+    # Rows wait for their second; the last window closes after second 10, and no later timer is requested.
     assert times[-1] == 11 * SECOND - 1
     assert len(times) <= 6 + 1
 
@@ -186,7 +187,7 @@ def test_without_a_window_it_is_refused_on_streams() -> None:
     assert "within 1 minute" in str(error.value.hint)
 
 
-def kept_state() -> tuple[UncertainPlan, EventBatch, bytes]:
+def state_in_mid_stream() -> tuple[UncertainPlan, EventBatch, bytes]:
     plan, rows = steady(8, telling=OutputPolicy("alerts", 0.01, 0.01))
     state = step(plan, rows, None, Watermark(None, None, False)).state
     state = step(plan, take_events(rows, NOTHING), state, Watermark(None, 6 * SECOND - 1, False)).state
@@ -195,7 +196,7 @@ def kept_state() -> tuple[UncertainPlan, EventBatch, bytes]:
 
 
 def test_broken_states_are_refused() -> None:
-    plan, rows, state = kept_state()
+    plan, rows, state = state_in_mid_stream()
     seen = report(state)
     assert (seen.buffered, seen.events) == (2 * 12, 2 * 12 + 5 * 12)
     sealed = decode_state(state)
@@ -227,8 +228,8 @@ def test_broken_states_are_refused() -> None:
                 )
 
 
-def test_a_checkpoint_says_whether_it_was_sampled() -> None:
-    plan, rows, state = kept_state()
+def test_checkpoint_records_whether_it_was_sampled() -> None:
+    plan, rows, state = state_in_mid_stream()
     none = take_events(rows, NOTHING)
     drawn = replace(plan, streams=replace(plan.streams, sampling=Sampling(always=True)))
     with pytest.raises(StateError, match="was evaluated exactly"):

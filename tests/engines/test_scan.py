@@ -1,4 +1,4 @@
-"""The scanner of documents against expat: the same tokens, and never a document that expat refuses."""
+"""The scanner of documents against expat: the same tokens, and no document that expat rejects."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def whole(tokens: Iterator[Token | None]) -> list[Token]:
 
 
 def parsed(data: bytes) -> list[Token]:
-    """The same by expat."""
+    """Returns the same tokens by expat."""
     found: list[Token | None] = []
 
     def name(text: str) -> tuple[str, str]:

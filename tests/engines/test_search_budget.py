@@ -94,7 +94,7 @@ def test_matches_up_to_the_limit_are_returned() -> None:
         pairs.match(ps.events(rows, options=ps.StreamOptions(max_matches=least - 1)))
 
 
-def test_each_key_has_a_budget_of_its_own() -> None:
+def test_each_key_has_a_separate_budget() -> None:
     pairs = ps.pattern("pattern pairs match A a ->> A b within 1 day partition by user")
     rows = [{**row, "user": user} for row in equal_rows(50) for user in "xyz"]
     limit = 50 * 49 // 2 - MATCHES_PER_EVENT * 50
@@ -148,7 +148,7 @@ def test_steps_do_not_depend_on_the_memory_that_a_search_begins_with(monkeypatch
     assert max(asked) > 1
 
 
-def test_step_that_runs_in_python_counts_for_many() -> None:
+def test_step_evaluated_in_python_counts_as_several() -> None:
     rows = [{**row, "s": "x"} for row in equal_rows(60)]
     text = "pattern p match A a ->> A b ->> A c where {} within 1 day"
     compiled = ps.pattern(text.format("b.v + c.v < a.v"))
@@ -200,7 +200,7 @@ def test_patterns_that_feed_others_have_a_budget() -> None:
         ps.patterns(text).match(ps.events(equal_rows(50), options=ps.StreamOptions(max_matches=1)))
 
 
-def test_count_has_a_budget_if_matches_have_to_be_made() -> None:
+def test_count_has_a_budget_if_it_enumerates_matches() -> None:
     pattern = ps.pattern("pattern p match A a ->> A b where b.v >= a.v within 1 day")
     with pytest.raises(ps.errors.SearchBudgetError, match="Pattern p exceeded"):
         pattern.count(ps.events(equal_rows(50), options=ps.StreamOptions(max_matches=1)))

@@ -51,7 +51,7 @@ class Kernel:
         return plain()[name](self.arrays, *arguments)
 
     def start(self, position: int = 0) -> int:
-        """A thread that has taken its first event, as the kernel begins an attempt; returns its frame."""
+        """Starts a thread with its first event, as the kernel starts a run; returns its frame."""
         w, seed = self.space, int(self.space[y.A_FRAMES])
         self.call("clear_frame", seed)
         w[seed + y.PC], w[seed + y.TOTALS] = self.tables[y.S_CODE], 1
@@ -269,8 +269,8 @@ def test_first_event_that_fits_any_branch_decides(types: str, found: list[int]) 
     assert scanned(Kernel("A a -> (B b | C c) -> D d", types)) == (found, int(max(found) > 0))
 
 
-def test_branch_that_can_be_spared_decides_nothing() -> None:
-    """A reluctant repetition that may end takes its event, and the scan goes on for the step behind it."""
+def test_branch_of_a_reluctant_repetition_does_not_end_the_scan() -> None:
+    """A reluctant repetition that may end takes its event, and the scan continues for the following step."""
     assert scanned(Kernel("A a -> B+? b -> C c", "ABXC")) == ([1], 1)
     kernel = Kernel("A a -> B+? b -> C c", "ABBXC")
     record = kernel.search_of()

@@ -34,7 +34,7 @@ from tests.semantics.test_cases import CASES
 
 SECOND = 1_000_000
 BASE = int(os.environ.get("PERSEID_SEEDS", "2000000"))
-"""Where the seeds of the deep runs begin."""
+"""First seed of the deep runs."""
 BLOCK = 125
 DEEP_BLOCK = 2_500
 
@@ -46,7 +46,7 @@ modes = pytest.mark.parametrize(
 
 
 def rows(detection: Detection) -> list[tuple[object, ...]]:
-    """What two runs must agree on, in one order; NaN equals itself by how it is written."""
+    """Returns the comparable parts of all matches, sorted; NaN equals itself by its text."""
     return sorted(
         (m.kind, m.start_us, m.end_us, m.match_id, repr(sorted(m.values.items())), repr(m.evidence))
         for m in detection.matches
@@ -327,7 +327,7 @@ def test_unified_values_of_every_kind(one: Any, other: Any, compiled: bool) -> N
 
 
 @modes
-def test_unified_values_that_are_nowhere(compiled: bool) -> None:
+def test_missing_values_of_a_shared_variable(compiled: bool) -> None:
     pattern = resolve(parse_pattern("pattern p match A(k as x) a -> B(k as x) b within 1 minute return x as shared"))
     for events in (stream(("A", 1, {}), ("B", 2, {})), stream(("A", 1, {"k": None}), ("B", 2, {})), []):
         agree(pattern, events, compiled, [None], False, events)
@@ -337,7 +337,7 @@ def test_unified_values_that_are_nowhere(compiled: bool) -> None:
 
 
 @modes
-def test_twenty_thousand_rounds_in_one_attempt(compiled: bool) -> None:
+def test_twenty_thousand_iterations_in_one_run(compiled: bool) -> None:
     rounds = 20_000 if compiled else 2_000
     events = stream(
         ("A", 0, {"v": 0}), *(("B", 1 + i, {"v": i % 7}) for i in range(rounds)), ("C", rounds + 1, {"v": 3})
@@ -356,7 +356,7 @@ def test_twenty_thousand_rounds_in_one_attempt(compiled: bool) -> None:
 
 
 @modes
-def test_percentiles_of_many_values_in_any_order(compiled: bool) -> None:
+def test_percentiles_do_not_depend_on_the_order_of_values(compiled: bool) -> None:
     size = 2_000 if compiled else 60
     rng = random.Random(20240501)
     pattern = resolve(
@@ -380,18 +380,18 @@ def test_percentiles_of_many_values_in_any_order(compiled: bool) -> None:
 
 
 @modes
-def test_combinations_beyond_the_cap_are_given_up_and_counted(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_combinations_beyond_the_cap_are_dropped_and_counted(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     pattern = resolve(parse_pattern("pattern p match A a ->> B+ b combinations -> C c within forever"))
     events = stream(("A", 0, {}), *(("B", 1 + i, {}) for i in range(6)), ("C", 9, {}))
     whole, _ = found(pattern, events, compiled)
     assert len(whole.matches) == 2**6 - 1
     assert whole.capped == 0
     monkeypatch.setattr(sequence_plan, "MATCH_CAP", 10)
-    few, kept = found(pattern, events, compiled)
+    few, rows_of_capped = found(pattern, events, compiled)
     assert len(few.matches) == 10
     assert few.capped > 0
-    assert set(kept) <= set(rows(whole))
-    assert found(pattern, events, compiled)[1] == kept
+    assert set(rows_of_capped) <= set(rows(whole))
+    assert found(pattern, events, compiled)[1] == rows_of_capped
 
 
 @modes
@@ -402,11 +402,11 @@ def test_the_same_input_twice(compiled: bool) -> None:
         assert first == second
 
 
-# What a search costs
+# Cost of a search
 
 
-def tries(text: str, events: list[Event], monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
-    """How many events were taken on the way, and how many matches were found."""
+def count_taken_events(text: str, events: list[Event], monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Returns the number of events taken and the number of matches."""
     names = run.plain()
     taken = []
     take = names["take"]
@@ -434,17 +434,19 @@ def test_combinations_that_cannot_be_completed_are_not_tried(
     match: str, kinds: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = f"pattern p match {match} within 1 hour"
-    taken, matches = tries(text, stream(*alternating(kinds, 300)), monkeypatch)
+    taken, matches = count_taken_events(text, stream(*alternating(kinds, 300)), monkeypatch)
     assert matches == 0
     assert taken <= 300, "no more than the starts"
 
 
 @pytest.mark.parametrize("condition", ["", "where b.x = a.x and c.x = b.x", "where b.x = a.x and c.x = a.x"])
-def test_combinations_cost_what_they_find(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_of_combinations_is_linear_in_the_matches(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every partial match that is made becomes a match, also where only few values have a C."""
     monkeypatch.setattr(run, "POSTING_MIN_EVENTS", 0)
     events = stream(*alternating("AB", 120, 20), *(("C", 200 + i, {"x": i * 7, "v": 0}) for i in range(3)))
-    taken, matches = tries(f"pattern p match A a ->> B b ->> C c {condition} within 1 hour", events, monkeypatch)
+    taken, matches = count_taken_events(
+        f"pattern p match A a ->> B b ->> C c {condition} within 1 hour", events, monkeypatch
+    )
     assert matches > 0
     starts = 60
     assert taken <= starts + 2 * matches
@@ -454,17 +456,17 @@ def test_combinations_cost_what_they_find(condition: str, monkeypatch: pytest.Mo
     "match",
     ["A a -> B b where b.x = a.x", "A a -> not B b [b.x = a.x] -> C c", "A a ->> B b where b.x = a.x and b.v > a.v"],
 )
-def test_events_are_found_by_their_values(match: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many partial matches wait: an event is asked of those that have its value."""
+def test_events_are_looked_up_by_value(match: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many partial matches are open, an event is evaluated only for those with its value."""
     names = run.plain()
-    asked = []
+    evaluated = []
     fits = names["fits"]
-    monkeypatch.setitem(names, "fits", lambda *arguments: asked.append(1) or fits(*arguments))  # type: ignore[call-overload]
+    monkeypatch.setitem(names, "fits", lambda *arguments: evaluated.append(1) or fits(*arguments))  # type: ignore[call-overload]
     events = stream(*alternating("AB", 600, 300))
     detection, _ = found(resolve(parse_pattern(f"pattern p match {match} within 2 hours")), events, compiled=False)
     monkeypatch.setitem(names, "fits", fits)
     assert len(detection.matches) == (0 if "C c" in match else 300)
-    assert len(asked) <= 4 * 600
+    assert len(evaluated) <= 4 * 600
 
 
 @modes
@@ -486,4 +488,4 @@ def test_plain_kernel_has_no_compiled_function_of_any_module() -> None:
     names = run.plain(contexts)
     assert [name for name, value in names.items() if hasattr(value, "py_func")] == []
     functions = {name: value for name, value in names.items() if getattr(value, "__globals__", None) is names}
-    assert {"attempts", "search", "simulate", "recall", "evaluate", "try_branch"} <= functions.keys()
+    assert {"search_starts", "search", "simulate", "load_events", "evaluate", "try_branch"} <= functions.keys()

@@ -1,4 +1,4 @@
-"""What bits of events say about a row of slots, and which rows they say all about."""
+"""Analysis of slots: which conditions of a pattern bits per event decide, and for which patterns they decide all."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ CASES = [
 
 
 @pytest.mark.parametrize(("match", "plain", "between"), CASES, ids=[case[0] for case in CASES])
-def test_rows(match: str, plain: bool, between: list[bool]) -> None:
+def test_slots_of_a_pattern(match: str, plain: bool, between: list[bool]) -> None:
     pattern = ps.pattern(f"pattern p match {match} within 1 minute partition by k")
     engine = engines()["assemble"]
     slots = slots_in(engine.plan(pattern.plan(), COLUMNS).patterns[0])
     assert (slots.plain, [bool(bits) for bits in slots.between]) == (plain, between)
-    last = max((i for i, asked in enumerate(between) if asked), default=-1)
+    last = max((i for i, has_bits in enumerate(between) if has_bits), default=-1)
     assert slots.decides == (last if plain else -1)
 
 
-def test_equal_times_ask_more() -> None:
+def test_equal_times_cannot_be_decided_by_bits() -> None:
     pattern = ps.pattern("pattern p match A a -> not C ->> B b within 1 minute partition by k")
     engine = engines()["assemble"]
     (numbered,) = engine.plan(pattern.plan(), COLUMNS, strictly_later=True).patterns

@@ -1,4 +1,4 @@
-"""Reports of states: a state that is not as it was written is a StateError, also for people who only look at it."""
+"""Reports of states: a corrupted state is a StateError in a report too."""
 
 from __future__ import annotations
 

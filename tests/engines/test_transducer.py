@@ -1,4 +1,4 @@
-"""The rules of tree patterns: as text, as a drawing, and that they mean what the oracle means."""
+"""The rules of tree patterns: as text, as a drawing, and interpreted, with the results of the oracle."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ Forest: TypeAlias = tuple[Element | XmlAttribute, ...]
 
 
 @dataclass(frozen=True)
-class Node:
-    """What addNode makes."""
+class AddedNode:
+    """Result of addNode."""
 
     name: str
     node: Element | XmlAttribute
@@ -47,20 +47,20 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Run:
-    """What reduce makes of siblings."""
+class SiblingRun:
+    """Result of reduce for a run of siblings."""
 
     automaton: str
     first: Element
     inner: Results
 
 
-Results: TypeAlias = tuple[Node | Run, ...]
+Results: TypeAlias = tuple[AddedNode | SiblingRun, ...]
 
 
 @dataclass(frozen=True)
-class Scope:
-    """What the names in a rule stand for."""
+class RuleScope:
+    """Bindings of the names in a rule."""
 
     streams: Mapping[str, Forest]
     tag: td.Tag | None = None
@@ -81,7 +81,7 @@ class Over:
 
 
 class Interpreter:
-    """Does what rules say, a forest at a time; the rules of one name of the paper's as it prints them, if asked to."""
+    """Interprets rules over forests; with `printed`, the rules of that name exactly as printed in the paper."""
 
     def __init__(
         self, transducer: td.Transducer, root: Element, namespaces: Mapping[str, str], printed: str | None = None
@@ -117,11 +117,11 @@ class Interpreter:
             return rule.printed
         return rule.right
 
-    def fits(self, head: td.Head, forest: Forest) -> Scope | None:
+    def fits(self, head: td.Head, forest: Forest) -> RuleScope | None:
         if isinstance(head, td.Whole):
-            return Scope({"x0": forest})
+            return RuleScope({"x0": forest})
         if isinstance(head, td.EmptyForest):
-            return None if forest else Scope({})
+            return None if forest else RuleScope({})
         if not forest or (isinstance(head, td.Tag) and not self.named(head, forest[0])):
             return None
         node = forest[0]
@@ -129,7 +129,7 @@ class Interpreter:
         if isinstance(node, Element):
             below = (*(XmlAttribute(node, name) for name in node.attributes), *node.children)
         streams = {"x0": forest, "x1": below, "x2": forest[1:], "t": (node,)}
-        return Scope(streams, head if isinstance(head, td.Tag) else None)
+        return RuleScope(streams, head if isinstance(head, td.Tag) else None)
 
     def named(self, tag: td.Tag, node: Element | XmlAttribute) -> bool:
         if isinstance(node, XmlAttribute) != tag.is_attribute:
@@ -141,7 +141,7 @@ class Interpreter:
             return uri == self.namespaces[tag.test.prefix]
         return tag.test.is_wildcard or uri == ("" if tag.is_attribute else self.namespaces.get("", ""))
 
-    def give(self, right: td.Right, scope: Scope) -> Results | None:
+    def give(self, right: td.Right, scope: RuleScope) -> Results | None:
         match right:
             case td.Empty():
                 return None
@@ -153,7 +153,7 @@ class Interpreter:
                 return () if right.inner is None else self.give(right.inner, scope)
             case td.AddNode():
                 below = () if right.inner is None else self.give(right.inner, scope)
-                return None if below is None else (Node(right.name, scope.node, below),)
+                return None if below is None else (AddedNode(right.name, scope.node, below),)
             case td.Concatenation() | td.Merge():
                 found = [one for part in right.parts if (one := self.give(part, scope)) is not None]
                 joined = tuple(result for one in found for result in one)
@@ -172,16 +172,16 @@ class Interpreter:
                 return self.restarting(right, scope)
         raise AssertionError(right)
 
-    def place(self, result: Node | Run) -> tuple[int, int, int]:
-        """Document order; of what stands at the same node, that which the pattern has first."""
-        if isinstance(result, Run):
+    def place(self, result: AddedNode | SiblingRun) -> tuple[int, int, int]:
+        """Sort key: document order, then the order of results in the pattern."""
+        if isinstance(result, SiblingRun):
             return self.numbers[result.first], 0, self.orders[result.automaton]
         if isinstance(result.node, Element):
             return self.numbers[result.node], 0, self.orders[result.name]
         owner = result.node.owner
         return self.numbers[owner], 1 + list(owner.attributes).index(result.node.name), self.orders[result.name]
 
-    def holds(self, condition: td.Condition, scope: Scope) -> bool:
+    def holds(self, condition: td.Condition, scope: RuleScope) -> bool:
         match condition:
             case td.ResultTest():
                 return self.give(condition.call, scope) is not None
@@ -198,10 +198,11 @@ class Interpreter:
     # SiblingFA
 
     def edges(self, state: str, forest: Forest, y: Results) -> Iterator[tuple[bool, td.StateCall | None, Results]]:
-        """What the rules of an automaton's state do with a sibling: is it taken, what is called, with which y."""
+        """Yields, for each rule of an automaton state that applies to a sibling: does it take it, the call, and its
+        y."""
         for rule in self.rules[state]:
             if isinstance(rule.right, td.Reduce):
-                yield False, None, self.give(rule.right.run, Scope({}, y=y)) or ()
+                yield False, None, self.give(rule.right.run, RuleScope({}, y=y)) or ()
                 continue
             scope = self.fits(rule.head, forest)
             if scope is None:
@@ -214,7 +215,7 @@ class Interpreter:
                 right = right.then
             assert isinstance(right, td.StateCall)
             assert right.parameter is not None
-            yield takes, right, self.give(right.parameter, Scope(scope.streams, y=y)) or ()
+            yield takes, right, self.give(right.parameter, RuleScope(scope.streams, y=y)) or ()
 
     def ways(self, state: str, forest: Forest, y: Results = (), taken: int = 0) -> Iterator[Over]:
         for takes, call, after in self.edges(state, forest, y):
@@ -223,7 +224,7 @@ class Interpreter:
             else:
                 yield from self.ways(call.state, forest[1:], after, taken + takes)
 
-    def longest(self, right: td.Longest, scope: Scope) -> Results | None:
+    def longest(self, right: td.Longest, scope: RuleScope) -> Results | None:
         forest = scope.streams["x0"]
         ways = list(self.ways(right.run, forest))
         if not ways:
@@ -231,8 +232,8 @@ class Interpreter:
         best = max(ways, key=lambda way: (way.taken, len(way.behind)))
         return self.reduced(right.search, forest[0], best.y) + (self.call(right.search, best.behind) or ())
 
-    def restarting(self, right: td.Restart, scope: Scope) -> Results | None:
-        """As printed: a sibling that no edge takes is dropped; a run that may be over at it is kept."""
+    def restarting(self, right: td.Restart, scope: RuleScope) -> Results | None:
+        """As printed: drops a sibling that no edge takes, and reports the run if it may end there."""
         forest = scope.streams["x0"]
         begin: list[tuple[str, Results]] = [(right.run, ())]
         found, now, since = self.call(right.search, ()), begin, 0
@@ -247,7 +248,7 @@ class Interpreter:
 
     def reduced(self, automaton: str, first: Element | XmlAttribute, y: Results) -> Results:
         assert isinstance(first, Element)
-        return (Run(automaton, first, y),) if y else ()
+        return (SiblingRun(automaton, first, y),) if y else ()
 
 
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -267,40 +268,40 @@ def compare(text: str, op: str, value: tp.Constant) -> bool:
 
 
 def plain(results: Any) -> Any:
-    """What was returned, by either, without what tells runs apart."""
+    """Returns results as nested lists, without the identity of runs."""
     if results is None:
         return None
     return [
-        (one.name, one.node, plain(one.inner)) if isinstance(one, Node | Returned) else plain(one.inner)
+        (one.name, one.node, plain(one.inner)) if isinstance(one, AddedNode | Returned) else plain(one.inner)
         for one in results
     ]
 
 
-def said(results: Any) -> str:
-    """The same in a few words: names with the text of their nodes, runs in braces."""
+def format_results(results: Any) -> str:
+    """Formats results: names with the text of their nodes, runs in braces."""
     if not results:
         return "nothing" if results is None else "yes"
-    return " ".join(map(_said, plain(results)))
+    return " ".join(map(_format_result, plain(results)))
 
 
-def _said(one: Any) -> str:
+def _format_result(one: Any) -> str:
     if isinstance(one, list):
-        return "{" + " ".join(map(_said, one)) + "}"
+        return "{" + " ".join(map(_format_result, one)) + "}"
     name, node, inner = one
-    return f"{name}({' '.join(map(_said, inner))})" if inner else f"{name}={node.text}"
+    return f"{name}({' '.join(map(_format_result, inner))})" if inner else f"{name}={node.text}"
 
 
 # They mean what the oracle means.
 
 
 def random_pairs(chance: random.Random, count: int) -> Iterator[tuple[tp.TreePattern, Element]]:
-    """Patterns with documents; at random few match, so of the others most are left out."""
+    """Returns patterns with documents; most of the random pairs that do not match are left out."""
     trees = RandomTrees(chance)
     while count:
         pattern = trees.pattern()
         root = Document.parse(random_document(chance, 30)).root
         if chance.random() < 0.1:
-            # The document's forest is its root alone, so that is where a whole pattern of siblings is asked.
+            # The forest of a document is its root alone, so a pattern of siblings as a whole is evaluated there.
             pattern = tp.TreePattern(tp.SiblingSequence((_ROOT, trees.expression(2, 3)), (tp.SiblingLink.ADJACENT,)))
         elif isinstance(pattern.root, tp.TreeNode):
             pattern = tp.TreePattern(replace(pattern.root, axis=tp.Axis.DESCENDANT))
@@ -322,7 +323,7 @@ def test_agrees_with_the_oracle(block: int) -> None:
         given = Interpreter(td.translate(pattern), root, NAMESPACES).run()
         assert plain(given) == plain(expected), tp.print_tree(pattern)
         matched += expected is not None
-        runs += "{" in said(expected)
+        runs += "{" in format_results(expected)
     assert matched >= 50
     assert runs >= 5
 
@@ -363,26 +364,26 @@ MENDED = [
 
 
 @pytest.mark.parametrize("case", MENDED, ids=lambda case: f"{case.rule}, {case.why}")
-def test_mended(case: Mended) -> None:
+def test_corrected_rules_equal_the_oracle(case: Mended) -> None:
     pattern = parse_tree(case.pattern).pattern
     root = Document.parse(case.document).root
     transducer = td.translate(pattern)
     assert case.rule in transducer.corrected
-    assert said(find_trees(pattern, root)) == case.ours
-    assert said(Interpreter(transducer, root, {}).run()) == case.ours
-    assert said(Interpreter(transducer, root, {}, printed=case.rule).run()) == case.printed
+    assert format_results(find_trees(pattern, root)) == case.ours
+    assert format_results(Interpreter(transducer, root, {}).run()) == case.ours
+    assert format_results(Interpreter(transducer, root, {}, printed=case.rule).run()) == case.printed
 
 
-def test_every_mended_rule_has_a_case() -> None:
+def test_every_corrected_rule_has_a_case() -> None:
     assert {case.rule for case in MENDED} == set(td.CORRECTED)
 
 
-def test_what_is_not_mended_stays_as_printed() -> None:
+def test_rules_without_a_correction_are_as_printed() -> None:
     for text in ("/a", "/a->x", "//a", "//a->x", "//a->x[/b]", "/a->x[/b = 1]", "/a->x[/b][//c->y]"):
         assert td.translate(parse_tree(text).pattern).corrected == ()
 
 
-# As text: each rule stands beside the paper's Table 2, whose names it has.
+# As text: each rule next to its row of the paper's Table 2, by name.
 
 GOLDEN = {
     "Q1.1": """
@@ -570,14 +571,14 @@ def test_the_execute_stack() -> None:
     assert (rules["q6"][0].children_called, rules["q6"][0].siblings_called, rules["q6"][0].reduced) == ((), (), False)
 
 
-def test_a_large_automaton_is_cut_short() -> None:
+def test_drawing_of_a_large_automaton_is_truncated() -> None:
     pattern = parse_tree("//r(/a{3000})").pattern
     assert "  … 2,963 more rules" in td.print_rules(td.translate(pattern))
     assert draw(pattern).count("\n") < 100
     assert "2,961 more states" in draw(pattern, "mermaid")
 
 
-def test_what_an_attribute_a_place_and_a_text_ask() -> None:
+def test_rules_for_attribute_position_and_text_conditions() -> None:
     rules = td.print_rules(td.translate(parse_tree("//a[2][last()][. = 'x\ny']/@k->v").pattern))
     assert rules[3] == (
         "  q1(a(x1) x2)  = if position(a) = 2 and position(a) = last() and value(a) = 'x y'"

@@ -1,4 +1,4 @@
-"""The matcher of tree patterns against their meaning: the same answers, from any pieces, and as early as can be."""
+"""The matcher of tree patterns against their semantics: same results, from any chunks, as early as possible."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from perseid.reference.trees import find_trees
 from perseid.semantics.documents import Element
 from perseid.semantics.trees import number_of
 from tests.blocks import blocks
-from tests.engines.tree_matching import Answer, matched, matcher_of, shown
+from tests.engines.tree_matching import TreeResults, matched, matcher_of, shown
 from tests.lang.test_tree_patterns import TABLE_6
 from tests.semantics.real_trees import DATA, dblp_document, icepahc_document, xmark_document
 from tests.semantics.tree_documents import (
@@ -49,7 +49,7 @@ def one(pattern: str) -> tp.TreePattern:
     return parse_tree(pattern).pattern
 
 
-def answer(pattern: str, document: str | bytes, namespaces: dict[str, str] | None = None) -> Answer:
+def results_of(pattern: str, document: str | bytes, namespaces: dict[str, str] | None = None) -> TreeResults:
     data = document.encode() if isinstance(document, str) else document
     return matched(matcher_of([one(pattern)], namespaces), lambda: [data])[0][0]
 
@@ -66,7 +66,7 @@ BEHIND = b"<!-- so much that the document is not at its end where its last tags 
 
 
 def random_pairs(seeds: range) -> Iterator[tuple[list[tp.TreePattern], str]]:
-    """Some patterns, and a document that they often match; every fourth time runs that can be read in several ways."""
+    """Returns some patterns, and a document that they often match; every fourth one has ambiguous runs."""
     for seed in seeds:
         chance = random.Random(seed)
         if seed % 4 == 3:
@@ -77,53 +77,54 @@ def random_pairs(seeds: range) -> Iterator[tuple[list[tp.TreePattern], str]]:
 
 
 def agree(patterns: list[tp.TreePattern], text: str, chance: random.Random) -> int:
-    """Assert that patterns, together and from random pieces, find what they mean; how many were asked."""
-    asked = [pattern for pattern in patterns if runnable(pattern)]
+    """Asserts that the matcher equals the oracle, for random chunks and for the whole document; returns the number
+    of patterns."""
+    runnable_patterns = [pattern for pattern in patterns if runnable(pattern)]
     data, root = text.encode() + BEHIND, Document.parse(text).root
-    wanted = [shown(find_trees(pattern, root, NAMESPACES)) for pattern in asked]
-    matcher = matcher_of(asked, NAMESPACES)
+    wanted = [shown(find_trees(pattern, root, NAMESPACES)) for pattern in runnable_patterns]
+    matcher = matcher_of(runnable_patterns, NAMESPACES)
     # Then whole, when all names are known: much of it is matched as it is scanned.
     for size in (chance.choice([1, 3, 17, 70]), len(data)):
         pieces = [data[at : at + size] for at in range(0, len(data), size)]
         found, _ = matched(matcher, lambda pieces=pieces: pieces)  # type: ignore[misc]
-        assert found == wanted, (text, size, [tp.print_tree(pattern) for pattern in asked])
-    return len(asked)
+        assert found == wanted, (text, size, [tp.print_tree(pattern) for pattern in runnable_patterns])
+    return len(runnable_patterns)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 def test_cases(case: object) -> None:
-    """Every hand-worked case of the meaning."""
+    """Every hand-worked case of the semantics."""
     assert isinstance(case, type(CASES[0]))
     root = Document.parse(case.document).root
-    found = answer(case.pattern, case.document, case.namespaces)
+    found = results_of(case.pattern, case.document, case.namespaces)
     assert found == shown(find_trees(one(case.pattern), root, case.namespaces))
     assert lines(find_trees(one(case.pattern), root, case.namespaces)) == case.gives
 
 
 def test_random_patterns() -> None:
     """Random patterns over random documents, in random pieces, several patterns in one pass."""
-    chance, asked = random.Random(5), 0
+    chance, runnable_patterns = random.Random(5), 0
     for patterns, text in random_pairs(range(PAIRS)):
-        asked += agree(patterns, text, chance)
-        if asked >= PAIRS:
+        runnable_patterns += agree(patterns, text, chance)
+        if runnable_patterns >= PAIRS:
             return
     raise AssertionError("too few patterns can be run")
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("block", range(10))
-def test_many_random_patterns(block: int) -> None:
+def test_random_patterns_deep(block: int) -> None:
     """50,000 patterns in all, each over a document."""
-    chance, asked, seed = random.Random(block), 0, 10**6 * (block + 1)
-    while asked < 5000:
+    chance, runnable_patterns, seed = random.Random(block), 0, 10**6 * (block + 1)
+    while runnable_patterns < 5000:
         for patterns, text in random_pairs(range(seed, seed + 100)):
-            asked += agree(patterns, text, chance)
+            runnable_patterns += agree(patterns, text, chance)
         seed += 100
 
 
 @pytest.mark.parametrize("name", sorted(TABLE_6))
 def test_the_queries_of_the_paper_on_real_documents(name: str) -> None:
-    """What the oracle says, and never nothing; all queries of a document in one pass."""
+    """The queries equal the oracle and are never empty; all queries of a document run in one pass."""
     document, root = real_document(name[1])
     names = [one for one in sorted(TABLE_6) if one[1] == name[1]]
     found, _ = matched(matcher_of([one(TABLE_6[each]) for each in names]), lambda: [document])
@@ -142,8 +143,8 @@ def real_document(family: str) -> tuple[bytes, Element]:
     return data, Document.parse(data).root
 
 
-def test_any_cut_gives_the_same() -> None:
-    """Every single cut of a document with all that can be cut in the middle."""
+def test_results_do_not_depend_on_chunk_boundaries() -> None:
+    """Splitting a document at any byte does not change the results."""
     text = "<r xmlns:p='u'><!-- - --><a k='1&amp;2'>é&#233;\r\n<![CDATA[]]x\r\ny]]></a><?pi ??><p:b/>2<a>2</a></r>"
     patterns = [one(text) for text in ("//a->x", "//a/@k->k", "//r(/a->x:/p:b->y)", "//*->x[last()]", "/r->x[/a = 2]")]
     data = text.encode()
@@ -155,8 +156,8 @@ def test_any_cut_gives_the_same() -> None:
     assert matched(matcher, lambda: [bytes([byte]) for byte in data])[0] == wanted
 
 
-def test_one_matcher_reads_many_documents() -> None:
-    """Also after one that was left in the middle: nothing of it is left over."""
+def test_matcher_is_reusable_for_other_documents() -> None:
+    """No state of a previous document is left, even if it was abandoned midway."""
     chance = random.Random(3)
     patterns = [one(text) for text in ("//a->x[2]", "//b->x[last()]", "//*(/a->x:/b->y*)", "//c[//a]", "//@k->k")]
     matcher = matcher_of(patterns, NAMESPACES)
@@ -172,8 +173,8 @@ def test_one_matcher_reads_many_documents() -> None:
         assert matched(matcher, lambda data=data: [data])[0] == wanted  # type: ignore[misc]
 
 
-def told_by(pattern: str, document: str, namespaces: dict[str, str] | None = None) -> list[int]:
-    """For each result, how many bytes had to be read before it was told."""
+def bytes_until_emitted(pattern: str, document: str, namespaces: dict[str, str] | None = None) -> list[int]:
+    """Returns, for each result, the number of bytes read before it was emitted."""
     data, read, at = document.encode(), 0, []
 
     def pieces() -> Iterator[bytes]:
@@ -182,9 +183,9 @@ def told_by(pattern: str, document: str, namespaces: dict[str, str] | None = Non
             read += 1
             yield bytes([byte])
 
-    for told in matcher_of([one(pattern)], namespaces).read(pieces):
-        if told is not None:
-            at += [read for row in told.rows if row[y.O_LEVEL] == 0]
+    for emitted in matcher_of([one(pattern)], namespaces).read(pieces):
+        if emitted is not None:
+            at += [read for row in emitted.rows if row[y.O_LEVEL] == 0]
     return at
 
 
@@ -202,28 +203,28 @@ def told_by(pattern: str, document: str, namespaces: dict[str, str] | None = Non
         ("//a[last()]->x", "<r><q><a>1</a><a>2</a></q", "><a>3<b/></a></r>"),
     ],
 )
-def test_told_as_soon_as_decided(pattern: str, before: str, after: str) -> None:
-    """The first result is told with the byte that decides it: the one after ``before``."""
+def test_results_are_emitted_as_soon_as_decided(pattern: str, before: str, after: str) -> None:
+    """The first result is emitted with the byte that decides it: the one after ``before``."""
     document = " " * 300  # a document is not begun before its declaration could have ended
     whole = before + after
-    first = told_by(pattern, "<?xml version='1.0'?>" + document + whole)[0]
+    first = bytes_until_emitted(pattern, "<?xml version='1.0'?>" + document + whole)[0]
     assert first == len("<?xml version='1.0'?>" + document + before) + 1
 
 
-def test_restarts_with_what_was_in_doubt() -> None:
-    """A document that only expat can judge is read twice; what was told before the doubt is told again from the start."""
+def test_document_that_only_expat_can_parse_restarts() -> None:
+    """A document that only expat can parse is read twice; results emitted before the restart are emitted again."""
     document = "<r><a>1</a><é/><a>2</a></r>".encode()
     starts, rows = 0, 0
-    for told in matcher_of([one("//a->x")]).read(lambda: [document]):
-        if told is None:
+    for emitted in matcher_of([one("//a->x")]).read(lambda: [document]):
+        if emitted is None:
             starts, rows = starts + 1, 0
         else:
-            rows += len(told.rows)
+            rows += len(emitted.rows)
     assert (starts, rows) == (2, 2)
 
 
-def test_runs_of_many_siblings_take_time_that_grows_with_their_number() -> None:
-    """From every child a run could begin that fails at the last: found from the end backwards, not by trying each."""
+def test_runs_of_many_siblings_take_linear_time() -> None:
+    """A run could begin at every child and fail at the last: the search goes backwards from the end in one pass."""
     count = 100_000
     data = ("<r>" + "<a/>" * count + "<z/><a/><b/></r>").encode()
     begun = time.process_time()
@@ -238,8 +239,8 @@ def test_runs_of_many_siblings_take_time_that_grows_with_their_number() -> None:
     assert found[2] is None
 
 
-def test_waiting_for_the_end_gives_the_same() -> None:
-    """Expressions that begin to wait, over children enough that they do, against their meaning."""
+def test_deferred_evaluation_equals_the_oracle() -> None:
+    """Patterns that are evaluated only at the end of the siblings equal the oracle."""
     chance = random.Random(11)
     texts = ("//r(/a->x|(/a*:/c->y))", "//r((/a->x|/b)*:/c->y)", "//r(/a->x:/b?:(/a*:/c)?)", "//r(/a->x{2}:/b->y?)")
     patterns = [one(text) for text in texts]
@@ -253,7 +254,7 @@ def test_waiting_for_the_end_gives_the_same() -> None:
 
 
 def test_memory_does_not_grow_with_the_document() -> None:
-    """What is told is not kept, nor what could not be: also where a candidate is open all the time."""
+    """Emitted results and failed candidates are released, also while a candidate is open all the time."""
     matcher = matcher_of(
         [
             one("//a->x[/k = 1]"),
@@ -275,7 +276,7 @@ def test_memory_does_not_grow_with_the_document() -> None:
         return tuple(len(part) for part in matcher.space)
 
     def read(count: int) -> int:
-        return sum(len(told.rows) for told in matcher.read(lambda: pieces(count)) if told is not None)
+        return sum(len(emitted.rows) for emitted in matcher.read(lambda: pieces(count)) if emitted is not None)
 
     few = read(10)
     before = sizes()
@@ -297,17 +298,17 @@ class Collecting(TreeMatcher):
 
 
 @pytest.mark.parametrize("block", blocks(1, 3))
-def test_collecting_at_any_time_changes_nothing(block: int) -> None:
+def test_garbage_collection_at_any_time_does_not_change_results(block: int) -> None:
     for patterns, text in random_pairs(range(7000 + block * 85, 7085 + block * 85)):
-        asked = [pattern for pattern in patterns if runnable(pattern)]
+        runnable_patterns = [pattern for pattern in patterns if runnable(pattern)]
         data, root = text.encode(), Document.parse(text).root
         pieces = [data[at : at + 5] for at in range(0, len(data), 5)]
-        found, _ = matched(Collecting(tree_plan(asked, NAMESPACES)), lambda pieces=pieces: pieces)  # type: ignore[misc]
-        assert found == [shown(find_trees(pattern, root, NAMESPACES)) for pattern in asked], text
+        found, _ = matched(Collecting(tree_plan(runnable_patterns, NAMESPACES)), lambda pieces=pieces: pieces)  # type: ignore[misc]
+        assert found == [shown(find_trees(pattern, root, NAMESPACES)) for pattern in runnable_patterns], text
 
 
-def test_what_nobody_holds_is_used_again() -> None:
-    """Somebody holds something all the time: room is made of what others no longer do."""
+def test_memory_of_released_results_is_reused() -> None:
+    """Memory of results without references is reused while other results are still referenced."""
     texts = ("/r(/a->x:/b)", "//a[/v->y]/k->z", "/r[/last]//q->q", "//a/@n->n", "//a->w[last()]", "/r(/a->x:/a->y:/b)")
     matcher = matcher_of([one(text) for text in texts])
     item = "<a n='{n}'>text of some length<k>{n}</k><v>&lt;{n}</v></a>"
@@ -358,15 +359,15 @@ def test_numbers_are_compared_as_doubles(value: int | Decimal) -> None:
 def test_named_entities_need_no_declaration_that_is_read() -> None:
     """DBLP's, declared in a DTD that is named and never loaded; others are refused with their place."""
     document = '<!DOCTYPE dblp SYSTEM "dblp.dtd">\n<dblp><a k="&auml;">M&uuml;ller &amp; &Sigma;</a></dblp>'
-    assert answer("//a/@k->k", document) is not None
-    found = answer("//a->x", document)
+    assert results_of("//a/@k->k", document) is not None
+    found = results_of("//a->x", document)
     assert found == [("x", "<", ("", "a"), "Müller & Σ", ())]
     with pytest.raises(DocumentError, match="entity") as error:
-        answer("//a->x", '<!DOCTYPE dblp SYSTEM "dblp.dtd">\n<dblp><a>\n  x&nobody;</a></dblp>')
+        results_of("//a->x", '<!DOCTYPE dblp SYSTEM "dblp.dtd">\n<dblp><a>\n  x&nobody;</a></dblp>')
     assert error.value.line in (2, 3)
 
 
-def test_too_large_and_too_late_is_refused() -> None:
+def test_unsupported_and_too_large_patterns_are_rejected() -> None:
     with pytest.raises(UnsupportedError, match="last"):
         matcher_of([one("//a(/b[last()]:/c)")])
     with pytest.raises(LimitError, match="62 distinct steps"):
@@ -380,19 +381,19 @@ def test_too_large_and_too_late_is_refused() -> None:
 
 
 def test_limits_of_results() -> None:
-    """Results larger than all room there is to begin with, and many of them."""
+    """Results larger than the initial capacity, and many of them."""
     text = "<r>" + "<a>" + "x" * 300_000 + "<b>y</b>" * 5000 + "</a>" + "</r>"
-    found = answer("//a->x[//b->y]", text)
+    found = results_of("//a->x[//b->y]", text)
     assert found is not None
     assert (len(found[0][4]), len(found[0][3])) == (5000, 305_000)
     deep = "<a>" * 300 + "</a>" * 300
-    found = answer("//a->x//a->y", deep)
+    found = results_of("//a->x//a->y", deep)
     assert found is not None
     assert len(found) == 299
 
 
-def test_a_small_document_cannot_say_too_much() -> None:
-    """Text in thousands of nodes inside each other would be told once for each."""
+def test_output_size_of_a_document_is_limited() -> None:
+    """The text of thousands of nested nodes would be repeated for each of them, so its size is limited."""
     data = ("<a>" * 9000 + "x" * 1_000_000 + "</a>" * 9000).encode()
     with pytest.raises(DocumentError, match="more than"):
         for _ in matcher_of([one("//a->x")]).read(lambda: [data]):
@@ -412,8 +413,8 @@ def test_plain_python_agrees() -> None:
     assert int(ran.stdout) > 300
 
 
-def test_nothing_is_left_open() -> None:
-    """After a document the stack is the document's alone, and nobody holds anything."""
+def test_no_candidates_are_open_after_a_document() -> None:
+    """After a document, the stack holds only the document node, and nothing is referenced."""
     for patterns, text in random_pairs(range(50)):
         matcher: TreeMatcher = matcher_of([pattern for pattern in patterns if runnable(pattern)], NAMESPACES)
         matched(matcher, lambda text=text: [text.encode()])  # type: ignore[misc]

@@ -1,4 +1,5 @@
-"""Columns of documents: what is found is the same as of each on its own, whatever lies between, and what cannot be read."""
+"""Columns of documents: the results of each document equal those of that document alone, also next to malformed
+ones."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ ODD: tuple[bytes | None, ...] = (
 
 
 def shown(reader: DocumentReader, findings: Findings) -> list[tuple[object, ...]]:
-    """Rows as they can be compared: with names and texts in the place of numbers."""
+    """Returns rows in comparable form, with names and texts instead of numbers."""
     names = [*findings.names, None]
     words = findings.rows[:, [y.O_PATTERN, y.O_LEVEL, y.O_STEP, y.O_ORDINAL]].tolist()
     named = [names[number] for number in findings.rows[:, y.O_NAME].tolist()]
@@ -98,8 +99,8 @@ def test_texts_and_nodes_of_results() -> None:
     ]
 
 
-def test_files_are_told_of_in_pieces(tmp_path: Path) -> None:
-    """More than is told at once; also where the document turns out to be one that only expat can judge."""
+def test_results_of_a_file_are_returned_in_chunks(tmp_path: Path) -> None:
+    """Results are returned in several chunks, also if the document turns out to need expat."""
     count = 3 * ROWS
     for name, tail in (("plain", b""), ("doubtful", "<é/>".encode())):
         path = tmp_path / name
@@ -113,16 +114,17 @@ def test_files_are_told_of_in_pieces(tmp_path: Path) -> None:
         assert np.array_equal(places >> y.ELEMENT_BITS, np.arange(2, count + 2))
 
 
-def test_print_of_a_pattern_is_what_travels() -> None:
-    """Executors get texts: reading them gives the same pattern."""
+def test_printed_pattern_parses_to_the_same_pattern() -> None:
+    """Executors receive patterns as text: parsing it gives the same pattern."""
     from perseid.lang.tree_parser import parse_tree
 
     for text in PATTERNS:
         assert parse_tree(tp.print_tree(parse_tree(text).pattern)).pattern == parse_tree(text).pattern
 
 
-def test_very_many_names_are_not_looked_up_by_reading_again() -> None:
-    """As many as may be are read, more are refused, and the documents beside them are none the worse."""
+def test_number_of_distinct_names_is_limited() -> None:
+    """A document with the maximum number of names is read, one with more is rejected, and its neighbors are
+    unaffected."""
     many, more = (
         b"<r>" + b"".join(b"<n%d>1</n%d>" % (i, i) for i in range(count)) + b"<b/></r>" for count in (60_000, 70_000)
     )

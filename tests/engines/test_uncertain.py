@@ -37,14 +37,14 @@ from perseid.semantics.classes import QueryClass
 from perseid.semantics.events import arrange
 from perseid.semantics.resolve import resolve
 from tests.blocks import blocks
-from tests.generators.random_beliefs import Uncertain, has_comma, make_askable, make_uncertain, rows_of
+from tests.generators.random_beliefs import Uncertain, has_comma, make_supported_pattern, make_uncertain, rows_of
 from tests.generators.random_patterns import SECOND, SeededChooser, make_events
 
 FAST = os.environ.get("PERSEID_NUMBA", "1") != "0"
 EXACT = (QueryClass.REGULAR, QueryClass.EXTENDED)
-"""The classes that are answered exactly, and compared."""
+"""The classes that are evaluated exactly, and compared."""
 DEEP = 1_000_000
-"""Where the seeds of deep runs begin."""
+"""First seed of the deep runs."""
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
@@ -52,8 +52,9 @@ START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 def check_ways(seed: int) -> bool:
-    """The automaton against every way of the oracle, in a stream that is certain; were there any?"""
-    pattern = replace(make_askable(seed), partition=(), strictly_later=True)
+    """Asserts that the automaton has every completion of the oracle in a certain stream; returns whether there is
+    any."""
+    pattern = replace(make_supported_pattern(seed), partition=(), strictly_later=True)
     events = arrange(make_events(SeededChooser(seed), 9))
     automaton = Automaton(pattern, {}, elapsed=SECOND, most=100_000)
     due = Counter(way.end for way in completions(pattern, events))
@@ -81,14 +82,14 @@ def check_ways(seed: int) -> bool:
         state = int(automaton.next[state, letter])
     assert set(ways) == completed == set(due), f"seed {seed}"
     apart = {(event.time, Symbols(pattern, {}).of(event) if automaton.nfa.refers_back else ()) for event in events}
-    if len(apart) == len(events):  # Events of one time that the pattern cannot tell apart are one.
+    if len(apart) == len(events):  # Events of one time that the pattern does not distinguish count as one.
         # A repetition within a repetition may come to one match by several paths; tests/engines/test_counting.py counts.
         assert ways >= due, f"seed {seed}"
     return bool(due)
 
 
 @pytest.mark.parametrize("block", blocks(1, 3))
-def test_the_automaton_completes_what_the_oracle_does(block: int) -> None:
+def test_automaton_completions_equal_the_oracle(block: int) -> None:
     many = 100 if FAST else 20
     assert sum(check_ways(seed) for seed in range(block * many, (block + 1) * many)) > many // 10
 
@@ -96,15 +97,15 @@ def test_the_automaton_completes_what_the_oracle_does(block: int) -> None:
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(20))
-def test_the_automaton_completes_what_the_oracle_does_many_times(block: int) -> None:
+def test_automaton_completions_equal_the_oracle_deep(block: int) -> None:
     assert sum(check_ways(seed) for seed in range(DEEP + block * 2000, DEEP + (block + 1) * 2000)) > 200
 
 
 # Every world
 
 
-class Found(NamedTuple):
-    """What the engine says of a case."""
+class EngineResults(NamedTuple):
+    """Results of the engine for a case."""
 
     asked: PlannedQuery
     chances: dict[tuple[Any, int], float]
@@ -113,13 +114,15 @@ class Found(NamedTuple):
     impossible: int
 
 
-def read_answers(asked: PlannedQuery, streams: Streams, told: StepProbabilities, impossible: int = 0) -> Found:
+def engine_results(
+    asked: PlannedQuery, streams: Streams, results: StepProbabilities, impossible: int = 0
+) -> EngineResults:
     width = streams.every or 1
-    groups = [tuple(column[i].as_py() for column in told.keys) for i in range(max(told.group, default=-1) + 1)]
-    keys = [(groups[group], int(step) * width) for group, step in zip(told.group, told.step, strict=True)]
+    groups = [tuple(column[i].as_py() for column in results.keys) for i in range(max(results.group, default=-1) + 1)]
+    keys = [(groups[group], int(step) * width) for group, step in zip(results.group, results.step, strict=True)]
     assert len(set(keys)) == len(keys)
-    chances = dict(zip(keys, told.probability.tolist(), strict=True))
-    return Found(asked, chances, dict(zip(keys, told.error.tolist(), strict=True)), impossible)
+    chances = dict(zip(keys, results.probability.tolist(), strict=True))
+    return EngineResults(asked, chances, dict(zip(keys, results.error.tolist(), strict=True)), impossible)
 
 
 def gathered(case: Uncertain) -> CallInput:
@@ -129,17 +132,17 @@ def gathered(case: Uncertain) -> CallInput:
     return given
 
 
-def exact(case: Uncertain, most: int = 100_000) -> Found:
+def exact(case: Uncertain, most: int = 100_000) -> EngineResults:
     asked = plan_query(case.pattern, case.streams)
     reader = SymbolEncoder(Automaton(asked.pattern, {}, elapsed=case.streams.every or 0, most=most))
-    return read_answers(asked, case.streams, *exactly(asked, case.streams, reader, gathered(case)))
+    return engine_results(asked, case.streams, *exactly(asked, case.streams, reader, gathered(case)))
 
 
-def by_sampling(case: Uncertain, sampling: Sampling) -> Found:
+def by_sampling(case: Uncertain, sampling: Sampling) -> EngineResults:
     streams = replace(case.streams, sampling=sampling)
     asked = plan_query(case.pattern, streams)
     reader = SymbolEncoder(Automaton(asked.pattern, {}, elapsed=streams.every or 0))
-    return read_answers(asked, streams, sampled(asked, streams, reader, gathered(case)))
+    return engine_results(asked, streams, sampled(asked, streams, reader, gathered(case)))
 
 
 def due(case: Uncertain) -> dict[tuple[Any, int], float]:
@@ -155,7 +158,7 @@ def cases(first: int, kinds: tuple[QueryClass, ...] = EXACT) -> Iterator[tuple[i
 
 
 def check_exact(first: int, many: int) -> Counter[str]:
-    """Probabilities of so many cases; what there was among them."""
+    """Asserts that the probabilities of `many` cases are exact; returns counts of the cases."""
     met: Counter[str] = Counter()
     for seed, case in islice(cases(first), many):
         found, right = exact(case), due(case)
@@ -169,7 +172,7 @@ def check_exact(first: int, many: int) -> Counter[str]:
 
 
 @pytest.mark.parametrize("block", blocks(1, 5))
-def test_exact_answers_are_those_of_possible_worlds(block: int) -> None:
+def test_exact_probabilities_equal_possible_worlds(block: int) -> None:
     many = 100 if FAST else 10
     met = check_exact(block * 1000, many)
     assert met[QueryClass.EXTENDED.value] >= many // 10
@@ -180,7 +183,7 @@ def test_exact_answers_are_those_of_possible_worlds(block: int) -> None:
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(40))
-def test_exact_answers_of_many_cases(block: int) -> None:
+def test_exact_probabilities_equal_possible_worlds_deep(block: int) -> None:
     met = check_exact(DEEP + block * 5000, 500)
     assert met[QueryClass.EXTENDED.value] >= 45
     assert met["between 0 and 1"] >= 50
@@ -200,46 +203,46 @@ def can_be_sampled(case: Uncertain) -> bool:
 
 
 def check_sampling(first: int, many: int) -> tuple[int, int]:
-    """How many answers there are, and how many of them are too far off."""
-    told = off = 0
+    """Returns the number of probabilities and how many of them are off by more than epsilon."""
+    results = off = 0
     suited = ((seed, case) for seed, case in cases(first, tuple(QueryClass)) if can_be_sampled(case))
     for seed, case in islice(suited, many):
         found, right = by_sampling(case, Sampling(EPSILON, DELTA, seed)).chances, due(case)
         assert all(chance == 0 for key, chance in found.items() if key not in right), f"seed {seed}: it cannot be"
-        told += len(right)
+        results += len(right)
         off += sum(abs(found.get(key, 0.0) - chance) > EPSILON for key, chance in right.items())
-    return told, off
+    return results, off
 
 
 @pytest.mark.parametrize("block", blocks(1, 2))
-def test_sampled_answers_are_seldom_far_off(block: int) -> None:
-    told, off = check_sampling(block * 1000, 100 if FAST else 10)
-    assert told > (50 if FAST else 2)
-    assert off <= DELTA * told
+def test_sampled_probabilities_are_within_epsilon(block: int) -> None:
+    results, off = check_sampling(block * 1000, 100 if FAST else 10)
+    assert results > (50 if FAST else 2)
+    assert off <= DELTA * results
 
 
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(8))
-def test_sampled_answers_of_many_cases_are_seldom_far_off(block: int) -> None:
-    told, off = check_sampling(DEEP + block * 5000, 250)
-    assert told > 125
-    assert off <= DELTA * told
+def test_sampled_probabilities_are_within_epsilon_deep(block: int) -> None:
+    results, off = check_sampling(DEEP + block * 5000, 250)
+    assert results > 125
+    assert off <= DELTA * results
 
 
 def check_every_class(first: int, many: int) -> Counter[str]:
-    """What the engine answers to so many cases of any class: exact, or within its error; what there was among them."""
+    """Asserts that results of cases of any class are exact or within their error; returns counts of the cases."""
     met: Counter[str] = Counter()
     for seed in range(first, first + many):
         case = make_uncertain(seed)
         streams = replace(case.streams, sampling=Sampling(EPSILON, DELTA, seed))
         asked = plan_query(case.pattern, streams)
         try:
-            told, _, _ = evaluate_pattern(asked, streams, gathered(case))
+            results, _, _ = evaluate_pattern(asked, streams, gathered(case))
         except UnsupportedError:
             assert asked.unsampled(streams) is not None
             continue
-        found, right = read_answers(asked, streams, told), due(case)
+        found, right = engine_results(asked, streams, results), due(case)
         for key in found.chances.keys() | right.keys():
             wrong = abs(found.chances.get(key, 0.0) - right.get(key, 0.0))
             if found.errors.get(key, 0.0):
@@ -253,7 +256,7 @@ def check_every_class(first: int, many: int) -> Counter[str]:
     return met
 
 
-def test_answers_of_every_class_agree_with_possible_worlds() -> None:
+def test_results_of_every_class_equal_possible_worlds() -> None:
     many = 300 if FAST else 20
     met = check_every_class(20_000, many)
     assert met["off"] <= DELTA * met["sampled"]
@@ -264,7 +267,7 @@ def test_answers_of_every_class_agree_with_possible_worlds() -> None:
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(8))
-def test_answers_of_every_class_agree_with_possible_worlds_many_times(block: int) -> None:
+def test_results_of_every_class_equal_possible_worlds_deep(block: int) -> None:
     met = check_every_class(DEEP + block * 5000, 2000)
     assert met["off"] <= DELTA * met["sampled"]
     assert met["a comma and a variable"] > 60
@@ -299,15 +302,17 @@ def test_a_comma_with_a_shared_variable_is_sampled(match: str) -> None:
         )
         for t in "AB"
     )
-    told = {(row["time"] - START) // dt.timedelta(seconds=1) * SECOND: row["p"] for row in pattern.match(a.combine(b))}
+    results = {
+        (row["time"] - START) // dt.timedelta(seconds=1) * SECOND: row["p"] for row in pattern.match(a.combine(b))
+    }
     right = {end: answer.probability for (_, end), answer in group_results(meaning, chains).items()}
     assert right
-    assert told == pytest.approx(right, abs=0.05)
+    assert results == pytest.approx(right, abs=0.05)
     assert "Unsafe (Ré et al. 2008)" in pattern.explain(a.combine(b))
     assert "no safe plan: with a comma, events of all streams count" in " ".join(pattern.explain(a.combine(b)).split())
 
 
-def test_a_seed_decides_what_is_drawn() -> None:
+def test_sampling_is_determined_by_its_seed() -> None:
     differ = 0
     for _, case in islice(((s, c) for s, c in cases(0, tuple(QueryClass)) if can_be_sampled(c)), 30):
         one, again, other = (by_sampling(case, Sampling(EPSILON, DELTA, seed)).chances for seed in (1, 1, 2))
@@ -316,8 +321,8 @@ def test_a_seed_decides_what_is_drawn() -> None:
     assert differ > 3
 
 
-def test_more_worlds_are_nearer() -> None:
-    """A tenth of the error takes a hundred times the worlds, and is on average about a tenth."""
+def test_smaller_epsilon_is_more_accurate() -> None:
+    """A tenth of epsilon takes a hundred times the worlds and has about a tenth of the average error."""
     wide = close = 0.0
     for seed, case in islice(((s, c) for s, c in cases(0, tuple(QueryClass)) if can_be_sampled(c) and due(c)), 20):
         right = due(case)
@@ -331,26 +336,27 @@ def test_more_worlds_are_nearer() -> None:
 # Sampling where many chains meet
 
 
-def test_a_sparse_automaton_gives_the_same_answers_to_the_bit() -> None:
-    """Events one by one, and letters of whole steps: the same worlds, the same states."""
-    told = 0
+def test_sparse_automaton_equals_the_dense_one_to_the_bit() -> None:
+    """Evaluating event by event and evaluating whole steps as letters draw the same worlds and the same states."""
+    results = 0
     suited = ((seed, case) for seed, case in cases(6_000, tuple(QueryClass)) if can_be_sampled(case))
     for seed, case in islice(suited, 120 if FAST else 10):
         streams = replace(case.streams, sampling=Sampling(EPSILON, DELTA, seed))
         asked, given = plan_query(case.pattern, streams), gathered(case)
         dense, sparse = (
-            read_answers(
+            engine_results(
                 asked, streams, sampled(asked, streams, SymbolEncoder(kind(asked.pattern, {}, elapsed=SECOND)), given)
             )
             for kind in (Automaton, SparseAutomaton)
         )
         assert dense == sparse, f"seed {seed}"
-        told += any(dense.chances.values())
-    assert told > (40 if FAST else 1)
+        results += any(dense.chances.values())
+    assert results > (40 if FAST else 1)
 
 
-def many_keys(keys: int) -> tuple[ps.uncertain.UncertainEvents, float]:
-    """B for sure, then of each key v = 1 and then v = 0 with some probability; and that one of them has both."""
+def stream_of_keys(keys: int) -> tuple[ps.uncertain.UncertainEvents, float]:
+    """Returns a stream with a certain B, then for each key v = 1 and v = 0 with some probability, and the
+    probability that one of the keys has both."""
     chance = random.Random(keys)
     shares = [(chance.random() / 4, chance.random() / 4) for _ in range(keys)]
     rows = [
@@ -375,18 +381,18 @@ def many_keys(keys: int) -> tuple[ps.uncertain.UncertainEvents, float]:
 
 @pytest.mark.parametrize("keys", [8, 50, 200])
 def test_any_number_of_keys_is_sampled(keys: int) -> None:
-    """From 8 keys on it was a LimitError: events of a step were put together as letters, of which there are too many."""
+    """Regression: from 8 keys on, the combinations of a step's events exceeded the limit of letters."""
     pattern = ps.pattern(
         "pattern p match B a -> A(k as x) b [v = 1] -> A(k as x) c [v = 0] within forever selection successor"
     )
-    stream, due = many_keys(keys)
-    told, again = pattern.match(stream), pattern.match(stream)
-    assert [row["time"] for row in told] == [START + dt.timedelta(seconds=2)]
-    assert told[0]["p"] == pytest.approx(due, abs=0.05)
-    assert list(told) == list(again)
+    stream, due = stream_of_keys(keys)
+    results, again = pattern.match(stream), pattern.match(stream)
+    assert [row["time"] for row in results] == [START + dt.timedelta(seconds=2)]
+    assert results[0]["p"] == pytest.approx(due, abs=0.05)
+    assert list(results) == list(again)
 
 
-def test_the_query_of_figure_14_is_sampled_for_many_people() -> None:
+def test_query_of_figure_14_is_sampled_for_twenty_people() -> None:
     pattern = ps.pattern(
         "pattern p match At(person as p) a -> At(person as p) b -> At(person as q) c within forever selection successor"
     )
@@ -396,16 +402,16 @@ def test_the_query_of_figure_14_is_sampled_for_many_people() -> None:
         for person in range(20)
         for place in ("hall", "room")
     ]
-    told = pattern.match(ps.uncertain_events(rows, event_type="At", key="person", value="place", every="1 second"))
-    assert {row["error"] for row in told} == {0.1}
+    results = pattern.match(ps.uncertain_events(rows, event_type="At", key="person", value="place", every="1 second"))
+    assert {row["error"] for row in results} == {0.1}
     assert "Unsafe" in pattern.explain(
         ps.uncertain_events(rows, event_type="At", key="person", value="place", every="1 second")
     )
 
 
 @pytest.mark.skipif(not FAST, reason="it takes long")
-def test_sampling_many_keys_keeps_few_states(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is cached is dropped above a bound, and computed again: answers stay the same."""
+def test_sampling_bounds_the_cached_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cached entries above a bound are evicted and recomputed: the results stay the same."""
     pattern = resolve(parse_pattern("pattern p match B a -> A(k as x) b [v = 1] -> A(k as x) c [v = 0] within forever"))
     part = Stream("A", Known.INDEPENDENT, ("k",), ("v",)), Stream("B", Known.INDEPENDENT, (), ("v",))
     streams = Streams(part, SECOND, Sampling(0.3, 0.3, 1))
@@ -421,8 +427,8 @@ def test_sampling_many_keys_keeps_few_states(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(sparse, "MOST_MOVE_BYTES", bound * sparse.MOVE_BYTES)
         monkeypatch.setattr(automaton, "FORGET", 20_000 if bound > 50 else 20)
         kept = SparseAutomaton(asked.pattern, {}, elapsed=SECOND)
-        told = sampled(asked, streams, SymbolEncoder(kept), gather(streams, rows_of(rows))[0])
-        found.append(told.probability.tolist())
+        results = sampled(asked, streams, SymbolEncoder(kept), gather(streams, rows_of(rows))[0])
+        found.append(results.probability.tolist())
         if bound == 50:
             assert sum(map(len, kept._effects.values())) <= bound + 40
             assert len(kept._followed) <= bound
@@ -431,7 +437,7 @@ def test_sampling_many_keys_keeps_few_states(monkeypatch: pytest.MonkeyPatch) ->
     assert any(found[0])
 
 
-# The same in every way of asking
+# Other implementations and orders
 
 
 def without_numba() -> list[list[Any]]:
@@ -446,7 +452,7 @@ def without_numba() -> list[list[Any]]:
 
 
 @pytest.mark.skipif(not FAST, reason="both sides would be plain Python")
-def test_plain_python_says_the_same() -> None:
+def test_plain_python_results_equal_compiled() -> None:
     code = "import json\nfrom tests.engines.test_uncertain import without_numba\nprint(json.dumps(without_numba()))\n"
     environment = {**os.environ, "PERSEID_NUMBA": "0"}
     ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
@@ -464,8 +470,8 @@ def test_the_order_of_rows_changes_no_bit() -> None:
         assert exact(replace(case, given=tuple(given))).chances == exact(case).chances, f"seed {seed}"
 
 
-def test_other_keys_change_no_bit() -> None:
-    """Whether a shard has other groups too, and which, is not to be seen in what is told of one."""
+def test_results_do_not_depend_on_other_keys() -> None:
+    """The results of a group do not depend on which other groups the shard has."""
     split = 0
     by_key = (ex.Ref(("k",)),)
     for seed, case in islice(cases(700), 80 if FAST else 5):
@@ -483,19 +489,19 @@ def test_other_keys_change_no_bit() -> None:
     assert split > (20 if FAST else 0)
 
 
-def test_other_bindings_change_no_bit() -> None:
-    """Of an Extended Regular query: what is told for anyone is made of what each binding has, in one order."""
+def test_results_do_not_depend_on_the_order_of_bindings() -> None:
+    """In an Extended Regular query, the result combines all bindings in one fixed order."""
     for seed, case in islice(cases(900, (QueryClass.EXTENDED,)), 30 if FAST else 3):
         doubled = (*case.given, *({**row, "k": None if row["k"] is None else row["k"] + 7} for row in case.given))
         backwards = tuple(reversed(doubled))
         assert exact(replace(case, given=doubled)).chances == exact(replace(case, given=backwards)).chances, seed
 
 
-def test_pruned_answers_say_by_how_much_they_are_off() -> None:
+def test_error_of_pruned_results_is_bounded() -> None:
     pruned = 0
     for seed, case in islice(cases(1200), 150 if FAST else 10):
         if any(part.hidden and part.inference.name != "smooth" and part.model for part in case.streams.parts):
-            continue  # what was left out may turn out to have been right
+            continue  # the pruned values may turn out to be the true ones
         full = exact(case)
         less = exact(replace(case, streams=replace(case.streams, prune=0.05)))
         assert full.chances.keys() == less.chances.keys()
@@ -506,27 +512,27 @@ def test_pruned_answers_say_by_how_much_they_are_off() -> None:
     assert pruned > (10 if FAST else -1)
 
 
-def test_what_is_exact_has_no_error() -> None:
+def test_exact_results_have_no_error() -> None:
     for _, case in islice(cases(0), 20 if FAST else 2):
         assert not any(exact(case).errors.values())
 
 
-def test_an_engine_samples_where_it_must() -> None:
-    """The class decides, and nothing fell to sampling."""
+def test_only_unsafe_patterns_are_sampled() -> None:
+    """The class decides, and no exact group was sampled."""
     kinds: Counter[QueryClass] = Counter()
     for _, case in islice(((s, c) for s, c in cases(0, tuple(QueryClass)) if can_be_sampled(c)), 60):
         asked = plan_query(case.pattern, case.streams)
         if asked.classified.kind is QueryClass.SAFE:
             continue
-        told, _, fell = evaluate_pattern(asked, case.streams, gathered(case))
+        results, _, fell = evaluate_pattern(asked, case.streams, gathered(case))
         epsilon = case.streams.sampling.epsilon if asked.classified.kind is QueryClass.UNSAFE else 0.0
-        assert set(told.error.tolist()) <= {epsilon}
+        assert set(results.error.tolist()) <= {epsilon}
         assert fell == 0
         kinds[asked.classified.kind] += 1
     assert len(kinds) == 3
 
 
-# What is not as it should be
+# Malformed input
 
 
 def test_impossible_readings_are_counted() -> None:
@@ -534,11 +540,11 @@ def test_impossible_readings_are_counted() -> None:
         assert exact(case).impossible == case.impossible, f"seed {seed}"
 
 
-# A bound on what is carried
+# Limit of states
 
 
-def test_a_pattern_with_too_many_states_is_sampled() -> None:
-    """It has to hold for some time, so that every start counts: there are as many states as sets of starts."""
+def test_pattern_with_too_many_states_is_sampled() -> None:
+    """The duration makes every start count, so there are as many states as sets of starts."""
     long = ps.pattern("pattern long match A -> B within 40 seconds holds for 20 seconds selection successor")
     rows = [{"ts": START + dt.timedelta(seconds=second), "p": 0.5, "v": 1} for second in range(60)]
     ends = [{"ts": START + dt.timedelta(seconds=second), "p": 0.02, "v": 1} for second in range(60)]
@@ -546,20 +552,21 @@ def test_a_pattern_with_too_many_states_is_sampled() -> None:
         ps.uncertain_events(some, event_type=name, value="v", every="1 second")
         for name, some in (("A", rows), ("B", ends))
     ]
-    told = long.match(streams[0].combine(streams[1]))
+    results = long.match(streams[0].combine(streams[1]))
     # Twelve steps, each of them a start or not, are 4,096 states; the one after them is the first that is sampled.
-    assert told.sampled == 48
-    assert "(48 steps were sampled: the automaton has too many states)" in repr(told)
-    assert {row["error"] for row in told} == {0.1}
+    assert results.sampled == 48
+    assert "(48 steps were sampled: the automaton has too many states)" in repr(results)
+    assert {row["error"] for row in results} == {0.1}
     # B at the end, and since the last A that is long enough ago none before it: 0.02 at most.
-    assert all(0 < row["p"] <= 0.02 + 0.1 for row in told)
-    assert all(row["time"] - START >= dt.timedelta(seconds=20) for row in told)
+    assert all(0 < row["p"] <= 0.02 + 0.1 for row in results)
+    assert all(row["time"] - START >= dt.timedelta(seconds=20) for row in results)
     few = ps.pattern("pattern few match A -> B within 3 seconds holds for 2 seconds selection successor")
     assert few.match(streams[0].combine(streams[1])).sampled == 0
 
 
-def test_what_is_sampled_from_a_step_on_is_seldom_far_off() -> None:
-    """With a bound of two states: what is told before it is met is exact, and what comes after is within its error."""
+def test_results_after_the_state_limit_are_within_their_error() -> None:
+    """With a bound of two states, steps before the bound is reached are exact, and later steps are within their
+    error."""
     drawn = off = before = 0
     suited = ((seed, case) for seed, case in cases(3_000) if can_be_sampled(case))
     for seed, case in islice(suited, 350 if FAST else 10):
@@ -585,12 +592,12 @@ def test_too_many_joint_values_are_sampled() -> None:
     met = ps.pattern("pattern met match At [place = 'a'] within forever selection successor")
     rows = [{"ts": START, "who": who, "place": "a", "before": None, "p": 0.1} for who in range(13)]
 
-    def told(some: list[Any]) -> ps.uncertain.UncertainMatches:
+    def results(some: list[Any]) -> ps.uncertain.UncertainMatches:
         return met.match(
             ps.uncertain_events(some, event_type="At", key="who", value="place", previous="before", every="1 second")
         )
 
-    drawn, counted = told(rows), told(rows[:12])
+    drawn, counted = results(rows), results(rows[:12])
     assert (drawn.sampled, counted.sampled) == (1, 0)
     assert drawn[0]["p"] == pytest.approx(1 - 0.9**13, abs=0.1)
     assert counted[0]["p"] == pytest.approx(1 - 0.9**12, abs=1e-12)
@@ -599,8 +606,8 @@ def test_too_many_joint_values_are_sampled() -> None:
 # The generator
 
 
-def test_what_is_drawn_is_of_every_kind() -> None:
-    """A test that never meets something says nothing of it."""
+def test_random_cases_cover_every_kind_of_stream() -> None:
+    """The random cases cover every kind of stream and inference."""
     met: Counter[str] = Counter()
     for seed in range(300):
         case = make_uncertain(seed)

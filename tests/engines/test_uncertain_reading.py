@@ -1,4 +1,4 @@
-"""What rows say to a pattern: how they are put in order, and how often conditions are asked of them."""
+"""Encoding of rows as symbols of a pattern: their order, and the number of condition evaluations."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def test_keys_are_numbered_by_the_first_row_that_has_them() -> None:
     assert numbered([], 0)[0].tolist() == []
 
 
-def test_a_condition_is_asked_once_of_what_looks_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not of each person in each place: a variable of the key only has to be there."""
-    asked: list[Any] = []
+def test_condition_is_evaluated_once_for_equal_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each person in each place: a key variable only has to be present."""
+    evaluated: list[Any] = []
     holds = Symbols.holds
-    monkeypatch.setattr(Symbols, "holds", lambda *given: asked.append(given) or holds(*given))
+    monkeypatch.setattr(Symbols, "holds", lambda *arguments: evaluated.append(arguments) or holds(*arguments))
     people, places = [f"p{i}" for i in range(50)], list("abcdef")
     rows = [{"ts": ts, "who": who, "place": place, "p": 0.1} for ts in range(3) for who in people for place in places]
     stream = ps.uncertain_events(rows, event_type="At", key="who", value="place", probability="p")
@@ -61,4 +61,4 @@ def test_a_condition_is_asked_once_of_what_looks_the_same(monkeypatch: pytest.Mo
         "pattern p match At(who as w) [place = 'a'] -> At(who as w) [place != 'b'] within forever after match skip none"
     )
     assert len(pattern.match(stream))
-    assert len(asked) <= 2 * len(places) + 2 * 2
+    assert len(evaluated) <= 2 * len(places) + 2 * 2

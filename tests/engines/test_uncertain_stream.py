@@ -1,4 +1,5 @@
-"""Uncertain streams call by call: any cut, every call from what the one before wrote, says the same to the bit."""
+"""Uncertain streams in batches: results equal those of finished data to the bit, with the state restored in each
+batch."""
 
 from __future__ import annotations
 
@@ -44,12 +45,13 @@ TELLINGS = (OutputPolicy(), OutputPolicy(), OutputPolicy("alerts", 0.5, 0.3), Ou
 NOTHING = np.zeros(0, np.int64)
 
 
-def planned(
+def plan_random_case(
     seed: int, sampled: bool = False, long_after: bool = False, numbered: bool = True
 ) -> tuple[UncertainPlan, EventBatch, Uncertain] | None:
-    """A case that a stream can be asked, with some way to tell it; None where it cannot, or where it is not to be ``sampled``.
+    """Returns a case that is supported on streams, with a random output policy, or None if the seed has none.
 
-    ``long_after`` everything there is comes again. Unless steps are ``numbered``, there is no ``every``.
+    With ``sampled``, cases that cannot be sampled are skipped. With ``long_after``, all rows are repeated much later.
+    Without ``numbered``, streams have no ``every``.
     """
     case, chance = make_uncertain(seed), random.Random(seed)
     if any(part.inference.looks_back for part in case.streams.parts):
@@ -74,17 +76,18 @@ def planned(
         return None  # it has bounds on time
     if asked.is_sampled(streams) != sampled:
         return None
-    told = OutputPolicy() if asked.groups < len(asked.unit) else chance.choice(TELLINGS)
+    results = OutputPolicy() if asked.groups < len(asked.unit) else chance.choice(TELLINGS)
     again = [{**row, "time": row["time"] + 60 * SECOND} for row in case.given] if long_after else []
     rows = rows_of([*case.given, *again])
     types = {name: column.type for name, column in rows.columns.items()}
-    return make_plan([case.pattern], streams, types, telling=told), rows, case
+    return make_plan([case.pattern], streams, types, telling=results), rows, case
 
 
 def streamed(
     plan: UncertainPlan, rows: EventBatch, chance: random.Random, counted: Counter[str] | None = None
 ) -> Iterator[pa.Table]:
-    """What is told, and ``counted``, of rows that come in any order, in calls of any size, each from the state that the one before wrote."""
+    """Yields the output of shuffled rows in batches of random size, each from the state of the previous one; adds up
+    counters."""
     todo = list(range(len(rows)))
     chance.shuffle(todo)
     newest = int(rows.time.max())
@@ -118,7 +121,7 @@ def shown(tables: Any) -> list[str]:
     return sorted(repr(row) for row in pa.concat_tables(tables).to_pylist())
 
 
-def test_a_stream_of_many_keys_draws_the_worlds_of_finished_data() -> None:
+def test_stream_with_thirty_keys_draws_the_worlds_of_finished_data() -> None:
     """So many chains meet in one group that the events of a step cannot be numbered as letters."""
     text = "pattern p match B a -> A(k as x) b [v = 1] -> A(k as x) c [v = 0] within 4 seconds selection successor"
     parts = Stream("A", Known.INDEPENDENT, ("k",), ("v",)), Stream("B", Known.INDEPENDENT, (), ("v",))
@@ -137,11 +140,11 @@ def test_a_stream_of_many_keys_draws_the_worlds_of_finished_data() -> None:
         assert shown(list(streamed(plan, given, random.Random(seed)))) == shown([whole])
 
 
-def test_streams_with_few_letters_draw_the_same_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit on letters decides how worlds are moved, and changes no bit."""
+def test_limit_of_letters_does_not_change_sampled_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit on letters decides how worlds are advanced, and changes no bit."""
     monkeypatch.setattr(automaton, "MOST_LETTERS", 3)
     monkeypatch.setattr(reading, "MOST_LETTERS", 3)
-    found = (one for seed in count(8_000) if (one := planned(seed, True)) is not None)
+    found = (one for seed in count(8_000) if (one := plan_random_case(seed, True)) is not None)
     for plan, rows, _ in islice(found, 25):
         few = match_all(plan, rows).rows
         monkeypatch.setattr(automaton, "MOST_LETTERS", 4_096)
@@ -151,62 +154,65 @@ def test_streams_with_few_letters_draw_the_same_worlds(monkeypatch: pytest.Monke
 
 
 def check_cuts(first: int, many: int, sampled: bool = False) -> int:
-    """So many cases, cut; how many of them told something."""
-    told = 0
-    found = (one for seed in count(first) if (one := planned(seed, sampled)) is not None)
+    """Asserts that batch boundaries do not change the results of `many` cases; returns how many cases have results."""
+    results = 0
+    found = (one for seed in count(first) if (one := plan_random_case(seed, sampled)) is not None)
     for plan, rows, _ in islice(found, many):
         whole = match_all(plan, rows).rows
         cut = list(streamed(plan, rows, random.Random(first)))
         assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
-        told += whole.num_rows > 0
-    return told
+        results += whole.num_rows > 0
+    return results
 
 
 @pytest.mark.parametrize("block", blocks(1, 2))
-def test_any_cut_and_any_restart_say_the_same_to_the_bit(block: int) -> None:
+def test_results_do_not_depend_on_batches_or_restarts(block: int) -> None:
     assert check_cuts(5_000 * block, 60) > 20
 
 
-def test_what_rounding_did_is_forgotten_with_the_value() -> None:
-    """A gap ends a chain of which 0.9999999999999998 is left: nothing is kept of it, and nothing may be left of that."""
-    one = planned(2_700_400)
+def test_rounding_error_is_discarded_with_an_ended_chain() -> None:
+    """A gap ends a chain with the remaining probability 0.9999999999999998, and its rounding error is discarded with
+    it."""
+    one = plan_random_case(2_700_400)
     assert one is not None
     cut = list(streamed(*one[:2], random.Random(2_700_000)))
     assert shown(cut) == shown([match_all(*one[:2]).rows])
 
 
 @pytest.mark.parametrize("block", blocks(1, 2))
-def test_any_cut_and_any_restart_draw_the_same_worlds(block: int) -> None:
+def test_sampled_worlds_do_not_depend_on_batches_or_restarts(block: int) -> None:
     assert check_cuts(5_000 * block, 90, sampled=True) > 20
 
 
 @pytest.fixture
-def few_states(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Groups fall to sampling almost at once."""
+def limit_states(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Limits the automaton to two states, so that groups are sampled almost at once."""
     reading._reader.cache_clear()
     monkeypatch.setattr(automaton, "MOST_STATES", 2)
     yield
     reading._reader.cache_clear()
 
 
-def fallen_cases(first: int) -> Iterator[tuple[UncertainPlan, EventBatch, pa.Table, int]]:
-    """Cases in which some group is sampled from a step on, what is told of them, and of how many steps it is so; everything
-    comes again long after."""
+def cases_sampled_midway(first: int) -> Iterator[tuple[UncertainPlan, EventBatch, pa.Table, int]]:
+    """Yields cases in which a group is sampled from some step on, their results, and the number of sampled steps.
+
+    All rows are repeated much later.
+    """
     for seed in count(first):
-        one = planned(seed, long_after=True)
+        one = plan_random_case(seed, long_after=True)
         if one is None or any(part.known is Known.READ and part.hidden for part in one[0].streams.parts):
-            continue  # what is behind readings is not sampled
+            continue  # streams with readings are not sampled
         done = match_all(*one[:2])
         whole, counted = done.rows, done.counters
         if counted["sampled"]:
             yield one[0], one[1], whole, counted["sampled"]
 
 
-@pytest.mark.usefixtures("few_states")
+@pytest.mark.usefixtures("limit_states")
 @pytest.mark.parametrize("block", range(1))
-def test_groups_are_sampled_and_exact_again_at_the_same_steps_in_any_cut(block: int) -> None:
+def test_sampled_steps_do_not_depend_on_batch_boundaries(block: int) -> None:
     both = returned = 0
-    for plan, rows, whole, steps in islice(fallen_cases(90_000 * (block + 1)), 40):
+    for plan, rows, whole, steps in islice(cases_sampled_midway(90_000 * (block + 1)), 40):
         counted: Counter[str] = Counter()
         cut = list(streamed(plan, rows, random.Random(block), counted))
         assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
@@ -219,9 +225,9 @@ def test_groups_are_sampled_and_exact_again_at_the_same_steps_in_any_cut(block: 
 
 
 def tables_without_every(first: int, sampled: bool) -> Iterator[tuple[UncertainPlan, EventBatch]]:
-    """Cases without ``every`` whose pattern names a chain of tables and another stream."""
+    """Yields cases without ``every``, with a pattern over a chain of tables and another stream."""
     for seed in count(first):
-        one = planned(seed, sampled, numbered=False)
+        one = plan_random_case(seed, sampled, numbered=False)
         if one is None or len(one[0].streams.parts) < 2:
             continue
         if any(part.known is Known.LINKED for part in one[0].asked[0].hidden(one[0].streams)):
@@ -230,21 +236,22 @@ def tables_without_every(first: int, sampled: bool) -> Iterator[tuple[UncertainP
 
 @pytest.mark.parametrize("sampled", [False, True])
 @pytest.mark.parametrize("cut", blocks(1, 2))
-def test_without_every_chains_of_tables_carry_over_any_cut(sampled: bool, cut: int) -> None:
-    told = 0
+def test_chains_of_tables_without_every_continue_across_batches(sampled: bool, cut: int) -> None:
+    results = 0
     for plan, rows in islice(tables_without_every(40_000, sampled), 10):
         whole = match_all(plan, rows).rows
         pieces = list(streamed(plan, rows, random.Random(cut)))
         assert shown([plan.schema.empty_table(), *pieces]) == shown([whole]), plan
-        told += whole.num_rows > 0
-    assert told > 2
+        results += whole.num_rows > 0
+    assert results > 2
 
 
-@pytest.mark.usefixtures("few_states")
-def test_without_every_a_chain_keeps_its_value_where_its_group_falls_to_sampling() -> None:
-    """The group of each key falls at the B of 2 seconds, in a call without rows of A: A was 1 at the second before.
+@pytest.mark.usefixtures("limit_states")
+def test_chain_without_every_continues_when_its_group_becomes_sampled() -> None:
+    """The group of each key becomes sampled at the B of second 2, in a call without rows of A; A was 1 one second
+    before.
 
-    At 4 A is 0 with 0.9 where it was 1, which it was with 0.5; and never else.
+    At second 4, A becomes 0 with 0.9 if it was 1, which has probability 0.5.
     """
     branches = "(A a [v = 1] -> B b -> A c [v = 0]) | (B d [v = 2] -> B e [v = 3] -> A f [v = 4])"
     text = f"pattern p match ({branches}) within forever partition by k"
@@ -265,37 +272,38 @@ def test_without_every_a_chain_keeps_its_value_where_its_group_falls_to_sampling
     assert counted["sampled"] > 0
     assert [(row["k"], row["p"]) for row in whole.to_pylist()] == [(k, pytest.approx(0.45, abs=0.05)) for k in (0, 1)]
     assert all(row["error"] > 0 for row in whole.to_pylist())
-    state, told = None, [plan.schema.empty_table()]
+    state, results = None, [plan.schema.empty_table()]
     for second in (1, 2, 3, 4):
         here = np.flatnonzero(table.time == second * SECOND)
         done = step(plan, take_events(table, here), state, Watermark(None, (second - 1) * SECOND, False))
         state = done.state
-        told.append(done.rows)
-    told.append(step(plan, take_events(table, NOTHING), state, Watermark(None, None, True)).rows)
-    assert shown(told) == shown([whole])
+        results.append(done.rows)
+    results.append(step(plan, take_events(table, NOTHING), state, Watermark(None, None, True)).rows)
+    assert shown(results) == shown([whole])
 
 
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(20))
-def test_many_cuts_say_the_same(block: int) -> None:
+def test_results_do_not_depend_on_batches_or_restarts_deep(block: int) -> None:
     assert check_cuts(2_000_000 + 100_000 * block, 250) > 80
     assert check_cuts(2_000_000 + 100_000 * block, 250, sampled=True) > 50
 
 
-@pytest.mark.usefixtures("few_states")
+@pytest.mark.usefixtures("limit_states")
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(10))
-def test_many_groups_are_sampled_at_the_same_steps(block: int) -> None:
-    for plan, rows, whole, _ in islice(fallen_cases(4_000_000 + 100_000 * block), 200):
+def test_groups_become_sampled_at_the_same_steps_deep(block: int) -> None:
+    for plan, rows, whole, _ in islice(cases_sampled_midway(4_000_000 + 100_000 * block), 200):
         cut = list(streamed(plan, rows, random.Random(block)))
         assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
 
 
 @pytest.mark.parametrize("correlations", [True, False])
-def test_a_call_in_which_no_time_passes_forgets_no_chain(correlations: bool) -> None:
-    """As every second batch of a stream may be: the first has rows, the next only tells what they meant."""
+def test_call_without_progress_retains_all_chains(correlations: bool) -> None:
+    """Every second batch of a stream may be like this: one batch has rows, and the next one only advances the
+    watermark."""
     model = hidden_markov(
         values=[1, 2], initial=[0.5, 0.5], transitions=[[0.9, 0.1], [0.1, 0.9]], readings=[[0.8, 0.2], [0.2, 0.8]],
         reading_names=["r", "s"],
@@ -305,13 +313,13 @@ def test_a_call_in_which_no_time_passes_forgets_no_chain(correlations: bool) -> 
     types = {name: column.type for name, column in rows.columns.items()}
     asked = parse_pattern("pattern p match At a [v = 1] -> At b [v = 2] within 5 seconds partition by k")
     plan = make_plan([resolve(asked)], streams, types)
-    told, state = [], None
+    results, state = [], None
     for batch, now in (([0, 1, 2], None), ([], 3), ([], 3), ([3, 4, 5], 3), ([], 10)):
         watermark = Watermark(None, None if now is None else now * SECOND - 1, False)
         done = step(plan, take_events(rows, np.array(batch, np.int64)), state, watermark)
         state = done.state
-        told.append(done.rows)
-    assert shown(told) == shown([match_all(plan, rows).rows])
+        results.append(done.rows)
+    assert shown(results) == shown([match_all(plan, rows).rows])
 
 
 STEPS = "At a [v = 1] -> At b must (v = 2) -> At+ c must (v > 0) -> At d [v = 0]"
@@ -340,7 +348,7 @@ def chain(seconds: int, window: str = "within 5 seconds", match: str = STEPS) ->
     return make_plan([resolve(parse_pattern(text))], streams, types), rows
 
 
-def test_what_is_kept_of_a_key_does_not_grow_with_the_stream() -> None:
+def test_state_of_a_key_does_not_grow_with_the_stream() -> None:
     plan, rows = chain(400, "within forever")
     state, sizes = None, []
     for second in range(0, 400, 20):
@@ -353,7 +361,7 @@ def test_what_is_kept_of_a_key_does_not_grow_with_the_stream() -> None:
     assert max(sizes[5:]) - min(sizes[5:]) < 200, sizes
 
 
-def test_nothing_is_kept_once_windows_have_closed() -> None:
+def test_state_is_released_after_the_last_window() -> None:
     plan, rows = chain(10)
     done = step(plan, rows, None, Watermark(None, None, False))
     for later in (9, 12, 30):
@@ -362,8 +370,9 @@ def test_nothing_is_kept_once_windows_have_closed() -> None:
     assert done.state is None
 
 
-def test_worlds_are_kept_and_forgotten_as_exact_groups_are() -> None:
-    """So many groups of so many worlds, of a pattern that looks back; and nothing once windows have closed."""
+def test_state_of_sampled_groups_is_bounded_and_released() -> None:
+    """A sampled pattern with references to earlier events has a bounded number of groups, and no state after its
+    windows."""
     plan, rows = chain(40, match="At a [v = 1] -> At b [b.v >= a.v] -> At c [c.v < b.v]")
     assert plan.asked[0].is_sampled(plan.streams)
     done = step(plan, rows, None, Watermark(None, None, False))
@@ -377,7 +386,7 @@ def test_worlds_are_kept_and_forgotten_as_exact_groups_are() -> None:
     assert done.state is None
 
 
-def test_worlds_of_another_seed_or_number_are_refused() -> None:
+def test_state_with_another_seed_or_epsilon_is_rejected() -> None:
     plan, rows = chain(10, match="At a [v = 1] -> At b [b.v >= a.v]")
     none = take_events(rows, NOTHING)
     waiting = step(plan, rows, None, Watermark(None, None, False)).state

@@ -1,4 +1,4 @@
-"""What the matcher finds, in the form that the oracle's answers are compared in."""
+"""Results of the matcher and of the oracle in one comparable form."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from perseid.semantics.documents import Element, XmlAttribute
 from perseid.semantics.trees import Result, Results, Run
 
 Shown: TypeAlias = tuple[Any, ...]
-"""A return name (None: a run), the node's kind and name, its text, and what is in it."""
-Answer: TypeAlias = list[Shown] | None
+"""A return name (None: a run), the kind, name and text of the node, and the inner results."""
+TreeResults: TypeAlias = list[Shown] | None
 
 
-def shown(results: Results | None) -> Answer:
-    """What the oracle says."""
+def shown(results: Results | None) -> TreeResults:
+    """Returns the comparable form of the oracle's results."""
     return None if results is None else [_shown(one) for one in results]
 
 
@@ -33,15 +33,16 @@ def _shown(one: Result) -> Shown:
 
 def matched(
     matcher: TreeMatcher, chunks: Callable[[], Iterable[bytes]], *, trusted: bool = False
-) -> tuple[list[Answer], list[list[Shown]]]:
-    """By pattern: what is found in document order, None where nothing is; and in the order it was told in."""
+) -> tuple[list[TreeResults], list[list[Shown]]]:
+    """Returns the results of each pattern in document order (None if it does not match), and in the order of
+    emission."""
     plan = matcher.plan
     found: list[list[tuple[tuple[int, int], Shown]]] = [[] for _ in plan.patterns]
-    for told in matcher.read(chunks, trusted=trusted):
-        if told is None:
+    for output in matcher.read(chunks, trusted=trusted):
+        if output is None:
             found = [[] for _ in plan.patterns]
             continue
-        rows = told.rows
+        rows = output.rows
         at = 0
         while at < len(rows):
             pattern, _, step = (int(word) for word in rows[at][:3])
@@ -51,10 +52,10 @@ def matched(
                 at += 1
                 continue
             key = (int(rows[at][y.O_ORDINAL]), step)
-            one, at = _tree(matcher, told, at)
+            one, at = _tree(matcher, output, at)
             found[pattern].append((key, one))
     gives = [bool(tp.return_names(one)) for one in plan.patterns]
-    answers: list[Answer] = []
+    answers: list[TreeResults] = []
     for number, results in enumerate(found):
         decided = matcher.head[matcher.head[y.X_DECIDED] + number]
         if not decided:
@@ -66,18 +67,18 @@ def matched(
     return answers, [[one for _, one in results] for results in found]
 
 
-def _tree(matcher: TreeMatcher, told: Any, at: int) -> tuple[Shown, int]:
-    _, level, number, name, begin, end, _ = (int(word) for word in told.rows[at])
+def _tree(matcher: TreeMatcher, output: Any, at: int) -> tuple[Shown, int]:
+    _, level, number, name, begin, end, _ = (int(word) for word in output.rows[at])
     step = matcher.plan.steps[number]
     at += 1
     inner = []
-    while at < len(told.rows) and told.rows[at][y.O_LEVEL] > level:
-        one, at = _tree(matcher, told, at)
+    while at < len(output.rows) and output.rows[at][y.O_LEVEL] > level:
+        one, at = _tree(matcher, output, at)
         inner.append(one)
     if step.returns is None:
         return (None, tuple(inner)), at
     kind = "@" if step.kind == y.ATTRIBUTE_STEP else "<"
-    return (step.returns, kind, told.names(name), told.text[begin:end].decode(), tuple(inner)), at
+    return (step.returns, kind, output.names(name), output.text[begin:end].decode(), tuple(inner)), at
 
 
 def matcher_of(patterns: Sequence[tp.TreePattern], namespaces: Mapping[str, str] | None = None) -> TreeMatcher:

@@ -1,4 +1,4 @@
-"""Calls that rows and a watermark take."""
+"""Helpers that pass rows and a watermark to an engine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Random texts about models as trees, for property tests; needs hypothesis.
+"""Random model texts as syntax trees, for property tests; needs hypothesis.
 
-They are well formed and in the form the parser gives; what they say need not mean anything.
+They are well-formed and in the form that the parser returns, but need not be valid.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _calls() -> st.SearchStrategy[m.QueryCall]:
 
 
 def constraints() -> st.SearchStrategy[m.Constraint]:
-    """Anything that may stand after ``find``."""
+    """Constraints of every kind, as they occur after ``find``."""
     name = model_names()
     walks = st.builds(
         lambda source, edge, target, steps: m.Walk(source, edge, target, *steps), name, name, name, _steps()
@@ -89,8 +89,8 @@ _ANY_QUERY = _any_query()
 def queries(draw: st.DrawFn) -> m.QueryDefinition:
     """Queries of every form.
 
-    Drawn rather than given as what they are built of: where one is drawn again, its strategy is
-    told about in words, and all of the language takes 200 kB of them.
+    They are drawn inside a composite strategy: hypothesis describes the strategy of each repeated draw as text, and the
+    description of the complete language takes 200 kB.
     """
     return draw(_ANY_QUERY)
 

@@ -63,7 +63,7 @@ def names() -> st.SearchStrategy[str]:
 
 
 def _parameter_names() -> st.SearchStrategy[str]:
-    # What stands behind a colon is never quoted, and a word of the language is a name there.
+    # A name after a colon is never quoted, and keywords are allowed as names there.
     return st.one_of(st.sampled_from(["p", "q", "_1", "limit"]), st.sampled_from(sorted(KEYWORDS)))
 
 
@@ -88,7 +88,7 @@ def paths() -> st.SearchStrategy[ex.Ref]:
 
 
 def type_names() -> st.SearchStrategy[str]:
-    """Types in the one spelling the parser keeps them in; few of them exist."""
+    """Types in the parser's canonical spelling; few of them exist."""
     words = st.sampled_from(_TYPE_WORDS).map(print_name)
     sizes = st.lists(st.integers(0, 1000), min_size=1, max_size=2)
     sized = st.builds(lambda word, found: f"{word}({','.join(map(str, found))})", words, sizes)
@@ -268,7 +268,7 @@ def _elements(max_leaves: int) -> st.SearchStrategy[ast.Element]:
 
 @st.composite
 def elements(draw: st.DrawFn, max_leaves: int = 5) -> ast.Element:
-    """Anything that may stand after ``match``."""
+    """Elements of every kind, as they occur after ``match``."""
     return draw(_elements(max_leaves))
 
 

@@ -37,7 +37,7 @@ from perseid.semantics.hidden import HiddenMarkov, hidden_markov
 from tests.generators.random_patterns import SECOND, TYPES, SeededChooser, make_pattern
 
 Row: TypeAlias = Mapping[str, Any]
-UNASKED = "X"
+UNUSED_TYPE = "X"
 """A type of events that patterns do not name."""
 _INFERENCES = (FILTER, Inference("lag", 1), Inference("lag", 2), Inference("smooth"))
 _LAGS: dict[str, int | None] = {"filter": 0, "smooth": None}
@@ -45,7 +45,7 @@ _LAGS: dict[str, int | None] = {"filter": 0, "smooth": None}
 
 @dataclass(frozen=True)
 class Uncertain:
-    """A pattern, what is said of the streams it is asked of, and what is believed, twice."""
+    """A pattern and its uncertain streams, with the input once for the oracle and once for the engine."""
 
     pattern: c.CorePattern
     streams: Streams
@@ -53,9 +53,9 @@ class Uncertain:
     """For the oracle, and the events that happen in every world."""
     certain: tuple[Event, ...]
     given: tuple[Row, ...]
-    """For the engine: rows as mappings, in no order; :func:`rows_of` makes what it takes."""
+    """For the engine: rows as mappings, in any order; :func:`rows_of` converts them."""
     impossible: int = 0
-    """How many steps have readings that no value explains after what was read before; to the oracle they say nothing."""
+    """Number of steps with impossible readings, given those before them; the oracle ignores the readings there."""
 
     @property
     def rows(self) -> EventBatch:
@@ -76,8 +76,8 @@ def rows_of(given: Sequence[Row]) -> EventBatch:
     return EventBatch(time, types, names, columns, {}, own)
 
 
-def askable(pattern: c.CorePattern) -> c.CorePattern:
-    """The pattern without clauses about which matches are told: of a probability they are not asked."""
+def without_output_clauses(pattern: c.CorePattern) -> c.CorePattern:
+    """Returns the pattern without skip, context and output clauses, which do not apply to probabilities."""
     return replace(
         pattern,
         context=None,
@@ -117,7 +117,7 @@ def with_key_constants(pattern: c.CorePattern, constants: Sequence[int], column:
 
 
 def has_comma(pattern: c.CorePattern) -> bool:
-    """Does a step ask for the very next event?"""
+    """True if a step requires the very next event."""
     hops = [
         hop
         for element in c.each(pattern.body)
@@ -128,10 +128,11 @@ def has_comma(pattern: c.CorePattern) -> bool:
     return any(hop.contiguity is ast.Contiguity.NEXT for hop in hops)
 
 
-def make_askable(seed: int, bound: int = 35) -> c.CorePattern:
-    """A random pattern that uncertain streams answer; ``bound`` of 100 have a variable in every step, or in all but the last.
+def make_supported_pattern(seed: int, bound: int = 35) -> c.CorePattern:
+    """Returns a random pattern that is supported on uncertain streams.
 
-    Some of these have a comma, and some have constants in the columns of keys.
+    Of 100 patterns, ``bound`` have a variable in every step, or in all but the last. Some of these have a comma, and
+    some have constants in the columns of keys.
     """
     chooser = SeededChooser(seed)
     everywhere = chooser.chance(bound)
@@ -139,7 +140,7 @@ def make_askable(seed: int, bound: int = 35) -> c.CorePattern:
         made = make_pattern(chooser)
         if made is None:
             continue
-        pattern = askable(made)
+        pattern = without_output_clauses(made)
         try:
             reject_unsupported(pattern)
         except UnsupportedError:
@@ -160,7 +161,7 @@ def make_askable(seed: int, bound: int = 35) -> c.CorePattern:
 
 
 def _with_other_type(pattern: c.CorePattern, last: Sequence[int]) -> c.CorePattern:
-    """The pattern whose last steps take a type of events that no other step takes, where there is one left."""
+    """Returns the pattern with an event type in its last steps that no other step has, if there is one left."""
     used = {step.kind.name for step in pattern.steps if step.id not in last and isinstance(step.kind, ast.EventType)}
     free = [type_ for type_ in TYPES if type_ not in used]
     if not free:
@@ -171,22 +172,22 @@ def _with_other_type(pattern: c.CorePattern, last: Sequence[int]) -> c.CorePatte
 
 def make_uncertain(seed: int, *, worlds: int = 800, bound: int = 35) -> Uncertain:
     """A pattern and an uncertain stream from a seed; there are no more worlds than so many."""
-    pattern = make_askable(seed, bound)
+    pattern = make_supported_pattern(seed, bound)
     maker = _Maker(Random(seed), worlds)
     while not maker.given:
         maker = _Maker(maker.random, worlds)
         maker.make(pattern)
-    return maker.made(pattern)
+    return maker.build(pattern)
 
 
 @dataclass
 class _Maker:
     random: Random
     worlds: int
-    """How many there may still be, of those of what is to come."""
+    """Limit of the number of worlds for the remaining chains."""
     every: int | None = SECOND
     steps: list[int] = field(default_factory=list)
-    """Those at which anything may happen; between them nobody says anything."""
+    """Times at which events may occur; no other time has rows."""
     streams: list[Stream] = field(default_factory=list)
     chains: list[Chain | HiddenChain] = field(default_factory=list)
     certain: list[Event] = field(default_factory=list)
@@ -203,10 +204,10 @@ class _Maker:
         for type_ in sorted(named) or TYPES[:1]:
             self.stream(type_, keyed=any(step.unify for step in pattern.steps))
         if chance.random() < 0.3 and not has_comma(pattern):
-            self.streams.append(Stream(UNASKED, Known.CERTAIN))
-            self.certain_events(UNASKED, None, [0, 1])
+            self.streams.append(Stream(UNUSED_TYPE, Known.CERTAIN))
+            self.certain_events(UNUSED_TYPE, None, [0, 1])
 
-    def made(self, pattern: c.CorePattern) -> Uncertain:
+    def build(self, pattern: c.CorePattern) -> Uncertain:
         self.random.shuffle(self.given)
         return Uncertain(
             pattern,
@@ -226,7 +227,7 @@ class _Maker:
         values = chance.sample([0, 1, 2, 3], 2)
         of = ("k", "l") if chance.random() < 0.2 else ("k",)
         if known is Known.CERTAIN:
-            # That its events are of k is said where a variable asks for it.
+            # The stream declares the key k only if a variable uses it.
             self.streams.append(Stream(type_, known, ("k",) if keyed and chance.random() < 0.7 else ()))
         elif known is Known.READ:
             way = chance.choice(_INFERENCES)
@@ -272,7 +273,7 @@ class _Maker:
                 self.row(type_, step, columns)
 
     def table(self, type_: str, step: int, key: Row, values: list[int], linked: bool) -> list[Possible]:
-        """What may happen at a step, by what happened at the one before."""
+        """Returns the distribution of a step for each value of the previous step."""
         rows = []
         for before in [None, *values] if linked else [None]:
             total = self.random.choice([1.0, self.random.random()])
@@ -318,7 +319,7 @@ class _Maker:
                 self.row(stream.type, step, {**key, **({LIKELIHOOD: one} if self.by_likelihood else {READING: name})})
                 said = [a * b for a, b in zip(said, one, strict=True)]
             lives[-1].append((step, said))
-        for life in lives:  # silence goes on for as long as the stream is patient
+        for life in lives:  # missing readings continue for as long as the stream's patience
             last = life[-1][0]
             life += [(last + silent, silence) for silent in range(1, stream.patience + 1)]
         lag = _LAGS.get(stream.inference.name, stream.inference.number)
@@ -349,7 +350,7 @@ def transition_matrix(model: HiddenMarkov) -> list[list[float]]:
 
 
 def possible(model: HiddenMarkov, life: Sequence[tuple[int, list[float]]]) -> list[list[float]]:
-    """By step what was read says; what cannot be after what was read before it is taken to say nothing."""
+    """Returns the likelihoods of each step; impossible readings, given those before them, become uninformative."""
     matrix = np.array(transition_matrix(model))
     here = np.array(model.initial)
     out: list[list[float]] = []

@@ -1,4 +1,4 @@
-"""Random changes of a model: most fit it as it stands, some are refused, and much is taken away again."""
+"""Random changes of a model: most are valid, some are rejected, and many delete something."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make_transactions(chooser: Chooser, kinds: Kinds) -> tuple[Transaction, ...]
 
 
 class _ChangeMaker:
-    """Keeps the graph, so as to know what fits."""
+    """Tracks the graph, so that most changes are valid."""
 
     def __init__(self, chooser: Chooser, kinds: Kinds) -> None:
         self.ch = chooser
@@ -66,7 +66,7 @@ class _ChangeMaker:
             yield self.tried(Change("delete", element))
 
     def changes(self) -> Iterator[Change]:
-        """The changes of one transaction; of none at all, time goes on."""
+        """Yields the changes of one transaction; a transaction without changes only advances the time."""
         for _ in range(self.ch.pick((0, 1, 1, 2, 3, 4, 6))):
             for change in self.some():
                 yield self.tried(change)
@@ -92,7 +92,7 @@ class _ChangeMaker:
             yield from self.unlinking()
 
     def again(self) -> Iterator[Change]:
-        """A node taken away and made anew in one moment, as what it was or as something else."""
+        """Deletes a node and creates it again in one transaction, with the same type or another one."""
         ch = self.ch
         element = self.element()
         kind = self.graph.nodes.get(element)

@@ -27,7 +27,7 @@ Scope = dict[str, Sort]
 
 @dataclass(frozen=True)
 class ModelCase:
-    """What a model may contain, what is asked of it, and what happens to it."""
+    """A metamodel, queries and transactions."""
 
     metamodel: m.MetamodelDefinition
     queries: tuple[m.QueryDefinition, ...]
@@ -48,7 +48,7 @@ def make_model_case(seed: int) -> ModelCase:
 
 
 def make_metamodel(chooser: Chooser) -> m.MetamodelDefinition:
-    """Types below and beside one another, one of them abstract, and edges between any of them."""
+    """Returns types with and without a common supertype, one of them abstract, and edges between any of them."""
     ch = chooser
     count = m.Attribute("n", "bigint")
     share = m.Attribute("x", "double")
@@ -71,7 +71,7 @@ def make_metamodel(chooser: Chooser) -> m.MetamodelDefinition:
 
 
 def make_queries(chooser: Chooser, kinds: Kinds) -> tuple[m.QueryDefinition, ...]:
-    """Several queries, later ones often asking earlier ones; at least one."""
+    """Returns several queries, at least one; later ones often call earlier ones."""
     wanted = chooser.number(3, 6)
     maker = _QueryMaker(chooser, kinds)
     tries = 0
@@ -82,7 +82,7 @@ def make_queries(chooser: Chooser, kinds: Kinds) -> tuple[m.QueryDefinition, ...
 
 
 class _QueryMaker:
-    """What is drawn and has no meaning is drawn again: the checker of queries decides."""
+    """Draws queries again until the checker of queries accepts them."""
 
     def __init__(self, chooser: Chooser, kinds: Kinds) -> None:
         self.ch = chooser
@@ -100,7 +100,7 @@ class _QueryMaker:
         self.checked = checked
 
     def scope(self, constraints: Sequence[m.Constraint]) -> Scope:
-        """What the variables of constraints are."""
+        """Returns the sorts of the variables of constraints."""
         return {name: sort for name, sort in bound(constraints, self.checked).items() if name != m.ANYTHING}
 
     def query(self, name: str) -> m.QueryDefinition:
@@ -112,7 +112,7 @@ class _QueryMaker:
         if ch.chance(25):
             other = self.way(ch.number(1, 2))
             theirs = self.scope(other.constraints)
-            # The second way answers for the first one's parameters: those it lacks, a node or a value stands in for.
+            # Both alternatives must bind all parameters, so parameters that the second one lacks are dropped.
             parameters = tuple(p for p in parameters if p in theirs or any(d.name == p for d in other.definitions))
             ways.append(other)
         if not parameters:
@@ -121,7 +121,7 @@ class _QueryMaker:
         return m.QueryDefinition(name, parameters, tuple(ways), top)
 
     def parameters(self, way: m.Find) -> tuple[tuple[str, ...], Scope]:
-        """Some of what a way binds, in any order."""
+        """Returns some of the variables that an alternative binds, in any order."""
         scope = self.scope(way.constraints)
         names = [*scope, *(d.name for d in way.definitions)]
         nodes = [name for name, sort in scope.items() if isinstance(sort, ANode)]
@@ -229,7 +229,7 @@ class _QueryMaker:
         return None if value is None else (m.Let(name, value[0]), AValue(value[1]))
 
     def aggregate(self, name: str, scope: Scope) -> tuple[m.Definition, Sort] | None:
-        """Over a call whose arguments are in part bound outside and in part its own."""
+        """An aggregate over a call with arguments that are partly bound outside and partly local."""
         ch = self.ch
         call = self.call(scope)
         inside = self.scope([call])

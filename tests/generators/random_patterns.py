@@ -1,7 +1,7 @@
-"""Random patterns that mean something, and random streams for them to meet.
+"""Random valid patterns, and random streams for them.
 
-The generator asks a *chooser* for every decision, so the same code serves hypothesis (which shrinks what fails)
-and plain seeded randomness (which is faster, for very long runs).
+The generator takes every decision from a *chooser*, so the same code serves hypothesis (which shrinks failures) and
+seeded random numbers (which are faster, for very long runs).
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class _PatternMaker:
 
 
 def make_pattern(chooser: Chooser) -> CorePattern | None:
-    """A random pattern, or None where what was drawn has no meaning."""
+    """Returns a random pattern, or None if the drawn pattern is invalid."""
     selection = None
     if chooser.chance(30):
         selection = chooser.pick(list(ast.Selection))

@@ -1,4 +1,5 @@
-"""Random rules over the queries of a random model: they set, make, join, part, delete and tell, and most come to rest."""
+"""Random rules over the queries of a random model: set, create, link, unlink, delete and emit; most reach a
+fixpoint."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _LITERALS: Mapping[type, tuple[ex.Literal, ...]] = {
 
 
 def make_rules(chooser: Chooser, queries: Queries, *, texts: bool, others: tuple[str, ...] = ()) -> Rules:
-    """Some rules; nodes are named by ``texts`` or by numbers, and changes may be asked of the models ``others``."""
+    """Returns some rules; nodes are named by ``texts`` or by numbers, and rules may request changes of the models
+    ``others``."""
     made = _RuleMaker(chooser, queries, texts, others)
     rules = tuple(made.rule(f"rule{i}") for i in range(chooser.number(1, 4)))
     return Rules(queries, rules)

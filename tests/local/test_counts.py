@@ -1,4 +1,4 @@
-"""Counting without enumerating gives what enumerating gives."""
+"""Counting without enumeration equals counting the enumerated matches."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_count_that_would_not_be_exact_is_refused(monkeypatch: pytest.MonkeyPa
         ps.pattern("pattern p match A a ->> B b [v > a.v] within forever").count(rows)
 
 
-def test_more_matches_than_any_memory_holds() -> None:
+def test_counts_that_cannot_be_enumerated() -> None:
     rows = [{"ts": 0, "type": "A"}, *({"ts": i, "type": "B"} for i in range(1, 301)), {"ts": 400, "type": "C"}]
     (counts,) = ps.pattern("pattern p match A a ->> B+ b combinations ->> C c within forever").count(rows)
     assert counts.total == 2**300 - 1

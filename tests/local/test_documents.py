@@ -1,4 +1,4 @@
-"""Documents of this process: what is said where nothing is found, and of those that cannot be read."""
+"""Local matching of documents: warnings if nothing matches, and errors of malformed documents."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ def warned(found: pytest.WarningsRecorder) -> str:
         f"<?xml version='1.0' encoding='ISO-8859-1'?>{FEED}",
     ],
 )
-def test_a_name_that_is_in_a_namespace_is_not_missed_in_silence(body: str | bytes) -> None:
+def test_name_without_its_namespace_is_a_warning(body: str | bytes) -> None:
     with pytest.warns(PerseidWarning) as found:
         assert ps.xml.tree_patterns("//entry->entry").match(documents(body)).num_rows == 0
-    said = warned(found)
-    assert f"'entry' has no namespace in the pattern, and namespace '{ATOM}' in the documents" in said
-    assert f"namespaces={{'': '{ATOM}'}}" in said
+    message = warned(found)
+    assert f"'entry' has no namespace in the pattern, and namespace '{ATOM}' in the documents" in message
+    assert f"namespaces={{'': '{ATOM}'}}" in message
 
 
-def test_what_the_warning_says_helps() -> None:
+def test_namespace_from_the_warning_matches() -> None:
     table = ps.xml.tree_patterns("//entry/title->title").match(documents(FEED, namespaces={"": ATOM}))
     assert table["title"].to_pylist() == [["one"]]
 
 
-def test_a_sequence_says_it_too() -> None:
-    asked = ps.pattern("pattern p match Feed << //entry->entry >> e return e.entry")
+def test_sequence_warns_of_a_missing_namespace() -> None:
+    pattern = ps.pattern("pattern p match Feed << //entry->entry >> e return e.entry")
     with pytest.warns(PerseidWarning, match="'entry' has no namespace in the pattern") as found:
-        assert len(asked.match(documents(FEED))) == 0
+        assert len(pattern.match(documents(FEED))) == 0
     warned(found)
 
 
-def test_files_say_it_too(tmp_path: Path) -> None:
+def test_files_warn_of_a_missing_namespace(tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_text(FEED)
     paths = ps.documents([{"file": str(tmp_path / name)} for name in ("none.xml", "a.xml")], path="file")
     with pytest.warns(PerseidWarning, match="'entry' has no namespace in the pattern"):
@@ -83,7 +83,7 @@ def test_files_say_it_too(tmp_path: Path) -> None:
         ("//b", [None, "", "<b", "<!DOCTYPE a [<!ENTITY e 'e'>]><b xmlns='urn:b'/>"], {}),
     ],
 )
-def test_nothing_is_said_where_it_would_not_help(tree: str, bodies: list[Any], more: dict[str, Any]) -> None:
+def test_no_namespace_warning_if_it_would_not_help(tree: str, bodies: list[Any], more: dict[str, Any]) -> None:
     table = pa.table({"xml": pa.array(bodies, pa.string())})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -97,18 +97,18 @@ def test_only_the_first_documents_are_looked_at(monkeypatch: pytest.MonkeyPatch)
         ps.xml.tree_patterns("//entry").match(documents("<a>" + " " * 20 + "</a>", FEED))
 
 
-def test_a_sequence_says_what_to_do_with_a_document_that_cannot_be_read() -> None:
-    asked = ps.pattern("pattern p match D << //a->x >> o return o.x")
-    for ask in (asked.match, asked.why_not):
+def test_sequence_error_of_a_malformed_document_has_a_hint() -> None:
+    pattern = ps.pattern("pattern p match D << //a->x >> o return o.x")
+    for method in (pattern.match, pattern.why_not):
         with pytest.raises(DocumentError, match="Row 2: Mismatched tag") as found:
-            ask(documents("<a/>", "<a><b></a>"))
+            method(documents("<a/>", "<a><b></a>"))
         assert found.value.hint is not None
         assert "Remove the row" in found.value.hint
     table = ps.xml.tree_patterns("//a->x").match(documents("<a/>", "<a><b></a>"))
     assert [one is None for one in table["error"].to_pylist()] == [True, False]
 
 
-def test_a_prefix_that_nothing_names_says_where_it_is_named() -> None:
+def test_unknown_prefix_error_hints_at_namespaces() -> None:
     with pytest.raises(UnknownNameError, match="Unknown namespace prefix 'a' in a:entry") as found:
         ps.xml.tree_patterns("//a:entry->e").match(documents(FEED))
     assert found.value.hint == "Use ps.documents(…, namespaces={'a': 'the URI of the namespace'})."
@@ -181,7 +181,7 @@ def test_types_of_tree_patterns_are_shown_without_their_namespaces() -> None:
 
 
 def test_identity_of_a_tree_pattern_has_its_namespaces() -> None:
-    """States and match ids depend on it."""
+    """States and match ids depend on the identity."""
     (step,) = ast.steps(parse_pattern("pattern p match Feed << //entry->e >> a").match)
     assert isinstance(step.kind, ast.TreeMatch)
     assert (

@@ -1,4 +1,4 @@
-"""Documents that are JSON, and rows that are documents, in this process."""
+"""JSON documents, and rows as documents, in local matching."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_patterns_over_json() -> None:
         asked.match(orders(body('{"a": 1,\n "b": }')))
 
 
-def test_what_is_no_json_is_a_row_with_a_place() -> None:
+def test_invalid_json_is_an_error_row_with_a_position() -> None:
     wrong = [body(one) for one in ("{", None, "<order/>", "[" * 100_000, '{"ok": 1}')]
     found = ps.xml.tree_patterns("//ok->ok").match(orders(*wrong)).to_pylist()
     errors = [row["error"] for row in found if row["error"] is not None]
@@ -82,7 +82,7 @@ def test_limits_of_the_reader_have_no_place_in_json() -> None:
     assert row["error"]["line"] is None
 
 
-def test_lots_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_chunks_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "PIECE", 100)
     bodies = [body("{" if i % 7 == 0 else f'{{"n": {i}, "text": "{"x" * (i % 50)}"}}') | {"id": i} for i in range(100)]
     found = ps.xml.tree_patterns("//n->n").match(ps.documents(bodies, body="payload", format="json")).to_pylist()
@@ -103,7 +103,7 @@ def test_subscriptions_over_json() -> None:
         ps.xscl.subscriptions(text).match(ps.documents(tables, body="payload", format="json"))
 
 
-def test_nulls_have_nothing_in_common() -> None:
+def test_nulls_do_not_join() -> None:
     text = "F/json->a[/c->x] JOIN{x = y, forever} F/json->b[/c->y]"
     rows = [{"ts": i, "f": "F", "p": '{"c": null}'} for i in range(3)]
     assert ps.xscl.subscriptions(text).match(ps.documents(rows, body="p", type="f", format="json")).num_rows == 0

@@ -1,4 +1,4 @@
-"""Subscriptions over documents of this process."""
+"""Local evaluation of subscriptions over documents."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_order_and_windows() -> None:
     assert pairs(SAME.format("JOIN", " AND u contains 'y' AND t < 'y'", "forever"), *rows) == [(0, 2), (1, 2)]
 
 
-def test_many_subscribers_have_one_row() -> None:
+def test_one_row_lists_all_subscribers() -> None:
     texts = {f"reader {i}": SAME.format("FOLLOWED BY", "", f"{i} seconds") for i in range(1, 101)}
     found = ps.xscl.subscriptions(texts).match(documents((0, "ann", "x"), (40, "ann", "x"))).to_pylist()
     assert len(found) == 1
@@ -51,7 +51,7 @@ def test_many_subscribers_have_one_row() -> None:
     assert dict(each[0]["values"]) == {"x": "ann", "y": "ann"}
 
 
-def test_nothing_is_a_table_too() -> None:
+def test_no_matches_are_an_empty_table() -> None:
     found = ps.xscl.subscriptions(SAME.format("JOIN", "", "forever")).match(documents((0, "ann", "x")))
     assert found.column_names == ["subscriptions", "left", "right"]
     assert found.num_rows == 0
@@ -100,11 +100,13 @@ def test_streams_by_table() -> None:
     assert (row["left"]["n"], row["right"]["n"]) == (1, 2)
 
 
-def test_what_they_share_is_told() -> None:
-    told = ps.xscl.subscriptions([SAME.format("JOIN", f" AND t = '{i}'", "forever") for i in range(1000)]).explain()
-    assert "1,000 subscriptions, 2,000 directions" in told
-    assert "templates: 1 with equalities only, 2 with constants" in told
-    assert "F//item->n0/by->n1" in told
+def test_explain_shows_shared_templates() -> None:
+    explained = ps.xscl.subscriptions(
+        [SAME.format("JOIN", f" AND t = '{i}'", "forever") for i in range(1000)]
+    ).explain()
+    assert "1,000 subscriptions, 2,000 directions" in explained
+    assert "templates: 1 with equalities only, 2 with constants" in explained
+    assert "F//item->n0/by->n1" in explained
 
 
 EITHER = {
@@ -114,8 +116,8 @@ EITHER = {
 }
 
 
-def test_or_is_notified_once_for_each_pair() -> None:
-    """With rows of their own for subscriptions with OR, and all variables of the alternatives that hold."""
+def test_or_notifies_once_per_pair() -> None:
+    """Subscriptions with OR have separate rows, with all variables of the alternatives that hold."""
     both = documents((0, "ann", "x"), (5, "ann", "x"))
     rows = ps.xscl.subscriptions(EITHER).match(both).to_pylist()
     assert sorted(who for row in rows for who in row["subscriptions"]) == ["constants", "names", "plain"]
@@ -187,7 +189,7 @@ def test_equal_documents_are_separate() -> None:
     assert ps.xscl.subscriptions(text).match(same).num_rows == 6
 
 
-def test_documents_of_many_blocks_have_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_do_not_depend_on_block_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(3)
     rows = [(chance.randrange(50), chance.choice(["ann", "bob"]), chance.choice("xy")) for _ in range(60)]
     text = SAME.format("JOIN", " AND t = u", "3 seconds")
@@ -247,8 +249,8 @@ def test_names_of_owners_are_strings() -> None:
             ps.xscl.subscriptions(names)
 
 
-def test_a_subscription_with_too_many_nodes_is_an_error_when_it_is_declared(tmp_path: Path) -> None:
-    """Each comparison has a node of its own on the left, and they have their common ancestor there."""
+def test_subscription_with_too_many_nodes_is_rejected(tmp_path: Path) -> None:
+    """Each comparison has a separate node on the left, and these nodes need their common ancestor."""
     nodes = "".join(f"[/a{n}->x{n}]" for n in range(64))
     text = f"F//i{nodes} FOLLOWED BY{{{' AND '.join(f'x{n} = y' for n in range(64))}, 1 day}} F//i->y"
     with pytest.raises(ps.errors.LimitError, match="at most 64 nodes of a document and 128 comparisons"):

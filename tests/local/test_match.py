@@ -1,4 +1,4 @@
-"""Matching here over columns: the same matches from whatever holds the rows, and the oracle's."""
+"""Local matching over columns: the same matches for every kind of input, equal to the oracle's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Rows = list[dict[str, Any]]
 
 
 def written(match: Any) -> tuple[object, ...]:
-    """A match as two runs must agree on it."""
+    """Returns a match in comparable form."""
     contributing = [(step, event.type, event.time, event.occurrence) for step, event in match.contributing]
     bound = {name: [event.attributes for event in events] for name, events in match.bindings.items()}
     return (
@@ -61,7 +61,7 @@ def _number(value: Any) -> Any:
 
 
 def same_as_oracle(text: str, stream: Any, *, horizon: int | None = None, relations: Any = None) -> Matches:
-    """Matches over columns, compared one for one with the oracle's over the same rows as events."""
+    """Returns the matches over columns; asserts that they equal the oracle's over the same rows as events."""
     declared = stream if isinstance(stream, Events) else Events(stream)
     moment = None if horizon is None else dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(microseconds=horizon)
     patterns = ps.patterns(text)
@@ -158,7 +158,7 @@ def _with_dictionary(table: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_the_same_matches_from_whatever_holds_the_rows(holder: str, data: Rows, tmp_path: Path) -> None:
+def test_matches_do_not_depend_on_the_kind_of_input(holder: str, data: Rows, tmp_path: Path) -> None:
     expected = detect(ps.patterns(LOGIN).sources.resolve(), read_events(Events(data)), oracle_matcher())
     assert len(expected.matches) > 10
     matches = ps.pattern(LOGIN).match(HOLDERS[holder](data, tmp_path))
@@ -205,7 +205,7 @@ def test_two_ways_of_partitioning_larger_than_memory(tmp_path: Path) -> None:
     assert sorted(m.match_id for m in pieces) == sorted(m.match_id for m in whole)
 
 
-def test_columns_nobody_asks_for_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_columns_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{**row, "number": i, "wide": "x" * 100} for i, row in enumerate(some_rows())]
     read: list[Any] = []
     whole = local_inputs.read_table
@@ -285,7 +285,7 @@ def test_returned_columns_that_no_column_can_be() -> None:
     assert ps.patterns(nothing).match(some_rows()).to_arrow()["x"].type == pa.list_(pa.int64())
 
 
-def test_nothing_found_has_the_columns() -> None:
+def test_no_matches_still_have_all_columns() -> None:
     for rows in ([], some_rows()):
         matches = ps.pattern(LOGIN.replace("A a", "Z a")).match(rows)
         assert len(matches) == 0
@@ -308,7 +308,7 @@ def test_nothing_found_has_the_columns() -> None:
         assert list(matches.to_pandas().columns) == names
 
 
-def test_names_that_are_taken() -> None:
+def test_returned_names_that_collide_with_standard_columns() -> None:
     text = "pattern p match A a -> B b within 9 seconds partition by kind return a.i as start, b.i as kind"
     rows = [{**row, "kind": row["k"]} for row in some_rows()]
     matches = same_as_oracle(text, rows)
@@ -317,7 +317,7 @@ def test_names_that_are_taken() -> None:
 
 @pytest.mark.skipif(not COMPILED, reason="threads share compiled kernels only")
 @pytest.mark.parametrize("tail", ["", "selection chronicle"])
-def test_many_partitions_on_several_threads(tail: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_run_on_several_threads(tail: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = LOGIN + tail
     rows = some_rows(2_000, keys=150)
     one = ps.pattern(text).match(rows)
@@ -338,7 +338,7 @@ def test_the_same_input_twice() -> None:
     assert one.to_arrow() == other.to_arrow()
 
 
-def test_too_many_matches_of_one_start_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matches_of_one_start_above_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence_plan, "MATCH_CAP", 5)
     rows = [{"ts": 0, "type": "A"}, *({"ts": 1 + i, "type": "B"} for i in range(6)), {"ts": 9, "type": "C"}]
     matches = ps.pattern("pattern p match A a ->> B+ b combinations -> C c within forever").match(rows)
@@ -347,7 +347,7 @@ def test_too_many_matches_of_one_start_are_counted(monkeypatch: pytest.MonkeyPat
     assert "partial matches dropped: limit exceeded" in repr(matches)
 
 
-# The oracle's answer
+# Comparison with the oracle
 
 
 @pytest.mark.parametrize("horizon", [None, 60, 120])
@@ -454,19 +454,19 @@ def test_several_inputs() -> None:
         assert {m.pattern for m in alone} == {"pair", "both"}
 
 
-def test_what_is_said_of_several_inputs_must_fit_them() -> None:
+def test_options_of_several_inputs_are_validated() -> None:
     inputs = {"A": [{"ts": 1, "k": 1}], "B": [{"at": 1, "k": 1, "v": 2}]}
     pattern = ps.pattern("pattern p match A a -> B b within 1 minute")
 
-    def refused(text: str, data: Any, **said: Any) -> None:
+    def check_error(text: str, data: Any, **said: Any) -> None:
         with pytest.raises(EventDataError, match=text):
             pattern.match(ps.events(data, **said))
 
-    refused("The dict of inputs is empty", {})
-    refused("No time column for the input 'B'", inputs, time={"A": "ts"})
-    refused("Unknown event type 'C' in time=", inputs, time={"A": "ts", "C": "at"})
-    refused("Use a dict for several inputs", inputs["A"], time={"A": "ts"})
-    refused(
+    check_error("The dict of inputs is empty", {})
+    check_error("No time column for the input 'B'", inputs, time={"A": "ts"})
+    check_error("Unknown event type 'C' in time=", inputs, time={"A": "ts", "C": "at"})
+    check_error("Use a dict for several inputs", inputs["A"], time={"A": "ts"})
+    check_error(
         "Key of B: expected 1 columns as in the first input, got 2",
         inputs,
         time={"A": "ts", "B": "at"},
@@ -579,7 +579,7 @@ def test_a_key_with_a_dot_in_its_name() -> None:
         ps.pattern(text).match(ps.events({"A": rows, "B": rows}, key={"A": "a.b", "B": "k"}))
 
 
-def test_a_key_that_is_nowhere_is_null_for_all() -> None:
+def test_missing_key_column_is_null_for_all_events() -> None:
     text = PAIR.replace("by k", "by nowhere")
     with pytest.warns(ps.errors.PerseidWarning, match="no event has a column 'nowhere'"):
         matches = same_as_oracle(text, some_rows(60))
@@ -598,7 +598,7 @@ LOW = "pattern low match A a partition by user return a.user as who\n"
         "pattern p match A a -> B b within 1 minute partition by usr.name",
     ],
 )
-def test_a_key_that_is_nowhere_is_warned_of(text: str, tmp_path: Path) -> None:
+def test_missing_key_column_is_a_warning(text: str, tmp_path: Path) -> None:
     rows = [{"ts": 0, "type": "A", "user": "ann"}, {"ts": 1, "type": "B", "user": "bob"}]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
     rules = ps.patterns(text)
@@ -612,7 +612,7 @@ def test_a_key_that_is_nowhere_is_warned_of(text: str, tmp_path: Path) -> None:
     assert not rules.match([])
 
 
-def test_a_key_of_a_feeding_pattern_that_is_nowhere_is_warned_of() -> None:
+def test_missing_key_column_of_a_feeding_pattern_is_a_warning() -> None:
     rules = ps.patterns("pattern low match A a partition by usr pattern high match low x -> low y within 1 minute")
     with pytest.warns(ps.errors.PerseidWarning, match=r"one null key: .* 'usr'\. Did you mean 'user'") as caught:
         rules.match([{"ts": 0, "type": "A", "user": "ann"}])
@@ -620,7 +620,7 @@ def test_a_key_of_a_feeding_pattern_that_is_nowhere_is_warned_of() -> None:
     assert not rules.match([])
 
 
-def test_a_key_that_is_somewhere_is_not_warned_of() -> None:
+def test_key_column_of_some_events_is_no_warning() -> None:
     rows = [{"ts": 0, "type": "A"}, {"ts": 1, "type": "B", "user": "bob"}]
     assert not ps.pattern("pattern p match A a -> B b within 1 minute partition by user").match(rows)
     fed = ps.patterns(LOW + "pattern high match low x partition by who")
@@ -730,7 +730,7 @@ def test_strictly_later() -> None:
     same_as_oracle(LOGIN, Events(some_rows(120), strictly_later=True))
 
 
-# Events nobody wants are left out while files are read
+# Unused event types are skipped while files are read
 
 
 @pytest.fixture
@@ -752,14 +752,14 @@ def mixed_file(tmp_path: Path) -> tuple[pa.Table, str]:
 PAIRS = "pattern p match A a -> B b within 1 minute return a.id as first, b.id as last"
 
 
-def test_unwanted_events_in_files_change_nothing(mixed_file: tuple[pa.Table, str]) -> None:
+def test_skipped_events_in_files_do_not_change_matches(mixed_file: tuple[pa.Table, str]) -> None:
     table, path = mixed_file
     there, here = (ps.pattern(PAIRS).match(ps.events(data, id="id")) for data in (path, table))
     assert there.to_arrow() == here.to_arrow()
     assert len(here) == 40
 
 
-def test_types_that_nobody_wants_are_still_known(mixed_file: tuple[pa.Table, str]) -> None:
+def test_unused_event_types_are_still_suggested(mixed_file: tuple[pa.Table, str]) -> None:
     table, path = mixed_file
     text = PAIRS.replace("A a", "X a")
     there, here = (ps.pattern(text).match(ps.events(data, id="id")).notes for data in (path, table))
@@ -768,7 +768,7 @@ def test_types_that_nobody_wants_are_still_known(mixed_file: tuple[pa.Table, str
 
 
 @pytest.mark.parametrize("wrong", [None, 2**62])
-def test_an_unwanted_event_without_a_time_is_refused_by_its_row(
+def test_unused_event_without_a_time_is_an_error_with_its_row(
     wrong: int | None, mixed_file: tuple[pa.Table, str], tmp_path: Path
 ) -> None:
     table, _ = mixed_file
@@ -782,8 +782,8 @@ def test_an_unwanted_event_without_a_time_is_refused_by_its_row(
             ps.pattern(PAIRS).match(ps.events(data, id="id"))
 
 
-def test_a_step_that_took_nothing_is_null() -> None:
-    """What is asked of its event alone is a column, and there is no event: then all it has is null."""
+def test_optional_step_without_an_event_is_null() -> None:
+    """Conditions on one step alone are evaluated as columns; without an event, its columns are null."""
     rows = [{"ts": 1, "type": "A", "i": 5, "v": 0}, {"ts": 2, "type": "C", "i": 3, "v": 0}]
     for returned, value in (("coalesce(b.i, 7)", 7), ("b.i is null", True), ("hour(time(b))", None)):
         text = f"pattern p match A a -> B? b -> C c within 9 seconds return {returned} as x"
@@ -817,5 +817,5 @@ def test_lone_surrogate_in_the_name_of_a_column_is_an_event_data_error() -> None
         ps.pattern("pattern p match A a return evidence").match([{"type": "A", "ts": 1, LONE: 1}])
 
 
-def test_lone_surrogate_outside_of_what_is_returned_is_compared_like_any_text() -> None:
+def test_lone_surrogate_that_is_not_returned_is_compared_like_any_text() -> None:
     assert len(ps.pattern("pattern p match A a [x <> 'b']").match([{"type": "A", "ts": 1, "x": LONE}])) == 1

@@ -1,4 +1,4 @@
-"""Parquet in pieces: every key in one piece, no row lost, nothing left behind."""
+"""Partitioning of Parquet input: every key in one partition, no row lost, no temporary file left."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_parquet(paths: Paths, needed: Collection[str] | None = None) -> pa.Tabl
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary folders are made, to see what is left in it."""
+    """Redirects temporary folders to a folder that the test inspects."""
     folder = tmp_path / "scratch"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -63,7 +63,7 @@ def write(table: pa.Table, folder: Path, files: int = 3) -> Path:
     return folder
 
 
-def test_what_fits_comes_whole(tmp_path: Path, scratch: Path) -> None:
+def test_input_that_fits_in_memory_is_not_partitioned(tmp_path: Path, scratch: Path) -> None:
     table = events(1_000)
     folder = write(table, tmp_path / "in")
     (found,) = partitioned(folder, ["user"], {"row"}, 10**9)
@@ -173,7 +173,7 @@ def test_files_may_lack_columns_and_folders_name_them(tmp_path: Path) -> None:
     assert read_parquet(both, ["b", "a", "nowhere"]).to_pylist() == [{"a": 2, "b": "y"}, {"a": 1, "b": None}]
 
 
-def test_what_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_input_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EventDataError, match=r"File or folder '.*' not found"):
         read_parquet(tmp_path / "none.parquet")
     with pytest.raises(EventDataError, match="The list of input files is empty"):

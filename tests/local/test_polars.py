@@ -156,6 +156,6 @@ def test_empty_frames() -> None:
     ],
     ids=["int128", "object", "series"],
 )  # fmt: skip
-def test_what_arrow_cannot_hold_is_an_error(data: Any, message: str) -> None:
+def test_values_without_an_arrow_type_are_an_error(data: Any, message: str) -> None:
     with pytest.raises(EventDataError, match=message):
         PATTERN.match(data())

@@ -42,7 +42,7 @@ class Terminal:
         return self._read.decode()
 
     def lines(self) -> list[str]:
-        """The lines that were shown one after the other in place."""
+        """Returns the lines written over each other, in order."""
         return [line.rstrip() for line in self.text().split("\r") if line.strip()]
 
     def shown(self) -> str:
@@ -110,7 +110,7 @@ def test_a_long_match_shows_rows_percent_and_time(terminal: Terminal, monkeypatc
     assert terminal.shown() == ""
 
 
-def test_a_short_match_shows_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_match_shows_no_progress(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "START_S", WAIT_S)
     ps.pattern(PATTERN).match(rows(1_000))
     assert terminal.text() == ""
@@ -162,7 +162,7 @@ def test_an_error_clears_the_line(terminal: Terminal, monkeypatch: pytest.Monkey
     assert terminal.shown() == ""
 
 
-def test_a_message_and_a_warning_have_lines_of_their_own(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_and_warning_have_separate_lines(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     def build_is_running() -> int | None:
         terminal.wait_for("minutes.\r\n\rMatching")
         return 0
@@ -183,7 +183,7 @@ def test_a_message_and_a_warning_have_lines_of_their_own(terminal: Terminal, mon
 
 
 @pytest.mark.parametrize("why", ["variable", "pipe", "closed", "none"])
-def test_nothing_where_nobody_waits(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+def test_no_progress_without_a_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     assert is_person_waiting()
     stream: io.StringIO | None = io.StringIO()
     if why == "variable":
@@ -273,11 +273,11 @@ def test_the_search_of_one_key_reports_where_it_is(selection: str, monkeypatch: 
     def watched(bytecode: Any, batch: Any, arrays: Any) -> Any:
         evaluate = evaluator(bytecode, batch, arrays)
 
-        def answer(*given: int) -> int:
+        def evaluate_and_record(*given: int) -> int:
             reached.append(shown._searched())  # type: ignore[misc]
             return evaluate(*given)
 
-        return answer
+        return evaluate_and_record
 
     class Shown(ProgressLine):
         def __init__(self) -> None:

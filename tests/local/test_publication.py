@@ -1,4 +1,4 @@
-"""What subscriptions make of pairs in this process, and what others make of that."""
+"""Local results of subscriptions, and subscriptions over published results."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_select_makes_a_column() -> None:
     assert found["result"].to_pylist() == ['<hit by="ann"><t>x</t><t>a&lt;b</t></hit>']
 
 
-def test_rows_have_what_is_made_once() -> None:
-    """A row for each pair and result, with all that are due to it; those that make nothing have null."""
+def test_equal_results_of_a_pair_share_a_row() -> None:
+    """One row per pair and distinct result, with all its subscriptions; without a SELECT the result is null."""
     texts = {
         "one": "SELECT <a>{t}</a> FROM " + SAME.format("", "1 hour"),
         "two": "SELECT <a>{t}</a> FROM " + SAME.format("", "2 hours"),
@@ -43,11 +43,11 @@ def test_rows_have_what_is_made_once() -> None:
         "plain": SAME.format("", "1 hour"),
     }
     given = documents((0, "ann", "x"), (5, "ann", "y"))
-    told = {
+    matches = {
         tuple(sorted(row["subscriptions"])): row["result"]
         for row in ps.xscl.subscriptions(texts).match(given).to_pylist()
     }
-    assert told == {("named", "one", "two"): "<a><t>x</t></a>", ("other",): "<a><t>y</t></a>", ("plain",): None}
+    assert matches == {("named", "one", "two"): "<a><t>x</t></a>", ("other",): "<a><t>y</t></a>", ("plain",): None}
     each = ps.xscl.subscriptions(texts).match(given, expand=True).to_pylist()
     assert {row["subscription"]: row["result"] for row in each} == {
         "one": "<a><t>x</t></a>",
@@ -75,7 +75,7 @@ def test_constants_in_select_are_no_constants_of_the_subscription() -> None:
 
 
 def test_bytes_and_encodings() -> None:
-    """The encoding of bytes is what the document says; a text has none."""
+    """The encoding of bytes is the declared one; a string has none."""
     text = "SELECT <m>{t}</m> FROM " + SAME.format("", "1 hour")
     said = "<?xml version='1.0' encoding='iso-8859-1'?>" + ITEM.format("ann", "ä")
     for bodies in ([said, said], [said.encode("latin-1")] * 2):
@@ -106,7 +106,7 @@ def test_construction_has_plain_arguments() -> None:
 
 
 def check(seed: int) -> int:
-    """The engine's pairs with what is made of them are the oracle's."""
+    """Asserts that the pairs of the engine and their results equal the oracle; returns their number."""
     chance = random.Random(seed)
     given = {}
     for name, one in random_subscriptions(chance, 3).items():
@@ -118,11 +118,11 @@ def check(seed: int) -> int:
         return 0
     due = Counter((one.subscription, one.left, one.right, text) for one, text in results(given, some).items())
     rows = [{"n": one.id, "ts": one.time // 1_000_000, "s": one.stream, "xml": xml(one.root)} for one in some]
-    told = ps.xscl.subscriptions({name: print_subscription(one) for name, one in given.items()}).match(
+    matches = ps.xscl.subscriptions({name: print_subscription(one) for name, one in given.items()}).match(
         ps.documents(rows, body="xml", type="s", time="ts"), expand=True
     )
     found = Counter(
-        (row["subscription"], row["left"]["n"], row["right"]["n"], row["result"]) for row in told.to_pylist()
+        (row["subscription"], row["left"]["n"], row["right"]["n"], row["result"]) for row in matches.to_pylist()
     )
     assert set(found) == set(due), f"seed {seed}"
     return len(due)
@@ -139,7 +139,7 @@ PAIRS = "SELECT <pair><who>{x}</who>{t}{u}</pair> FROM " + SAME.format("", "1 ho
 AGAIN = "pairs//pair->p[/who->w] FOLLOWED BY{w = x, 1 hour} F//item->c[/by->x]"
 
 
-def test_what_is_published_is_read() -> None:
+def test_published_documents_match_other_subscriptions() -> None:
     given = documents((0, "ann", "x"), (5, "ann", "y"), (9, "bob", "z"), (20, "ann", "z"))
     found = ps.xscl.subscriptions({"pairs": PAIRS, "again": AGAIN}).match(given).to_pylist()
     pairs = [row for row in found if row["subscriptions"] == ["pairs"]]
@@ -151,8 +151,8 @@ def test_what_is_published_is_read() -> None:
     assert again["result"] is None
 
 
-def test_published_documents_beside_given_ones() -> None:
-    """A stream may have both; each publisher's documents are its own; what nobody reads is only told."""
+def test_stream_of_published_and_given_documents() -> None:
+    """A stream may have given and published documents; publishers are separate; unread results are only output."""
     given = [
         {"n": 0, "ts": 0, "feed": "F", "xml": ITEM.format("ann", "x")},
         {"n": 1, "ts": 1, "feed": "F", "xml": ITEM.format("ann", "y")},
@@ -166,8 +166,8 @@ def test_published_documents_beside_given_ones() -> None:
         "four": "pairs//who->w FOLLOWED BY{w = x, 1 hour} F//end->c[/by->x]",
     }
     found = ps.xscl.subscriptions(texts).match(ps.documents(given, body="xml", type="feed", time="ts")).to_pylist()
-    by = Counter((whose, row["left"]["n"]) for row in found for whose in row["subscriptions"])
-    # The default result of "two" has two authors; "who" is in what "one" publishes and in what was given.
+    by = Counter((name, row["left"]["n"]) for row in found for name in row["subscriptions"])
+    # The default result of "two" has two authors; "who" occurs in the results of "one" and in a given document.
     assert by == {("one", 0): 1, ("two", 0): 1, ("three", None): 3, ("four", None): 1, ("four", 2): 1}
 
 
@@ -214,7 +214,7 @@ def test_a_column_of_ours() -> None:
 
 
 def test_three_blocks_by_publishing_two() -> None:
-    """What the refusal of three blocks says to do."""
+    """Follows the hint in the error for three blocks."""
     with pytest.raises(ps.errors.PatternSyntaxError, match="PUBLISH the first pair under a name"):
         ps.xscl.subscriptions("F//a->a JOIN{a = b, 1 day} F//b->b FOLLOWED BY{b = c, 1 day} F//c->c")
     texts = {
@@ -228,8 +228,8 @@ def test_three_blocks_by_publishing_two() -> None:
 
 
 @pytest.mark.parametrize("relation", ["FOLLOWED BY", "JOIN"])
-def test_patterns_find_what_subscriptions_find(relation: str) -> None:
-    """Where no variable is found twice in a document, the pattern asked as a pattern gives the same pairs."""
+def test_pattern_of_a_subscription_returns_the_same_pairs(relation: str) -> None:
+    """If no variable occurs twice in a document, the subscription as a pattern returns the same pairs."""
     text = f"F//item->i[/by->x][/t->t] {relation}{{x = y AND t < u, 5 seconds}} F//item->j[/by->y][/t->u]"
     chance = random.Random(7)
     given = documents(*((chance.randrange(20), chance.choice(["ann", "bob"]), chance.choice("123")) for _ in range(40)))
@@ -238,8 +238,8 @@ def test_patterns_find_what_subscriptions_find(relation: str) -> None:
         sorted((row["left"]["n"], row["right"]["n"]) for row in ps.xscl.subscriptions(each).match(given).to_pylist())
         for each in (text, pattern)
     ]
-    told = ps.pattern(pattern + "return a.n as l, b.n as r").match(given).to_dicts()
-    assert pairs[0] == pairs[1] == sorted((row["l"], row["r"]) for row in told)
+    matches = ps.pattern(pattern + "return a.n as l, b.n as r").match(given).to_dicts()
+    assert pairs[0] == pairs[1] == sorted((row["l"], row["r"]) for row in matches)
     assert len(pairs[0]) > 10
 
 
@@ -259,7 +259,7 @@ def test_published_documents_do_not_depend_on_results(words: dict[str, bool]) ->
         assert sorted(len(row["subscriptions"]) for row in rows) == [1, 1, 3, 3, 3]
 
 
-def test_what_json_documents_publish_is_xml() -> None:
+def test_results_published_from_json_documents_are_xml() -> None:
     rows = [{"ts": ts, "feed": "F", "body": f'{{"k": {k}}}'} for ts, k in enumerate([1, 1, 2, 1])]
     texts = {
         "pairs": "SELECT <p>{x}</p> FROM F/json->a[/k->x] FOLLOWED BY{x = y, 1 second} F/json->b[/k->y] PUBLISH pairs",

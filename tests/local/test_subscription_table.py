@@ -1,4 +1,4 @@
-"""Subscriptions in a folder, as users hold them: what stands, what is refused, and who finds what."""
+"""Subscription tables in a folder: current subscriptions, rejected ones, and their matches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEED = ps.documents(
 )  # fmt: skip
 
 
-def test_what_stands(tmp_path: Path) -> None:
+def test_current_subscriptions_after_changes(tmp_path: Path) -> None:
     table = ps.xscl.subscription_table(tmp_path / "readers")
     assert table.current() == {}
     assert "no current subscription" in table.explain()
@@ -57,7 +57,7 @@ def test_match_without_subscriptions_still_needs_documents(tmp_path: Path) -> No
         ps.xscl.subscription_table(tmp_path).match([{"xml": "<a/>"}])  # type: ignore[arg-type]
 
 
-def test_removing_an_unknown_subscription_is_an_error_and_removes_none(tmp_path: Path) -> None:
+def test_removing_an_unknown_subscription_is_an_error(tmp_path: Path) -> None:
     table = ps.xscl.subscription_table(tmp_path)
     with pytest.raises(UnknownNameError, match="Unknown subscription 'ann'; none was removed") as found:
         table.remove("ann")

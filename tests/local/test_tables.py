@@ -1,4 +1,4 @@
-"""Columns give, value for value, what rows give."""
+"""Reading columns gives the same values as reading rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def shown(values: list[Any]) -> list[str]:
 
 
 def same_as_rows(data: Any) -> Table:
-    """Every column as the rows have it; a row that lacks a column has null there."""
+    """Asserts that every column equals the values of the rows, with null for missing ones."""
     table = read_table(data, None)
     rows = [{str(k): v.plain(x) for k, x in row.items()} for row in row_reader.rows_of(data)]
     assert table.rows == len(rows)
@@ -98,7 +98,7 @@ def test_values_of_one_kind_are_an_arrow_array(values: list[Any], kind: Any) -> 
 
 
 @pytest.mark.parametrize("values", LOOSE, ids=repr)
-def test_other_values_are_loose(values: list[Any]) -> None:
+def test_other_values_are_python_objects(values: list[Any]) -> None:
     assert isinstance(one(values), list)
 
 

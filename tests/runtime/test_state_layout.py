@@ -28,10 +28,10 @@ from perseid.runtime.state_codec import decode_state, encode_state
 from perseid.runtime.state_layout import StateColumn, StateLayout, StateTable, decode, encode
 from perseid.runtime.watermark import Watermark
 from tests.contract import toy
-from tests.engines.test_models_stream import beside_case, beside_rows
+from tests.engines.test_models_stream import side_stream_case, side_stream_rows
 from tests.engines.test_rules_stream import some_state as rules_state
-from tests.engines.test_safe_stream import kept_state
-from tests.engines.test_uncertain_stream import NOTHING, chain, planned
+from tests.engines.test_safe_stream import state_in_mid_stream
+from tests.engines.test_uncertain_stream import NOTHING, chain, plan_random_case
 from tests.runtime.malformed_states import malformed_states
 
 TESTS = Path(__file__).parent.parent
@@ -61,15 +61,15 @@ def _parts(state: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _model_state_with_waiting_events() -> bytes:
     """Return a state of models with events that wait for the watermark, which no golden state has."""
-    plan, rows, _ = beside_case(random.Random(1))
-    state = model_step(plan, beside_rows(rows[:20]), None, Watermark(None, rows[10][0])).state
+    plan, rows, _ = side_stream_case(random.Random(1))
+    state = model_step(plan, side_stream_rows(rows[:20]), None, Watermark(None, rows[10][0])).state
     assert state is not None
     return state
 
 
 def _uncertain_states() -> Iterator[tuple[str, bytes]]:
-    """Yield mid-stream states of uncertain streams: exact, sampled, with hidden chains, and with window history."""
-    yield "uncertain that looks back", kept_state()[2]
+    """States of uncertain streams in the middle: exact, sampled, with hidden chains, and looking back over windows."""
+    yield "uncertain that looks back", state_in_mid_stream()[2]
     chained, chained_rows = chain(8)
     cases = [
         ("exact", chained, chained_rows),
@@ -87,7 +87,7 @@ def _uncertain_states() -> Iterator[tuple[str, bytes]]:
 
 
 def random_case(seed: int, sampled: bool = False) -> tuple[UncertainPlan, EventBatch]:
-    found = planned(seed, sampled)
+    found = plan_random_case(seed, sampled)
     assert found is not None
     return found[:2]
 

@@ -7,7 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from tests.second_opinion.pattern_tree import THEN, Arrow, Event, Pattern, Rep, Step, nodes_of, with_arrows
-from tests.second_opinion.sequences import Frame, Match, Matcher, Option, Stack, State, frames, grouped, matches
+from tests.second_opinion.sequences import (
+    Match,
+    Option,
+    RepetitionFrame,
+    SequenceMatcher,
+    Stack,
+    State,
+    frames,
+    grouped,
+    matches,
+)
 
 # name: arrow, skip mode, equal times (None: by the stream)
 ARROWS: dict[str, tuple[str, str, bool | None]] = {
@@ -35,7 +45,7 @@ def selected_matches(pattern: Pattern, events: list[Event]) -> list[Match]:
 class Partial:
     """A partial match: one path, its options in order of preference."""
 
-    def __init__(self, matcher: Matcher, stack: Stack, state: State) -> None:
+    def __init__(self, matcher: SequenceMatcher, stack: Stack, state: State) -> None:
         self.stack = stack
         self.state = state
         self.options = matcher.next_options(stack, state)
@@ -45,7 +55,7 @@ class Partial:
         return self.state.bound[-1][0], *(_frame_key(frame) for frame in frames(self.stack))
 
 
-def _frame_key(frame: Frame) -> tuple[Any, ...]:
+def _frame_key(frame: RepetitionFrame) -> tuple[Any, ...]:
     count = frame.count
     if isinstance(frame.node, Rep):
         count -= 1  # the iteration that is open is not done
@@ -58,7 +68,7 @@ class Context:
     """Feeds the events one by one to the partial matches."""
 
     def __init__(self, pattern: Pattern, events: list[Event]) -> None:
-        self.matcher = Matcher(pattern, events)
+        self.matcher = SequenceMatcher(pattern, events)
         self.events = events
         self.starts = self.matcher.start_options()
         self.steps = {node.name: node for node in nodes_of(pattern.root) if isinstance(node, Step) and node.name}
@@ -84,7 +94,7 @@ class Context:
         return self.found
 
     def _is_waiting(self, partial: Partial, j: int) -> bool:
-        """Drops the options that are over; False if the partial match is complete or cannot go on."""
+        """Drops exhausted options; returns False if the partial match is complete or cannot continue."""
         partial.options = [o for o in partial.options if o.step is None or self.matcher.is_open(o, j)]
         if partial.options and partial.options[0].step is None:
             if self.matcher.accepts(partial.options[0].state):
@@ -97,7 +107,7 @@ class Context:
         return next((option for option in options if self.matcher.fits(option, j)), None)
 
     def starting(self, j: int) -> Option | None:
-        """The preferred first step that the event fits and whose `must` holds."""
+        """The preferred first step that accepts the event and satisfies its `must`."""
         return next((o for o in self.starts if self.matcher.fits(o, j) and self.matcher.take(o, j)), None)
 
     def advance(self, option: Option, j: int) -> Partial | None:

@@ -60,7 +60,7 @@ def sequence_case(seed: int) -> tuple[Pattern, list[list[Event]]]:
 
 
 def random_root(rng: random.Random, is_context: bool = False) -> Node:
-    """A tree that no empty match satisfies; most do not end with what a reluctant repetition leaves out."""
+    """Returns a tree without an empty match; most do not end with a reluctant repetition that may be skipped."""
     root = TreeGenerator(rng, is_context).root()
     while is_nullable(root) or (ends_idle(root) and rng.random() < 0.9):
         root = TreeGenerator(rng, is_context).root()

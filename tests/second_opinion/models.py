@@ -17,8 +17,8 @@ ANY = "_"
 
 RECREATED_NODE_IS_CHANGED = True
 """A node deleted and created again in one transaction counts as changed, also with equal values and edges."""
-TOP_KEEPS_TIES = True
-"""`top n` keeps every match with fewer than n strictly better ones, so ties at the end can give more than n."""
+TOP_INCLUDES_TIES = True
+"""`top n` returns every match with fewer than n strictly better ones, so ties at the end can give more than n."""
 NULL_JOINS_NULL = True
 """A variable that occurs in two places of a query has one value, and null is such a value."""
 EQUAL_SET_EMITS_CHANGE = True
@@ -46,7 +46,7 @@ class EdgeType:
 
 
 @dataclass(frozen=True)
-class Schema:
+class ModelSchema:
     nodes: tuple[NodeType, ...]
     edges: tuple[EdgeType, ...]
 
@@ -84,7 +84,7 @@ class Schema:
 
 
 @dataclass(frozen=True)
-class Scope:
+class QueryScope:
     graph: Graph
     values: dict[str, Any]
     now: int
@@ -94,7 +94,7 @@ class Expression:
     def text(self) -> str:
         raise NotImplementedError
 
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: QueryScope) -> Any:
         raise NotImplementedError
 
 
@@ -109,7 +109,7 @@ class Constant(Expression):
             return "'" + self.constant.replace("'", "''") + "'"
         return str(self.constant)
 
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: QueryScope) -> Any:
         return self.constant
 
 
@@ -120,7 +120,7 @@ class Name(Expression):
     def text(self) -> str:
         return self.name
 
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: QueryScope) -> Any:
         return scope.values[self.name]
 
 
@@ -132,7 +132,7 @@ class Attribute(Expression):
     def text(self) -> str:
         return f"{self.name}.{self.attribute}"
 
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: QueryScope) -> Any:
         return scope.graph.attributes[scope.values[self.name]].get(self.attribute)
 
 
@@ -148,7 +148,7 @@ class Moving(Expression):
         window = str(self.last) if self.last is not None else f"{self.seconds} seconds"
         return f"moving_{self.function}({self.name}.{self.attribute}, {window})"
 
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: QueryScope) -> Any:
         given = scope.graph.given.get((scope.values[self.name], self.attribute), [])
         if self.last is not None:
             given = given[-self.last :]
@@ -169,7 +169,7 @@ class Binary(Expression):
     def text(self) -> str:
         return f"({self.left.text()} {self.operator} {self.right.text()})"
 
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: QueryScope) -> Any:
         left, right = self.left.value(scope), self.right.value(scope)
         if self.operator == "and":
             if left is False or right is False:
@@ -204,7 +204,7 @@ class Negated(Expression):
     def text(self) -> str:
         return f"(not {self.inner.text()})"
 
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: QueryScope) -> Any:
         inner = self.inner.value(scope)
         return None if inner is None else not inner
 
@@ -217,7 +217,7 @@ class IsNull(Expression):
     def text(self) -> str:
         return f"({self.inner.text()} is {'' if self.null else 'not '}null)"
 
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: QueryScope) -> Any:
         return (self.inner.value(scope) is None) == self.null
 
 
@@ -229,7 +229,7 @@ class Coalesce(Expression):
     def text(self) -> str:
         return f"coalesce({self.first.text()}, {self.second.text()})"
 
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: QueryScope) -> Any:
         first = self.first.value(scope)
         return self.second.value(scope) if first is None else first
 
@@ -263,7 +263,7 @@ class Closure:
         return f"{{{self.least}}}" if self.least == self.most else f"{{{self.least},{self.most}}}"
 
     def pairs(self, relation: set[tuple[Any, Any]], nodes: Iterable[Any]) -> set[tuple[Any, Any]]:
-        """Pairs connected by a walk whose length lies in the bounds."""
+        """Pairs connected by a walk with a length within the bounds."""
         if (self.least, self.most) == (1, 1):
             return relation
         following: dict[Any, list[Any]] = {}
@@ -333,7 +333,7 @@ class Connected:
 
 
 @dataclass(frozen=True)
-class Call:
+class CallConstraint:
     query: str
     arguments: tuple[str, ...]
     closure: Closure = ONCE
@@ -349,7 +349,7 @@ class Call:
         return matches if self.closure == ONCE else self.closure.pairs(matches, world.graph.kinds)  # type: ignore[arg-type]
 
 
-Positive = OfType | Connected | Call
+Positive = OfType | Connected | CallConstraint
 
 
 @dataclass(frozen=True)
@@ -371,7 +371,7 @@ class Let:
     name: str
     expression: Expression | None
     function: str | None = None
-    call: Call | None = None
+    call: CallConstraint | None = None
 
     def text(self) -> str:
         if self.call is None:
@@ -410,7 +410,7 @@ class Top:
 
 
 @dataclass(frozen=True)
-class Query:
+class ModelQuery:
     name: str
     parameters: tuple[str, ...]
     sorts: tuple[str, ...]
@@ -433,7 +433,7 @@ class Query:
             yield from (name for name in self.components if name)
         for way in self.ways:
             inner = [*way.positives, *(each for negative in way.negatives for each in negative.inner)]
-            yield from (each.query for each in inner if isinstance(each, Call))
+            yield from (each.query for each in inner if isinstance(each, CallConstraint))
             yield from (each.call.query for each in way.lets if each.call is not None)
 
 
@@ -446,14 +446,14 @@ class World:
     now: int
     results: dict[str, set[tuple[Any, ...]]] = field(default_factory=dict)
 
-    def evaluate(self, query: Query) -> set[tuple[Any, ...]]:
+    def evaluate(self, query: ModelQuery) -> set[tuple[Any, ...]]:
         if query.components is not None:
             return self.connect(*query.components)
         found: set[tuple[Any, ...]] = set()
         for way in query.ways:
             for binding in self.bind(way):
                 found.add(tuple(binding[name] for name in query.parameters))
-        return self.keep_best(query, found) if query.top is not None else found
+        return self.select_best(query, found) if query.top is not None else found
 
     def connect(self, query: str, over: str | None) -> set[tuple[Any, ...]]:
         """Each element with the least element of its undirected component."""
@@ -473,13 +473,13 @@ class World:
                     changed = True
         return set(least.items())
 
-    def keep_best(self, query: Query, found: set[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
+    def select_best(self, query: ModelQuery, found: set[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
         top = query.top
         assert top is not None
         groups: dict[tuple[Any, ...], list[tuple[Any, tuple[Any, ...]]]] = {}
         for match in found:
             values = dict(zip(query.parameters, match, strict=True))
-            scope = Scope(self.graph, values, self.now)
+            scope = QueryScope(self.graph, values, self.now)
             rank = []
             for expression, direction in top.by:
                 value = expression.value(scope)
@@ -487,7 +487,7 @@ class World:
             groups.setdefault(tuple(values[name] for name in top.per), []).append((rank, match))
         best: set[tuple[Any, ...]] = set()
         for ranked in groups.values():
-            if TOP_KEEPS_TIES:
+            if TOP_INCLUDES_TIES:
                 for rank, match in ranked:
                     if sum(other < rank for other, _ in ranked) < top.number:
                         best.add(match)
@@ -502,7 +502,7 @@ class World:
                 continue
             for let in way.lets:
                 binding[let.name] = self.compute(let, binding)
-            if way.where is None or way.where.value(Scope(self.graph, binding, self.now)) is True:
+            if way.where is None or way.where.value(QueryScope(self.graph, binding, self.now)) is True:
                 yield binding
 
     def join(self, binding: dict[str, Any], constraints: Sequence[Positive]) -> Iterator[dict[str, Any]]:
@@ -517,20 +517,20 @@ class World:
 
     def extends(self, binding: dict[str, Any], negative: Without) -> bool:
         for each in self.join(binding, negative.inner):
-            if negative.where is None or negative.where.value(Scope(self.graph, each, self.now)) is True:
+            if negative.where is None or negative.where.value(QueryScope(self.graph, each, self.now)) is True:
                 return True
         return False
 
     def compute(self, let: Let, binding: dict[str, Any]) -> Any:
         if let.call is None:
             assert let.expression is not None
-            return let.expression.value(Scope(self.graph, binding, self.now))
+            return let.expression.value(QueryScope(self.graph, binding, self.now))
         rows = [
             inner for row in let.call.relation(self) if (inner := unify(binding, let.call.arguments, row)) is not None
         ]
         if let.expression is None:
             return len(rows)
-        values = [let.expression.value(Scope(self.graph, inner, self.now)) for inner in rows]
+        values = [let.expression.value(QueryScope(self.graph, inner, self.now)) for inner in rows]
         return aggregate(let.function or "", [each for each in values if each is not None], len(rows))
 
 
@@ -605,7 +605,7 @@ def phase_key(change: Change) -> tuple[Any, ...]:
 
 
 class Graph:
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: ModelSchema) -> None:
         self.schema = schema
         self.kinds: dict[Any, str] = {}
         self.attributes: dict[Any, dict[str, Any]] = {}
@@ -679,11 +679,11 @@ class Log:
     matches: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
 
 
-def order_queries(queries: Sequence[Query]) -> list[Query]:
+def order_queries(queries: Sequence[ModelQuery]) -> list[ModelQuery]:
     """Text order, with called queries right before the first query that calls them."""
     named, ordered = {query.name: query for query in queries}, []
 
-    def visit(query: Query) -> None:
+    def visit(query: ModelQuery) -> None:
         if query in ordered:
             return
         for name in query.calls():
@@ -695,7 +695,9 @@ def order_queries(queries: Sequence[Query]) -> list[Query]:
     return ordered
 
 
-def run(schema: Schema, queries: Sequence[Query], changes: Sequence[tuple[int, int, Change]], ordered: bool) -> Log:
+def run(
+    schema: ModelSchema, queries: Sequence[ModelQuery], changes: Sequence[tuple[int, int, Change]], ordered: bool
+) -> Log:
     """Evaluate (time, number, change) rows of one model.
 
     ``ordered`` applies a transaction by number and rows of equal numbers by phase, else all rows by phase.

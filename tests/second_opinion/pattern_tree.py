@@ -95,7 +95,7 @@ class Step:
 
 @dataclass(eq=False)
 class Seq:
-    """Elements with the arrow before each; the first arrow is not used. `Not` stands only in here and in `Conj`."""
+    """Elements with the arrow before each; the first arrow is not used. `Not` occurs only in here and in `Conj`."""
 
     items: list[tuple[Arrow, Node]]
 

@@ -43,7 +43,7 @@ class State(NamedTuple):
     absent: tuple[tuple[Not, int], ...] = ()
 
 
-class Frame(NamedTuple):
+class RepetitionFrame(NamedTuple):
     """An open node. `count`: next item of a Seq, iterations of a Rep; `entry`: events taken (Conj: pos) on entry."""
 
     node: Node
@@ -55,7 +55,7 @@ class Frame(NamedTuple):
     lead: Arrow = THEN  # the arrow before a conjunction
 
 
-Stack = tuple[Frame, "Stack"] | None
+Stack = tuple[RepetitionFrame, "Stack"] | None
 
 
 class Option(NamedTuple):
@@ -71,18 +71,18 @@ class Option(NamedTuple):
 MODES = {"consecutive": Arrow(","), "relaxed": THEN, "combinations": Arrow("->>")}
 
 
-def frames(stack: Stack) -> Iterator[Frame]:
+def frames(stack: Stack) -> Iterator[RepetitionFrame]:
     while stack is not None:
         yield stack[0]
         stack = stack[1]
 
 
-class Matcher:
+class SequenceMatcher:
     """Evaluates one pattern over the events of one partition."""
 
     def __init__(self, pattern: Pattern, events: list[Event], default: Arrow = THEN) -> None:
         self.pattern = pattern
-        self.default = default  # between iterations where no arrow stands
+        self.default = default  # between iterations without an explicit arrow
         self.events = events
         self.end = len(events)
         self.budget = SEARCH_BUDGET_OPTIONS
@@ -120,11 +120,11 @@ class Matcher:
             self._index(node.body, repetitions, members)
 
     def _share_conjunction(self, names: list[str]) -> bool:
-        """True if the steps stand in different members of one conjunction."""
+        """True if the steps belong to different members of one conjunction."""
         one, two = self.members[names[0]], self.members[names[-1]]
         return any(node in two and two[node] != member for node, member in one.items())
 
-    def _lacks_member(self, frame: Frame, state: State) -> bool:
+    def _lacks_member(self, frame: RepetitionFrame, state: State) -> bool:
         """True if a condition between two members can no longer hold: both are complete, a step of it is not bound."""
         assert isinstance(frame.node, Conj)
         bound = {name for name, _ in state.bound}
@@ -172,29 +172,31 @@ class Matcher:
                     state = state._replace(absent=((items[0][1], -1),))
                 behind = begin + 1
                 inner = Arrow(items[behind][0].kind) if around is None and len(items) > behind else around
-                self._enter(items[begin][1], lead, inner, (Frame(node, around, behind), stack), state, is_spare, out)
+                self._enter(
+                    items[begin][1], lead, inner, (RepetitionFrame(node, around, behind), stack), state, is_spare, out
+                )
             case Alt(branches):
                 for branch in branches:
                     self._enter(branch, lead, around, stack, state, is_spare, out)
             case Conj(members):
                 left = tuple(m for m in members if not isinstance(m, Not))
-                frame = Frame(node, around, entry=state.pos, left=left, lead=lead)
+                frame = RepetitionFrame(node, around, entry=state.pos, left=left, lead=lead)
                 self._enter_members(frame, lead, stack, state, is_spare, out)
             case Rep():
-                frame = Frame(node, around or MODES.get(node.mode, self.default), 0, len(state.bound))
+                frame = RepetitionFrame(node, around or MODES.get(node.mode, self.default), 0, len(state.bound))
                 self._iterate(frame, lead, stack, state, is_spare, out)
             case Group(body):
-                self._enter(body, lead, around, (Frame(node, around), stack), state, is_spare, out)
+                self._enter(body, lead, around, (RepetitionFrame(node, around), stack), state, is_spare, out)
 
     def _enter_members(
-        self, frame: Frame, lead: Arrow, stack: Stack, state: State, is_spare: bool, out: list[Option]
+        self, frame: RepetitionFrame, lead: Arrow, stack: Stack, state: State, is_spare: bool, out: list[Option]
     ) -> None:
         for member in frame.left:
             left = tuple(m for m in frame.left if m is not member)
             self._enter(member, lead, frame.around, (frame._replace(left=left), stack), state, is_spare, out)
 
     def _iterate(
-        self, frame: Frame, lead: Arrow, stack: Stack, state: State, is_spare: bool, out: list[Option]
+        self, frame: RepetitionFrame, lead: Arrow, stack: Stack, state: State, is_spare: bool, out: list[Option]
     ) -> None:
         node = frame.node
         assert isinstance(node, Rep)
@@ -210,19 +212,19 @@ class Matcher:
         if may_leave and node.is_greedy:
             self._exit(frame, stack, state, is_spare, out)
 
-    def _is_stopped(self, frame: Frame, state: State) -> bool:
-        """True if the stop event of the repetition has come: no iteration begins, not even an empty one."""
+    def _is_stopped(self, frame: RepetitionFrame, state: State) -> bool:
+        """True if the stop event of the repetition has occurred: no iteration begins, not even an empty one."""
         node = frame.node
         assert isinstance(node, Rep)
         if node.until is None or frame.first is None:
             return False
         return any(self.step_fits(node.until, i, state, None) for i in range(frame.first + 1, state.pos + 1))
 
-    def _exit(self, frame: Frame, stack: Stack, state: State, is_spare: bool, out: list[Option]) -> None:
+    def _exit(self, frame: RepetitionFrame, stack: Stack, state: State, is_spare: bool, out: list[Option]) -> None:
         if self._holds_at_exit(frame, stack, state):
             self._leave(stack, state, is_spare, out)
 
-    def _holds_at_exit(self, frame: Frame, stack: Stack, state: State) -> bool:
+    def _holds_at_exit(self, frame: RepetitionFrame, stack: Stack, state: State) -> bool:
         """True if the conditions over the whole repetition let it be left."""
         return all(self.holds(one, None, None, state, stack) for one in self.at_exit.get(id(frame.node), ()))
 
@@ -307,7 +309,7 @@ class Matcher:
             return any(self.step_fits(absence.body, i, state, None) for i in places)
         if not places:
             return False
-        inner = Matcher(
+        inner = SequenceMatcher(
             Pattern(absence.body, is_strictly_later=self.pattern.is_strictly_later), self.events, self.default
         )
         inner.end = places[-1] + 1
@@ -364,7 +366,7 @@ class Matcher:
             if not isinstance(frame.node, Rep) or frame.node.until is None or frame.first is None:
                 continue
             if len(state.bound) > frame.entry:
-                continue  # an iteration that has begun goes on
+                continue  # an iteration that has begun continues
             if any(self.step_fits(frame.node.until, i, state, None) for i in range(frame.first + 1, j + 1)):
                 return False
         return True
@@ -508,8 +510,8 @@ def grouped(bound: tuple[tuple[str, int], ...]) -> Match:
 
 
 def matches(pattern: Pattern, events: list[Event], default: Arrow = THEN) -> list[Match]:
-    """All matches that the skip mode of the pattern keeps."""
-    matcher = Matcher(pattern, events, default)
+    """All matches that the skip mode of the pattern selects."""
+    matcher = SequenceMatcher(pattern, events, default)
     found: list[Match] = []
     begin = 0
     for j in range(len(events)):

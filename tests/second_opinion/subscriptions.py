@@ -13,15 +13,15 @@ from random import Random
 
 from tests.second_opinion.trees import (
     Compare,
-    Constant,
-    Group,
     Has,
     Member,
     Position,
-    Repeat,
-    Sequence,
-    Step,
+    TreeConstant,
+    TreeGroup,
     TreeMatcher,
+    TreeRepeat,
+    TreeSequence,
+    TreeStep,
     XmlNode,
     as_number,
     compare_text,
@@ -61,7 +61,7 @@ class Check:
 
     term: Term
     op: str
-    constant: Constant
+    constant: TreeConstant
 
 
 @dataclass(eq=False)
@@ -86,7 +86,7 @@ class Block:
     """A stream and a tree pattern."""
 
     stream: str
-    pattern: Step
+    pattern: TreeStep
 
 
 @dataclass(eq=False)
@@ -162,12 +162,12 @@ Way = frozenset[tuple[str, tuple[int, int]]]  # role of a step, position of its 
 class BlockMatcher:
     """Ways in which a block, with the paths of a disjunct, lies in documents."""
 
-    def __init__(self, pattern: Step, terms: list[Term], equal: list[Term]) -> None:
+    def __init__(self, pattern: TreeStep, terms: list[Term], equal: list[Term]) -> None:
         self.pattern = pattern
         self.roles: dict[int, str] = {}
         self.parents: dict[str, str | None] = {}
-        self.extra: dict[int, list[Step]] = defaultdict(list)
-        variables: dict[str, Step] = {}
+        self.extra: dict[int, list[TreeStep]] = defaultdict(list)
+        variables: dict[str, TreeStep] = {}
         for step in _path_steps(pattern):
             self.roles[id(step)] = f"step {step.number}"
             if step.name is not None:
@@ -187,23 +187,23 @@ class BlockMatcher:
         self.wanted = self.key_roles | set(self.role_of.values())
         self.ordered_key_roles = [role for role in self.parents if role in self.key_roles]
 
-    def _attach(self, base: Step, term: Term) -> str:
-        chain: Step | None = None
+    def _attach(self, base: TreeStep, term: Term) -> str:
+        chain: TreeStep | None = None
         for depth in range(len(term.path), 0, -1):
             axis, test = term.path[depth - 1]
-            chain = Step(axis, test, rest=chain)
+            chain = TreeStep(axis, test, rest=chain)
             self.roles[id(chain)] = f"{term} {depth}"
         assert chain is not None
         self.extra[id(base)].append(chain)
         return f"{term} {len(term.path)}"
 
-    def _link(self, step: Step, parent: str | None) -> None:
+    def _link(self, step: TreeStep, parent: str | None) -> None:
         role = self.roles[id(step)]
         self.parents[role] = parent
         for path in self._paths(step):
             self._link(path, role)
 
-    def _paths(self, step: Step) -> Iterator[Step]:
+    def _paths(self, step: TreeStep) -> Iterator[TreeStep]:
         yield from (suffix.path for suffix in step.suffixes if isinstance(suffix, Has))
         yield from self.extra[id(step)]
         if step.rest is not None:
@@ -222,11 +222,16 @@ class BlockMatcher:
         return at
 
     def ways(self, root: XmlNode) -> set[Way]:
-        """All ways, as far as wanted steps tell them apart."""
+        """All ways to match, distinguished only by the wanted steps."""
         return self._ways(TreeMatcher(self.pattern, root, {}), self.pattern, [root], None, None)
 
     def _ways(
-        self, matcher: TreeMatcher, step: Step, forest: list[XmlNode], owner: XmlNode | None, compare: Compare | None
+        self,
+        matcher: TreeMatcher,
+        step: TreeStep,
+        forest: list[XmlNode],
+        owner: XmlNode | None,
+        compare: Compare | None,
     ) -> set[Way]:
         found: set[Way] = set()
         role = self.roles[id(step)]
@@ -247,7 +252,7 @@ class BlockMatcher:
         return found
 
 
-def _path_steps(step: Step) -> Iterator[Step]:
+def _path_steps(step: TreeStep) -> Iterator[TreeStep]:
     """Steps outside of groups."""
     yield step
     for suffix in step.suffixes:
@@ -257,8 +262,8 @@ def _path_steps(step: Step) -> Iterator[Step]:
         yield from _path_steps(step.rest)
 
 
-def _fits(matcher: TreeMatcher, step: Step, node: XmlNode, compare: Compare | None) -> bool:
-    """Truth of everything asked of a node but its paths."""
+def _fits(matcher: TreeMatcher, step: TreeStep, node: XmlNode, compare: Compare | None) -> bool:
+    """Truth of all conditions on a node except its paths."""
     if step.rest is None and compare is not None and not compare_text(compare, node.text):
         return False
     suffixes = [each for each in step.suffixes if not isinstance(each, Has)]
@@ -419,9 +424,9 @@ class SubscriptionMaker:
         self.names += 1
         return f"{side}{self.names}"
 
-    def pattern(self, side: str) -> Step:
+    def pattern(self, side: str) -> TreeStep:
         random = self.random
-        step = Step("//" if random.random() < 0.85 else "/", random.choice(["i"] * 16 + ["*", "*", "r"]))
+        step = TreeStep("//" if random.random() < 0.85 else "/", random.choice(["i"] * 16 + ["*", "*", "r"]))
         step.arrow = random.choice(["->", "->", " AS "])
         if random.random() < 0.35:
             step.name = self.new_name(side)
@@ -430,7 +435,7 @@ class SubscriptionMaker:
         if random.random() < 0.04:
             step.suffixes.append(Position(random.choice([1, 1, 0, 2])))
         if random.random() < 0.08:
-            step.suffixes.append(Group(self.group()))
+            step.suffixes.append(TreeGroup(self.group()))
         if random.random() < 0.15 or not any(isinstance(each, Has) for each in step.suffixes):
             step.rest = self.step(side, 1)
         if not any(each.name for each in _path_steps(step)):
@@ -438,17 +443,17 @@ class SubscriptionMaker:
         number_steps(step)
         return step
 
-    def group(self) -> Sequence:
-        parts = [Member(Step("/", self.random.choice("xy"))) for _ in range(2)]
-        last = Repeat(parts[1], 1, None, "+") if self.random.random() < 0.3 else parts[1]
-        return Sequence([parts[0], last], [self.random.choice([":", "::"])])
+    def group(self) -> TreeSequence:
+        parts = [Member(TreeStep("/", self.random.choice("xy"))) for _ in range(2)]
+        last = TreeRepeat(parts[1], 1, None, "+") if self.random.random() < 0.3 else parts[1]
+        return TreeSequence([parts[0], last], [self.random.choice([":", "::"])])
 
-    def step(self, side: str, depth: int) -> Step:
+    def step(self, side: str, depth: int) -> TreeStep:
         random = self.random
         if random.random() < 0.12:
-            step = Step(random.choice(["/", "//"]), random.choice(["@k", "@j"]))
+            step = TreeStep(random.choice(["/", "//"]), random.choice(["@k", "@j"]))
         else:
-            step = Step(random.choice(["/", "//"]), random.choice("xxxxxyyyyyi*"))
+            step = TreeStep(random.choice(["/", "//"]), random.choice("xxxxxyyyyyi*"))
             if depth < 2 and random.random() < 0.08:
                 step.suffixes.append(self.has(side, depth + 1))
             if depth < 2 and random.random() < 0.06:
@@ -469,14 +474,14 @@ class SubscriptionMaker:
             has.prefix = "."
         return has
 
-    def op_and_constant(self) -> tuple[str, Constant]:
+    def op_and_constant(self) -> tuple[str, TreeConstant]:
         random = self.random
         op = random.choice(["=", "!=", "<", "<=", ">", ">="])
         if random.random() < 0.5:
             spelling = random.choice(["1", "2", "5", "2.0"])
-            return op, Constant(spelling, float(spelling))
+            return op, TreeConstant(spelling, float(spelling))
         text = random.choice(["A", "A", "A", "B", "2", "A&B", ""])
-        return op, Constant(f"'{text}'", text)
+        return op, TreeConstant(f"'{text}'", text)
 
     def terms(self, block: Block) -> list[Term]:
         """Terms of a block; leaves occur more often, since their texts are often equal."""
@@ -506,7 +511,7 @@ class SubscriptionMaker:
             term = random.choice(left + right)
             if random.random() < 0.25:
                 text = random.choice(["A", "A", "B", "2", "é"])
-                return Check(term, "contains", Constant(f"'{text}'", text))
+                return Check(term, "contains", TreeConstant(f"'{text}'", text))
             return Check(term, *self.op_and_constant())
 
         def conjunction() -> list[Predicate]:

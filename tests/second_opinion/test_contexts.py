@@ -17,5 +17,5 @@ def test_random_selections_match_as_documented(number: int) -> None:
 @pytest.mark.deep
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("number", range(BLOCKS))
-def test_many_random_selections_match_as_documented(number: int) -> None:
+def test_random_selections_match_as_documented_deep(number: int) -> None:
     check(compare(block(number, DEEP_CASES), context_case, selected_matches))

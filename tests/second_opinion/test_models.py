@@ -33,7 +33,7 @@ LEAST_COMPARED = 0.6
 LEAST_NON_EMPTY = 0.25
 BEGIN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
-SCHEMA = so.Schema(
+SCHEMA = so.ModelSchema(
     nodes=(
         so.NodeType("A", (("x", "bigint"), ("y", "bigint"), ("s", "string"), ("r", "double"))),
         so.NodeType("B", (("z", "bigint"),), above="A"),
@@ -66,13 +66,13 @@ class Writer:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.queries: list[so.Query] = []
+        self.queries: list[so.ModelQuery] = []
         self.values = 0
 
     def chance(self, share: float) -> bool:
         return self.random.random() < share
 
-    def write(self) -> list[so.Query]:
+    def write(self) -> list[so.ModelQuery]:
         for number in range(self.random.randint(1, 4)):
             name = f"q{number}"
             self.queries.append(self.components(name) or self.query(name))
@@ -81,7 +81,7 @@ class Writer:
             self.random.shuffle(queries)
         return queries
 
-    def components(self, name: str) -> so.Query | None:
+    def components(self, name: str) -> so.ModelQuery | None:
         pairs = [query for query in self.queries if query.sorts in (("A", "A"), ("A", "B"), ("B", "A"), ("C", "C"))]
         if not pairs or not self.chance(0.25):
             return None
@@ -89,9 +89,9 @@ class Writer:
         over = [query for query in self.queries if len(query.sorts) == 1 and query.sorts[0] in ("A", "B", "C")]
         chosen = self.random.choice(over).name if over and self.chance(0.4) else None
         sort = "C" if pair.sorts[0] == "C" else "A"
-        return so.Query(name, ("a", "k"), (sort, sort), components=(pair.name, chosen))
+        return so.ModelQuery(name, ("a", "k"), (sort, sort), components=(pair.name, chosen))
 
-    def query(self, name: str) -> so.Query:
+    def query(self, name: str) -> so.ModelQuery:
         way, sorts = self.way({})
         ranked = sorted(sorts)
         if not ranked:
@@ -107,7 +107,7 @@ class Writer:
         while self.chance(0.25) and len(ways) < 3:
             ways.append(self.way(wanted)[0])
         top = self.top(wanted) if self.chance(0.3) else None
-        return so.Query(name, parameters, tuple(wanted.values()), tuple(ways), top)
+        return so.ModelQuery(name, parameters, tuple(wanted.values()), tuple(ways), top)
 
     def top(self, sorts: dict[str, str]) -> so.Top | None:
         orders = []
@@ -197,7 +197,7 @@ class Writer:
             target_type = sorts[target] = "B"
         return so.Connected(source, edge.name, target, closure, self.chance(0.3), source_type, target_type)
 
-    def call(self, sorts: dict[str, str], query: so.Query | None = None, free: float = 0.2) -> so.Call:
+    def call(self, sorts: dict[str, str], query: so.ModelQuery | None = None, free: float = 0.2) -> so.CallConstraint:
         query = query or self.random.choice(self.queries)
         arguments = []
         for sort in query.sorts:
@@ -216,7 +216,7 @@ class Writer:
         closure = self.closure() if query.sorts == ("A", "A") else so.ONCE
         if closure.least == 0:
             closure = so.Closure(1, None)
-        return so.Call(query.name, tuple(arguments), closure)
+        return so.CallConstraint(query.name, tuple(arguments), closure)
 
     def negative(self, sorts: dict[str, str]) -> so.Without:
         local = dict(sorts)
@@ -432,8 +432,8 @@ LOGGED = (
 )
 
 
-def pattern_text(query: so.Query) -> str:
-    """Patterns whose matches the test derives from the reference event list."""
+def pattern_text(query: so.ModelQuery) -> str:
+    """Returns patterns with matches that the test derives from the reference event list."""
     steps = " | ".join(
         f"change {action} {kind}{'.' + attribute if attribute else ''} c{number}"
         for number, (action, kind, attribute) in enumerate(LOGGED)
@@ -453,7 +453,7 @@ within forever
 
 
 @functools.lru_cache(maxsize=8)
-def write_text(number: int) -> tuple[list[so.Query], str, Any]:
+def write_text(number: int) -> tuple[list[so.ModelQuery], str, Any]:
     """Queries, their text, and the metamodel or the typed error."""
     queries = Writer(number).write()
     text = SCHEMA.text() + "".join(query.text() for query in queries)
@@ -541,7 +541,7 @@ def check(seed: int) -> str:
 
 def check_patterns(
     number: int,
-    query: so.Query,
+    query: so.ModelQuery,
     model: Any,
     keys: tuple[Any, ...],
     expected: dict[Any, so.Log],
@@ -615,7 +615,7 @@ def block(cases: int, blocks: int, number: int) -> range:
 
 
 def test_reference_gives_the_events_of_the_guide() -> None:
-    schema = so.Schema(
+    schema = so.ModelSchema(
         nodes=(
             so.NodeType("Host", tuple((name, "bigint") for name in ("available_cpu", "total_cpu", "ram"))),
             so.NodeType("App"),
@@ -624,16 +624,16 @@ def test_reference_gives_the_events_of_the_guide() -> None:
     )
     host = so.OfType("host", "Host")
     overcommitted = so.Binary(">", so.Attribute("host", "available_cpu"), so.Attribute("host", "total_cpu"))
-    counted = so.Let("apps", None, "count", so.Call("on", ("_", "host")))
+    counted = so.Let("apps", None, "count", so.CallConstraint("on", ("_", "host")))
     queries = (
-        so.Query("overcommitted", ("host",), ("Host",), (so.Way((host,), where=overcommitted),)),
-        so.Query(
+        so.ModelQuery("overcommitted", ("host",), ("Host",), (so.Way((host,), where=overcommitted),)),
+        so.ModelQuery(
             "busy",
             ("host", "apps"),
             ("Host", "bigint"),
             (so.Way((host,), lets=(counted,), where=so.Binary(">", so.Name("apps"), so.Constant(1))),),
         ),
-        so.Query("on", ("app", "host"), ("App", "Host"), (so.Way((so.Connected("app", "runs_on", "host"),)),)),
+        so.ModelQuery("on", ("app", "host"), ("App", "Host"), (so.Way((so.Connected("app", "runs_on", "host"),)),)),
     )
     changes = (
         (0, so.Change("create", "h1", kind="Host")),
@@ -667,5 +667,5 @@ def test_queries_over_models_agree_with_recomputation(number: int) -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("number", range(DEEP_BLOCKS))
-def test_queries_over_models_agree_with_recomputation_on_many_seeds(number: int) -> None:
+def test_queries_over_models_agree_with_recomputation_deep(number: int) -> None:
     check_block(block(DEEP_CASES, DEEP_BLOCKS, number))

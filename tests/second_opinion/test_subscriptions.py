@@ -35,7 +35,7 @@ Found = dict[str, Counter[tuple[int, int, Values]]]
 
 
 @dataclass
-class Tally:
+class SubscriptionTally:
     """Counts of a block."""
 
     cases: int = 0
@@ -53,7 +53,7 @@ class Tally:
         assert not self.failures, f"{len(self.failures)} of {self.compared} cases differ.\n{shown}"
 
 
-def check_shares(tallies: list[Tally]) -> None:
+def check_shares(tallies: list[SubscriptionTally]) -> None:
     """Require that enough cases were compared and enough of them have notifications."""
     compared = sum(tally.compared for tally in tallies)
     assert compared >= MIN_COMPARED_SHARE * sum(tally.cases for tally in tallies)
@@ -105,7 +105,7 @@ def find_difference(expected: Notifications, actual: Counter[tuple[int, int, Val
     return None if actual == expected.exact else "The notifications differ."
 
 
-def compare_batch(seeds: list[int], tally: Tally) -> None:
+def compare_batch(seeds: list[int], tally: SubscriptionTally) -> None:
     """Compare all subscriptions of a batch with the product."""
     documents = make_documents(seeds[0])
     cases = {seed: make_subscription(seed) for seed in seeds}
@@ -164,9 +164,9 @@ def describe_difference(
     return "\n".join(lines)
 
 
-def compare_block(first: int, last: int) -> Tally:
+def compare_block(first: int, last: int) -> SubscriptionTally:
     """Compare the seeds from first to before last."""
-    tally = Tally()
+    tally = SubscriptionTally()
     batches: dict[int, list[int]] = defaultdict(list)
     for seed in range(first, last):
         batches[seed // BATCH_SEEDS].append(seed)
@@ -176,7 +176,7 @@ def compare_block(first: int, last: int) -> Tally:
 
 
 @cache
-def compare_default_block(block: int) -> Tally:
+def compare_default_block(block: int) -> SubscriptionTally:
     """Compare one block of the default cases; a second call returns the same tally."""
     return compare_block(CASES * block // BLOCKS, CASES * (block + 1) // BLOCKS)
 
@@ -193,7 +193,7 @@ def test_enough_random_subscriptions_are_compared_and_have_notifications() -> No
 @pytest.mark.deep
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_many_subscriptions_agree_with_brute_force(block: int) -> None:
+def test_subscriptions_agree_with_brute_force_deep(block: int) -> None:
     tally = compare_block(DEEP_CASES * block // BLOCKS, DEEP_CASES * (block + 1) // BLOCKS)
     tally.check()
     check_shares([tally])

@@ -15,8 +15,8 @@ import pytest
 import perseid as ps
 from tests.second_opinion.trees import (
     NAMESPACES,
-    PatternMaker,
-    Step,
+    TreePatternMaker,
+    TreeStep,
     match_rows,
     print_step,
     random_alphabet,
@@ -38,7 +38,7 @@ Rows = dict[int, list[tuple[Any, ...]]]
 
 
 @dataclass
-class Tally:
+class TreeTally:
     """Counts of a block."""
 
     cases: int = 0
@@ -56,7 +56,7 @@ class Tally:
         assert not self.failures, f"{len(self.failures)} of {self.compared} cases differ.\n{shown}"
 
 
-def check_shares(tallies: list[Tally]) -> None:
+def check_shares(tallies: list[TreeTally]) -> None:
     """Require that enough cases were compared and enough of them have results."""
     compared = sum(tally.compared for tally in tallies)
     assert compared >= MIN_COMPARED_SHARE * sum(tally.cases for tally in tallies)
@@ -80,9 +80,9 @@ def make_batch(seed: int) -> Batch:
     return Batch(alphabet, documents, NAMESPACES | ({"": "urn:p"} if random.random() < 0.08 else {}))
 
 
-def make_pattern(seed: int, alphabet: list[str]) -> Step:
+def make_pattern(seed: int, alphabet: list[str]) -> TreeStep:
     """Pattern of a seed."""
-    return PatternMaker(Random(f"pattern {seed}"), alphabet).make()
+    return TreePatternMaker(Random(f"pattern {seed}"), alphabet).make()
 
 
 def run_product(texts: dict[str, str], batch: Batch) -> dict[str, Rows]:
@@ -104,7 +104,7 @@ def run_product(texts: dict[str, str], batch: Batch) -> dict[str, Rows]:
     return found
 
 
-def run_brute_force(pattern: Step, roots: list[Any], namespaces: dict[str, str]) -> Rows:
+def run_brute_force(pattern: TreeStep, roots: list[Any], namespaces: dict[str, str]) -> Rows:
     """Rows of the brute-force matcher for each document."""
     found: Rows = {}
     for number, root in enumerate(roots):
@@ -129,7 +129,7 @@ def normalize(rows: Rows) -> dict[int, list[str]]:
     }
 
 
-def compare_batch(seeds: list[int], tally: Tally) -> None:
+def compare_batch(seeds: list[int], tally: TreeTally) -> None:
     """Compare all patterns of a batch with the product."""
     batch = make_batch(seeds[0])
     roots = [read_document(xml) for xml in batch.documents]
@@ -174,9 +174,9 @@ def describe_difference(
     return "\n".join(lines)
 
 
-def compare_block(first: int, last: int) -> Tally:
+def compare_block(first: int, last: int) -> TreeTally:
     """Compare the seeds from first to before last."""
-    tally = Tally()
+    tally = TreeTally()
     seeds = list(range(first, last))
     batches: dict[int, list[int]] = defaultdict(list)
     for seed in seeds:
@@ -187,7 +187,7 @@ def compare_block(first: int, last: int) -> Tally:
 
 
 @cache
-def compare_default_block(block: int) -> Tally:
+def compare_default_block(block: int) -> TreeTally:
     """Compare one block of the default cases; a second call returns the same tally."""
     return compare_block(CASES * block // BLOCKS, CASES * (block + 1) // BLOCKS)
 
@@ -204,7 +204,7 @@ def test_enough_random_tree_patterns_are_compared_and_have_results() -> None:
 @pytest.mark.deep
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_many_tree_patterns_agree_with_brute_force(block: int) -> None:
+def test_tree_patterns_agree_with_brute_force_deep(block: int) -> None:
     tally = compare_block(DEEP_CASES * block // BLOCKS, DEEP_CASES * (block + 1) // BLOCKS)
     tally.check()
     check_shares([tally])

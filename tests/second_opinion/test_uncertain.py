@@ -40,13 +40,13 @@ class Declared:
 
 
 @dataclass
-class Case:
+class UncertainCase:
     seed: int
     every: int | None
     declared: list[Declared]
     certain: list[dict[str, Any]]
-    stream: so.Stream
-    pattern: so.Pattern
+    stream: so.UncertainStream
+    pattern: so.UncertainPattern
     wanted: dict[tuple[tuple[Any, ...], int], float]
 
     @property
@@ -222,7 +222,7 @@ class StreamMaker:
         return Declared(rows, options, chains)
 
 
-def make_stream(rng: random.Random) -> tuple[int | None, list[Declared], list[dict[str, Any]], so.Stream]:
+def make_stream(rng: random.Random) -> tuple[int | None, list[Declared], list[dict[str, Any]], so.UncertainStream]:
     """Return the length of a step, the declared streams, the certain rows, and the same for enumeration."""
     while True:
         maker = StreamMaker(rng)
@@ -252,7 +252,7 @@ def make_stream(rng: random.Random) -> tuple[int | None, list[Declared], list[di
             )
             for row in certain
         ]
-        stream = so.Stream(maker.times, [chain for one in declared for chain in one.chains], known)
+        stream = so.UncertainStream(maker.times, [chain for one in declared for chain in one.chains], known)
         if stream.count_worlds() <= MOST_WORLDS:
             return every, declared, certain, stream
 
@@ -291,7 +291,7 @@ class PatternMaker:
         self.is_suffix = False
         self.bound: list[tuple[str, str]] = []  # plain steps of the top level so far: name and type
 
-    def make(self) -> so.Pattern:
+    def make(self) -> so.UncertainPattern:
         rng = self.rng
         number = rng.choice([1, 2, 2, 2, 3, 3, 4])
         suffix = number
@@ -303,7 +303,7 @@ class PatternMaker:
         for place in range(number):
             self.is_suffix = self.sharing == "prefix" and place >= suffix
             item = self.element(2, top=True)
-            if place == 0 and number == 1 and isinstance(item, so.Repeat):
+            if place == 0 and number == 1 and isinstance(item, so.UncertainRepeat):
                 item = self.step(True)
             if place:
                 links.append(self.link(item))
@@ -323,15 +323,15 @@ class PatternMaker:
         if len(self.bound) > 1 and rng.random() < 0.12:
             (one, _), (other, _) = rng.sample(self.bound, 2)
             column = rng.choice(["v", "v", "k"])
-            where.append((one, so.Condition(column, rng.choice(["=", "<>"]), column, other)))
+            where.append((one, so.UncertainCondition(column, rng.choice(["=", "<>"]), column, other)))
         partition = rng.choice([(), (), ("k",), ("k",), ("v",) if rng.random() < 0.2 else ()])
         if self.is_plain and rng.random() < 0.85:
             partition = ()
-        body = so.Sequence(tuple(items), tuple(links))
+        body = so.UncertainSequence(tuple(items), tuple(links))
         text = body.body().replace("', '", "")
         plain = so.NEXT in text and not any(one in text for one in (",", "consecutive", "relaxed"))
         selection = "successor" if plain and rng.random() < 0.4 else None
-        return so.Pattern(body, tuple(where), window, holds, partition, selection)
+        return so.UncertainPattern(body, tuple(where), window, holds, partition, selection)
 
     def link(self, item: Any) -> so.Link:
         rng = self.rng
@@ -343,17 +343,17 @@ class PatternMaker:
             within = self.every * rng.randint(1, 2)
         elif self.every and rng.random() < 0.08:
             after = self.every * rng.randint(1, 2)
-        if arrow == so.NEXT and isinstance(item, so.Step) and rng.random() < 0.08:
+        if arrow == so.NEXT and isinstance(item, so.UncertainStep) and rng.random() < 0.08:
             absent = self.absent()
         return so.Link(arrow, after, within, absent)
 
-    def absent(self) -> so.Step:
+    def absent(self) -> so.UncertainStep:
         kind = self.rng.choice(list(self.columns))
         choose = (self.condition(kind),) if self.rng.random() < 0.5 else ()
         unify = ()
         if self.sharing == "all" and "k" in self.columns[kind]:
             unify = (("k", "x"),)
-        return so.Step(kind, None, unify, choose)
+        return so.UncertainStep(kind, None, unify, choose)
 
     def element(self, depth: int, top: bool = False) -> Any:
         rng = self.rng
@@ -363,20 +363,20 @@ class PatternMaker:
         if draw < 0.8:
             inner = self.step(False) if rng.random() < 0.75 else self.group(depth - 1)
             rounds = ""
-            if isinstance(inner, so.Step) and rng.random() < 0.1:
+            if isinstance(inner, so.UncertainStep) and rng.random() < 0.1:
                 rounds = rng.choice(["consecutive", "relaxed"])
-            return so.Repeat(inner, *rng.choice(QUANTIFIERS), rounds)
+            return so.UncertainRepeat(inner, *rng.choice(QUANTIFIERS), rounds)
         if draw < 0.9:
             return so.Choice(tuple(self.element(depth - 1) for _ in range(2)))
         return self.group(depth - 1)
 
-    def group(self, depth: int) -> so.Sequence:
+    def group(self, depth: int) -> so.UncertainSequence:
         rng = self.rng
         items = [self.element(depth), self.element(depth)]
         within = self.every * rng.randint(1, 2) if self.every and rng.random() < 0.15 else None
-        return so.Sequence(tuple(items), (self.link(items[1]),), within)
+        return so.UncertainSequence(tuple(items), (self.link(items[1]),), within)
 
-    def step(self, top: bool) -> so.Step:
+    def step(self, top: bool) -> so.UncertainStep:
         rng = self.rng
         kind = rng.choice([*self.columns, "A"])
         if self.sharing == "prefix" and rng.random() < 0.85:
@@ -394,10 +394,10 @@ class PatternMaker:
         must = [self.condition(kind)] if rng.random() < 0.15 else []
         if self.bound and rng.random() < 0.06:
             other, _ = rng.choice(self.bound)
-            rng.choice([choose, must]).append(so.Condition("v", rng.choice(["=", "<>"]), "v", other))
+            rng.choice([choose, must]).append(so.UncertainCondition("v", rng.choice(["=", "<>"]), "v", other))
         if top and wanted:
             self.bound.append((name, kind))
-        return so.Step(wanted, name, unify, tuple(choose), tuple(must))
+        return so.UncertainStep(wanted, name, unify, tuple(choose), tuple(must))
 
     def is_sharing(self) -> bool:
         if self.sharing == "some":
@@ -406,25 +406,25 @@ class PatternMaker:
             return not self.is_suffix or (self.shares_two and self.rng.random() < 0.7)
         return self.sharing == "all"
 
-    def condition(self, kind: str) -> so.Condition:
+    def condition(self, kind: str) -> so.UncertainCondition:
         rng = self.rng
         draw = rng.random()
         if draw < 0.15 and "k" in self.columns[kind]:
-            return so.Condition("k", rng.choice(["=", "<>"]), rng.choice(KEYS[:2]))
+            return so.UncertainCondition("k", rng.choice(["=", "<>"]), rng.choice(KEYS[:2]))
         if draw < 0.3:
-            return so.Condition("v", rng.choice(["in", "not in"]), tuple(rng.sample(VALUES, 2)))
-        return so.Condition("v", rng.choice(["=", "=", "<>"]), rng.choice(VALUES[:2]))
+            return so.UncertainCondition("v", rng.choice(["in", "not in"]), tuple(rng.sample(VALUES, 2)))
+        return so.UncertainCondition("v", rng.choice(["=", "=", "<>"]), rng.choice(VALUES[:2]))
 
 
 def make_reluctant(element: Any) -> Any:
     """A greedy repetition without a bound cannot end a pattern without a window."""
-    if isinstance(element, so.Repeat) and element.most is None and not element.quantifier.endswith("?"):
-        return so.Repeat(element.element, element.quantifier + "?", element.least, None, element.rounds)
+    if isinstance(element, so.UncertainRepeat) and element.most is None and not element.quantifier.endswith("?"):
+        return so.UncertainRepeat(element.element, element.quantifier + "?", element.least, None, element.rounds)
     return element
 
 
-def make_case(seed: int) -> Case:
-    """A random case; of a few patterns the first whose probability is not always 0 or 1, where there is one."""
+def make_case(seed: int) -> UncertainCase:
+    """Returns a random case; of a few patterns, the first with a probability strictly between 0 and 1, if any."""
     rng = random.Random(seed)
     every, declared, certain, stream = make_stream(rng)
     columns = {one.options["event_type"]: (*one.options["key"], *one.options["value"]) for one in declared}
@@ -438,7 +438,7 @@ def make_case(seed: int) -> Case:
         except so.WordLimitError:
             continue
         attempts += 1
-        case = Case(seed, every, declared, certain, stream, pattern, wanted)
+        case = UncertainCase(seed, every, declared, certain, stream, pattern, wanted)
         if case.is_open or attempts == PATTERN_ATTEMPTS:
             return case
 
@@ -447,7 +447,7 @@ def make_case(seed: int) -> Case:
 
 
 @dataclass
-class Tally:
+class UncertainTally:
     rejected: dict[str, int] = field(default_factory=dict)
     compared: int = 0
     counted: int = 0
@@ -458,7 +458,7 @@ class Tally:
     failures: list[str] = field(default_factory=list)
 
 
-def compare(case: Case, tally: Tally) -> None:
+def compare(case: UncertainCase, tally: UncertainTally) -> None:
     """Compare one case and count it."""
     try:
         stream = case.beliefs()
@@ -481,7 +481,7 @@ def compare(case: Case, tally: Tally) -> None:
     off = False
     sampled = any(error > 0 for _, error in given.values())
     if not sampled and not given.keys() >= wanted.keys():
-        # A sampled answer of 0 has no row.
+        # A sampled probability of 0 has no row.
         sampled = "sampled worlds" in " ".join(ps.pattern(case.pattern.text()).explain(stream).split())
     wrong = len(given) != len(rows)
     numbers: dict[Any, float] = {}
@@ -499,7 +499,7 @@ def compare(case: Case, tally: Tally) -> None:
             wrong = wrong or abs(p - right) > EXACT_TOLERANCE
             continue
         off = off or abs(p - right) > error
-        # What is certain has no sampling error.
+        # A certain result has no sampling error.
         certain = right < EXACT_TOLERANCE or right > 1 - EXACT_TOLERANCE
         wrong = wrong or (certain and abs(p - right) > EXACT_TOLERANCE)
         if not certain and not scored:
@@ -516,8 +516,8 @@ def compare(case: Case, tally: Tally) -> None:
         )
 
 
-def run_block(seeds: range) -> Tally:
-    tally = Tally()
+def run_block(seeds: range) -> UncertainTally:
+    tally = UncertainTally()
     for seed in seeds:
         compare(make_case(seed), tally)
     return tally
@@ -530,7 +530,7 @@ def check_block(seeds: range) -> None:
         pytest.fail(f"{len(tally.failures)} of {len(seeds)} cases differ\n\n{shown}", pytrace=False)
     assert tally.compared >= 0.6 * len(seeds), tally.rejected
     assert tally.between >= 0.25 * tally.compared
-    # Each answer is off by more than epsilon with probability delta at most; four standard deviations above that fail.
+    # A result is off by more than epsilon with probability delta at most; fails four standard deviations above that.
     spread = math.sqrt(max(1, tally.sampled) * DELTA * (1 - DELTA))
     assert tally.sampled_off <= DELTA * tally.sampled + 4 * spread
     assert abs(tally.score) <= 5 * math.sqrt(max(1, tally.sampled)), "sampled answers are biased"
@@ -551,7 +551,7 @@ def test_probabilities_equal_an_enumeration_of_worlds(seeds: range) -> None:
 @pytest.mark.parametrize(
     "seeds", blocks_of(DEEP_CASES, DEEP_BLOCKS), ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}"
 )
-def test_many_probabilities_equal_an_enumeration_of_worlds(seeds: range) -> None:
+def test_probabilities_equal_an_enumeration_of_worlds_deep(seeds: range) -> None:
     check_block(seeds)
 
 
@@ -565,13 +565,13 @@ def chain(kind: str, key: dict[str, Any], steps: list[dict[str, float]]) -> so.C
     return made
 
 
-def step(kind: str, name: str, value: str | None = None, shared: bool = False) -> so.Step:
+def step(kind: str, name: str, value: str | None = None, shared: bool = False) -> so.UncertainStep:
     unify = (("k", "x"),) if shared else ()
-    return so.Step(kind, name, unify, (so.Condition("v", "=", value),) if value else ())
+    return so.UncertainStep(kind, name, unify, (so.UncertainCondition("v", "=", value),) if value else ())
 
 
-def follow(*items: Any, arrow: str = so.NEXT) -> so.Sequence:
-    return so.Sequence(items, tuple(so.Link(arrow) for _ in items[1:]))
+def follow(*items: Any, arrow: str = so.NEXT) -> so.UncertainSequence:
+    return so.UncertainSequence(items, tuple(so.Link(arrow) for _ in items[1:]))
 
 
 @pytest.mark.parametrize(("window", "right"), [(None, 0.58), (3, 0.58), (2, 0.24), (1, 0.0)])
@@ -581,8 +581,8 @@ def test_enumeration_gives_the_windows_of_the_semantics_page(window: int | None,
         chain("B", {"k": "x"}, [{}, {"b": 0.8}, {"b": 0.6}, {}]),
         chain("C", {}, [{}, {}, {}, {"c": 1.0}]),
     ]
-    pattern = so.Pattern(follow(step("A", "a"), step("B", "b"), step("C", "c")), window=window)
-    found = so.probabilities(pattern, so.Stream([1, 2, 3, 4], chains, []))
+    pattern = so.UncertainPattern(follow(step("A", "a"), step("B", "b"), step("C", "c")), window=window)
+    found = so.probabilities(pattern, so.UncertainStream([1, 2, 3, 4], chains, []))
     assert found.get(((), 4), 0.0) == pytest.approx(right, abs=1e-12)
 
 
@@ -593,7 +593,9 @@ def test_enumeration_gives_the_smoke_example_of_the_guide() -> None:
         chain("B", {}, [{}, {}, {"smoke": 0.2}, {"smoke": 0.9}]),
     ]
     steps = (step("A", "a", "hall", shared=True), step("A", "b", "lab", shared=True), step("B", "c", "smoke"))
-    found = so.probabilities(so.Pattern(follow(*steps), window=2), so.Stream([1, 2, 3, 4], chains, []))
+    found = so.probabilities(
+        so.UncertainPattern(follow(*steps), window=2), so.UncertainStream([1, 2, 3, 4], chains, [])
+    )
     assert {time: round(p, 4) for (_, time), p in found.items()} == {3: 0.05, 4: 0.2844}
 
 
@@ -611,13 +613,15 @@ def test_enumeration_gives_the_coffee_example_of_the_guide(lag: int | None, righ
     model = so.Hidden(dict.fromkeys(places, 0.2), moves, read_at)
     ann = so.Chain("A", {"k": "ann"}, ("v",))
     ann.trajectories = so.enumerate_hidden(model, ["h1", "h2", None, None, None, "h2", "h3"], lag)
-    outside = so.Condition("v", "not in", ("coffee", "office"))
+    outside = so.UncertainCondition("v", "not in", ("coffee", "office"))
     steps = (
-        so.Step("A", "a", choose=(outside,)),
-        so.Step("A", "b", must=(outside,)),
-        so.Step("A", "c", must=(so.Condition("v", "=", "coffee"),)),
+        so.UncertainStep("A", "a", choose=(outside,)),
+        so.UncertainStep("A", "b", must=(outside,)),
+        so.UncertainStep("A", "c", must=(so.UncertainCondition("v", "=", "coffee"),)),
     )
-    found = so.probabilities(so.Pattern(follow(*steps), partition=("k",)), so.Stream(list(range(7)), [ann], []))
+    found = so.probabilities(
+        so.UncertainPattern(follow(*steps), partition=("k",)), so.UncertainStream(list(range(7)), [ann], [])
+    )
     assert [round(found[("ann",), time], 3) for time in sorted(time for _, time in found)] == right
 
 
@@ -640,13 +644,15 @@ def beliefs_of(chains: list[so.Chain], times: list[int], **options: Any) -> ps.u
     return made[0].combine(*made[1:]) if made[1:] else made[0]
 
 
-def check_pattern(pattern: so.Pattern, chains: list[so.Chain], times: list[int], epsilon: float = 0.05) -> None:
-    """Compare one pattern; sampled answers within epsilon, which holds for the fixed seed."""
+def check_pattern(
+    pattern: so.UncertainPattern, chains: list[so.Chain], times: list[int], epsilon: float = 0.05
+) -> None:
+    """Compares one pattern; sampled probabilities are within epsilon, which holds for the fixed seed."""
     rows = list(
         ps.pattern(pattern.text()).match(beliefs_of(chains, times, sampling=ps.uncertain.Sampling(epsilon, 0.001)))
     )
     given = {round(row["time"].timestamp()): row for row in rows}
-    wanted = {time: p for (_, time), p in so.probabilities(pattern, so.Stream(times, chains, [])).items()}
+    wanted = {time: p for (_, time), p in so.probabilities(pattern, so.UncertainStream(times, chains, [])).items()}
     shown = f"{pattern.text()}\nproduct     {rows}\nenumeration {wanted}"
     for time in wanted.keys() | given.keys():
         p, error = (given[time]["p"], given[time]["error"]) if time in given else (0.0, 0.0)
@@ -661,12 +667,12 @@ def two_people() -> list[so.Chain]:
     ]
 
 
-def shared(name: str) -> so.Step:
+def shared(name: str) -> so.UncertainStep:
     return step("A", name, shared=True)
 
 
-def rounds_of(name: str, quantifier: str, least: int, most: int | None, rounds: str = "") -> so.Repeat:
-    return so.Repeat(shared(name), quantifier, least, most, rounds)
+def rounds_of(name: str, quantifier: str, least: int, most: int | None, rounds: str = "") -> so.UncertainRepeat:
+    return so.UncertainRepeat(shared(name), quantifier, least, most, rounds)
 
 
 @pytest.mark.parametrize(
@@ -679,8 +685,8 @@ def rounds_of(name: str, quantifier: str, least: int, most: int | None, rounds: 
     ],
     ids=lambda body: body.body(),
 )
-def test_very_next_event_inside_an_element_with_a_shared_variable(body: so.Sequence) -> None:
-    check_pattern(so.Pattern(body), two_people(), [1, 2, 3, 4])
+def test_very_next_event_inside_an_element_with_a_shared_variable(body: so.UncertainSequence) -> None:
+    check_pattern(so.UncertainPattern(body), two_people(), [1, 2, 3, 4])
 
 
 @pytest.mark.parametrize(
@@ -689,22 +695,26 @@ def test_very_next_event_inside_an_element_with_a_shared_variable(body: so.Seque
         rounds_of("a", "*", 0, None),
         rounds_of("a", "?", 0, 1),
         rounds_of("a", "{,2}", 0, 2),
-        so.Repeat(follow(shared("a"), shared("b")), "?", 0, 1),
+        so.UncertainRepeat(follow(shared("a"), shared("b")), "?", 0, 1),
     ],
     ids=lambda prefix: prefix.text(),
 )
 @pytest.mark.parametrize("window", [None, 2])
-def test_safe_pattern_counts_matches_without_its_optional_prefix(prefix: so.Repeat, window: int | None) -> None:
-    check_pattern(so.Pattern(follow(prefix, step("B", "z")), window=window), two_people(), [1, 2, 3, 4])
+def test_safe_pattern_counts_matches_without_its_optional_prefix(
+    prefix: so.UncertainRepeat, window: int | None
+) -> None:
+    check_pattern(so.UncertainPattern(follow(prefix, step("B", "z")), window=window), two_people(), [1, 2, 3, 4])
 
 
 @pytest.mark.parametrize("keys", [7, 8, 9])
-def test_unsafe_pattern_is_sampled_over_many_keys(keys: int) -> None:
+def test_unsafe_pattern_over_all_keys_is_sampled(keys: int) -> None:
     chains = [
         chain("A", {"k": f"k{key}"}, [{"a": 0.5} if place == key % 3 else {} for place in range(3)])
         for key in range(keys)
     ]
-    pattern = so.Pattern(follow(step("A", "a"), step("A", "b")), where=(("b", so.Condition("k", "<>", "k", "a")),))
+    pattern = so.UncertainPattern(
+        follow(step("A", "a"), step("A", "b")), where=(("b", so.UncertainCondition("k", "<>", "k", "a")),)
+    )
     check_pattern(pattern, chains, [1, 2, 3])
 
 

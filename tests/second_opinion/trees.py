@@ -77,7 +77,7 @@ def read_document(xml: str) -> XmlNode:
 
 
 @dataclass(eq=False)
-class Constant:
+class TreeConstant:
     """A number or a text on the right of a comparison, with its spelling."""
 
     spelling: str
@@ -89,7 +89,7 @@ class Compare:
     """`[. op constant]`, or the comparison at the end of a path."""
 
     op: str
-    constant: Constant
+    constant: TreeConstant
 
 
 @dataclass(eq=False)
@@ -103,13 +103,13 @@ class Position:
 class Has:
     """`[path]` or `[path op constant]`."""
 
-    path: Step
+    path: TreeStep
     compare: Compare | None = None
     prefix: str = ""  # "." as in [.//a]
 
 
 @dataclass(eq=False)
-class Group:
+class TreeGroup:
     """`( )`: an expression over the children."""
 
     expression: Expression
@@ -117,14 +117,14 @@ class Group:
 
 
 @dataclass(eq=False)
-class Step:
+class TreeStep:
     """One step of a path with everything written behind it."""
 
     axis: str
     test: str  # name, p:name, *, @name, @*
     name: str | None = None
-    suffixes: list[Compare | Position | Has | Group] = field(default_factory=list)
-    rest: Step | None = None
+    suffixes: list[Compare | Position | Has | TreeGroup] = field(default_factory=list)
+    rest: TreeStep | None = None
     name_at: int = 0  # number of suffixes before the return name
     arrow: str = "->"
     number: int = 0
@@ -138,11 +138,11 @@ class Step:
 class Member:
     """A path that one sibling satisfies."""
 
-    path: Step
+    path: TreeStep
 
 
 @dataclass(eq=False)
-class Sequence:
+class TreeSequence:
     """Parts joined by `:` or `::`."""
 
     parts: list[Expression]
@@ -157,7 +157,7 @@ class Either:
 
 
 @dataclass(eq=False)
-class Repeat:
+class TreeRepeat:
     """A repeated part."""
 
     part: Expression
@@ -166,10 +166,10 @@ class Repeat:
     spelling: str
 
 
-Expression = Member | Sequence | Either | Repeat
+Expression = Member | TreeSequence | Either | TreeRepeat
 
 
-def print_step(step: Step) -> str:
+def print_step(step: TreeStep) -> str:
     """Text of a path."""
     parts = [step.axis, step.test]
     for index in range(len(step.suffixes) + 1):
@@ -186,12 +186,12 @@ def _print_compare(compare: Compare) -> str:
     return f" {compare.op} {compare.constant.spelling}"
 
 
-def _print_suffix(suffix: Compare | Position | Has | Group) -> str:
+def _print_suffix(suffix: Compare | Position | Has | TreeGroup) -> str:
     if isinstance(suffix, Compare):
         return f"[.{_print_compare(suffix)}]"
     if isinstance(suffix, Position):
         return f"[{suffix.index or 'last()'}]"
-    if isinstance(suffix, Group):
+    if isinstance(suffix, TreeGroup):
         return f"({print_expression(suffix.expression)})"
     path = print_step(suffix.path)
     if suffix.prefix == "@":
@@ -207,47 +207,47 @@ def print_expression(expression: Expression) -> str:
         return print_step(expression.path)
     if isinstance(expression, Either):
         return " | ".join(print_expression(part) for part in expression.parts)
-    if isinstance(expression, Repeat):
+    if isinstance(expression, TreeRepeat):
         inner = print_expression(expression.part)
         plain = isinstance(expression.part, Member) and _is_single(expression.part.path)
         return (inner if plain else f"({inner})") + expression.spelling
     texts = [
-        print_expression(part) if isinstance(part, Member | Repeat) else f"({print_expression(part)})"
+        print_expression(part) if isinstance(part, Member | TreeRepeat) else f"({print_expression(part)})"
         for part in expression.parts
     ]
     return texts[0] + "".join(joint + text for joint, text in zip(expression.joints, texts[1:], strict=True))
 
 
-def _is_single(step: Step) -> bool:
-    return step.rest is None and not any(isinstance(suffix, Group) for suffix in step.suffixes)
+def _is_single(step: TreeStep) -> bool:
+    return step.rest is None and not any(isinstance(suffix, TreeGroup) for suffix in step.suffixes)
 
 
-def steps_of(step: Step) -> Iterator[Step]:
+def steps_of(step: TreeStep) -> Iterator[TreeStep]:
     """All steps of a pattern: a step, those of its predicates, of its group, then the rest of its path.
 
     A group comes behind the predicates of its step, also where it is written before them.
     """
     yield step
-    for suffix in sorted(step.suffixes, key=lambda suffix: isinstance(suffix, Group)):
+    for suffix in sorted(step.suffixes, key=lambda suffix: isinstance(suffix, TreeGroup)):
         if isinstance(suffix, Has):
             yield from steps_of(suffix.path)
-        elif isinstance(suffix, Group):
+        elif isinstance(suffix, TreeGroup):
             yield from _steps_of_expression(suffix.expression)
     if step.rest is not None:
         yield from steps_of(step.rest)
 
 
-def _steps_of_expression(expression: Expression) -> Iterator[Step]:
+def _steps_of_expression(expression: Expression) -> Iterator[TreeStep]:
     if isinstance(expression, Member):
         yield from steps_of(expression.path)
-    elif isinstance(expression, Repeat):
+    elif isinstance(expression, TreeRepeat):
         yield from _steps_of_expression(expression.part)
     else:
         for part in expression.parts:
             yield from _steps_of_expression(part)
 
 
-def number_steps(step: Step) -> None:
+def number_steps(step: TreeStep) -> None:
     """Number steps and groups in the order that decides between results at one node."""
     count = 0
     for each in steps_of(step):
@@ -255,19 +255,19 @@ def number_steps(step: Step) -> None:
         each.number = count
     for each in steps_of(step):
         for suffix in each.suffixes:
-            if isinstance(suffix, Group):
+            if isinstance(suffix, TreeGroup):
                 first = next(_steps_of_expression(suffix.expression))
                 suffix.number = first.number - 1  # just before the first step in the group
                 while suffix.number in _taken(step, suffix):
                     suffix.number -= 1
 
 
-def _taken(root: Step, but: Group) -> set[int]:
+def _taken(root: TreeStep, but: TreeGroup) -> set[int]:
     return {
         suffix.number
         for step in steps_of(root)
         for suffix in step.suffixes
-        if isinstance(suffix, Group) and suffix is not but
+        if isinstance(suffix, TreeGroup) and suffix is not but
     }
 
 
@@ -307,7 +307,7 @@ def compare_text(compare: Compare, text: str) -> bool:
 
 @dataclass(eq=False)
 class Result:
-    """A returned node or a run, with what is returned inside."""
+    """A returned node or a run, with the inner results."""
 
     key: tuple[int, tuple[int, int]]
     position: tuple[int, int]
@@ -328,14 +328,14 @@ class Result:
 class _Way:
     """Members of a run so far; `gap` is set behind `::`."""
 
-    members: tuple[tuple[Step, int], ...]
+    members: tuple[tuple[TreeStep, int], ...]
     gap: bool
 
 
 class TreeMatcher:
     """Matches one pattern in one document."""
 
-    def __init__(self, pattern: Step, root: XmlNode, namespaces: dict[str, str]) -> None:
+    def __init__(self, pattern: TreeStep, root: XmlNode, namespaces: dict[str, str]) -> None:
         self.pattern = pattern
         self.root = root
         self.namespaces = namespaces
@@ -346,7 +346,7 @@ class TreeMatcher:
         """Truth of the pattern, and its results in document order."""
         return self.find(self.pattern, [self.root], None, None)
 
-    def candidates(self, step: Step, forest: list[XmlNode], owner: XmlNode | None) -> Iterator[XmlNode]:
+    def candidates(self, step: TreeStep, forest: list[XmlNode], owner: XmlNode | None) -> Iterator[XmlNode]:
         """Nodes of the forest that pass the test of a step."""
         if step.is_attribute:
             nodes = [owner] if owner is not None else []
@@ -371,7 +371,7 @@ class TreeMatcher:
             return node.uri == ""
         return node.uri == self.namespaces.get(prefix, "")
 
-    def member_holds(self, path: Step, sibling: XmlNode) -> bool:
+    def member_holds(self, path: TreeStep, sibling: XmlNode) -> bool:
         """Truth of a member's path at one sibling."""
         key = (id(path), sibling.position)
         if key not in self._holds:
@@ -379,7 +379,7 @@ class TreeMatcher:
         return self._holds[key]
 
     def find(
-        self, step: Step, forest: list[XmlNode], owner: XmlNode | None, compare: Compare | None
+        self, step: TreeStep, forest: list[XmlNode], owner: XmlNode | None, compare: Compare | None
     ) -> tuple[bool, list[Result]]:
         """Truth of a path in a forest, and its results."""
         holds = False
@@ -395,18 +395,18 @@ class TreeMatcher:
                 results.append(Result((step.number, node.position), node.position, step.name, node, inner))
         return holds, arrange(results)
 
-    def inside(self, step: Step, node: XmlNode, compare: Compare | None) -> list[Result] | None:
+    def inside(self, step: TreeStep, node: XmlNode, compare: Compare | None) -> list[Result] | None:
         """Results below a node that a step finds, or None where the step does not find the node."""
         key = (id(step), node.position, id(compare))
         if key not in self._inside:
             self._inside[key] = self._compute_inside(step, node, compare)
         return self._inside[key]
 
-    def fits(self, suffixes: list[Compare | Position | Has | Group], test: str, node: XmlNode) -> bool:
+    def fits(self, suffixes: list[Compare | Position | Has | TreeGroup], test: str, node: XmlNode) -> bool:
         """Truth of suffixes at a node that passed the test of its step."""
-        return self._compute_inside(Step("/", test, suffixes=suffixes), node, None) is not None
+        return self._compute_inside(TreeStep("/", test, suffixes=suffixes), node, None) is not None
 
-    def _compute_inside(self, step: Step, node: XmlNode, compare: Compare | None) -> list[Result] | None:
+    def _compute_inside(self, step: TreeStep, node: XmlNode, compare: Compare | None) -> list[Result] | None:
         results: list[Result] = []
         if step.rest is None and compare is not None and not compare_text(compare, node.text):
             return None
@@ -443,12 +443,12 @@ class TreeMatcher:
             results.extend(found)
         return arrange(results)
 
-    def runs(self, expression: Expression, siblings: list[XmlNode]) -> list[tuple[tuple[Step, int], ...]]:
+    def runs(self, expression: Expression, siblings: list[XmlNode]) -> list[tuple[tuple[TreeStep, int], ...]]:
         """Runs of siblings from left to right; they share no sibling."""
         found = []
         start = 0
         while start < len(siblings):
-            best: tuple[tuple[Step, int], ...] = ()
+            best: tuple[tuple[TreeStep, int], ...] = ()
             for way in self.ways(expression, _Way((), False), siblings, start):
                 members = way.members
                 if members and (
@@ -476,13 +476,13 @@ class TreeMatcher:
         elif isinstance(expression, Either):
             for part in expression.parts:
                 yield from self.ways(part, way, siblings, start)
-        elif isinstance(expression, Sequence):
+        elif isinstance(expression, TreeSequence):
             yield from self._sequence_ways(expression, 0, way, siblings, start)
         else:
             yield from self._repeat_ways(expression, 0, way, siblings, start)
 
     def _sequence_ways(
-        self, sequence: Sequence, index: int, way: _Way, siblings: list[XmlNode], start: int
+        self, sequence: TreeSequence, index: int, way: _Way, siblings: list[XmlNode], start: int
     ) -> Iterator[_Way]:
         for after in self.ways(sequence.parts[index], way, siblings, start):
             if index + 1 == len(sequence.parts):
@@ -492,14 +492,14 @@ class TreeMatcher:
                 yield from self._sequence_ways(sequence, index + 1, behind, siblings, start)
 
     def _repeat_ways(
-        self, repeat: Repeat, count: int, way: _Way, siblings: list[XmlNode], start: int
+        self, repeat: TreeRepeat, count: int, way: _Way, siblings: list[XmlNode], start: int
     ) -> Iterator[_Way]:
         if repeat.high is None or count < repeat.high:
             for after in self.ways(repeat.part, way, siblings, start):
                 if len(after.members) > len(way.members):
                     yield from self._repeat_ways(repeat, count + 1, after, siblings, start)
                 elif count < repeat.low:
-                    yield after  # a round without members stands for all that are still required
+                    yield after  # an iteration without members completes all iterations that are still required
         if count >= repeat.low:
             yield way
 
@@ -508,7 +508,7 @@ def is_nullable(expression: Expression) -> bool:
     """Truth of: the expression can be empty."""
     if isinstance(expression, Member):
         return False
-    if isinstance(expression, Repeat):
+    if isinstance(expression, TreeRepeat):
         return expression.low == 0 or is_nullable(expression.part)
     if isinstance(expression, Either):
         return any(is_nullable(part) for part in expression.parts)
@@ -520,7 +520,7 @@ def arrange(results: list[Result]) -> list[Result]:
     return sorted({result.key: result for result in results}.values(), key=lambda each: (each.position, each.key[0]))
 
 
-def match_rows(pattern: Step, root: XmlNode, namespaces: dict[str, str]) -> list[tuple[int, list[tuple[Any, ...]]]]:
+def match_rows(pattern: TreeStep, root: XmlNode, namespaces: dict[str, str]) -> list[tuple[int, list[tuple[Any, ...]]]]:
     """Place and nodes of each row; a pattern without return names has one row without nodes, or none."""
     holds, results = TreeMatcher(pattern, root, namespaces).match()
     if not any(step.name is not None for step in steps_of(pattern)):
@@ -597,12 +597,12 @@ def _random_text(random: Random, chance: float) -> str:
     return text
 
 
-def _stands_behind_positions(suffix: Compare | Position | Has | Group) -> bool:
-    """Sort key: a position stands before a group."""
+def _stands_behind_positions(suffix: Compare | Position | Has | TreeGroup) -> bool:
+    """Sort key: a position comes before a group."""
     return not isinstance(suffix, Position)
 
 
-class PatternMaker:
+class TreePatternMaker:
     """Random patterns that stay within the documented language."""
 
     def __init__(self, random: Random, alphabet: list[str], returns: float | None = None) -> None:
@@ -613,7 +613,7 @@ class PatternMaker:
         self.plain = False
         self.budget = random.choice([3, 5, 7, 9])
 
-    def make(self) -> Step:
+    def make(self) -> TreeStep:
         """A numbered pattern."""
         if self.random.random() < 0.35:
             return self.make_runs()
@@ -624,13 +624,13 @@ class PatternMaker:
         number_steps(step)
         return step
 
-    def make_runs(self) -> Step:
+    def make_runs(self) -> TreeStep:
         """A numbered pattern that is one expression over plain siblings, with several ways to read them."""
         self.plain = True
         self.returns = 0.85
         self.budget = 6
-        step = Step("//", self.random.choice(["r", "*"]))
-        step.suffixes.append(Group(self.expression(0, 0)))
+        step = TreeStep("//", self.random.choice(["r", "*"]))
+        step.suffixes.append(TreeGroup(self.expression(0, 0)))
         if self.random.random() < 0.3:
             step.name = self.new_name()
         number_steps(step)
@@ -640,12 +640,12 @@ class PatternMaker:
         self.names += 1
         return f"v{self.names}"
 
-    def constant(self) -> Constant:
+    def constant(self) -> TreeConstant:
         if self.random.random() < 0.5:
             spelling = self.random.choice(["1", "2", "3", "2.0", "-1", "0", "10", "0.5"])
-            return Constant(spelling, float(spelling))
+            return TreeConstant(spelling, float(spelling))
         text = self.random.choice([*TEXTS, "it's"])
-        return Constant("'" + text.replace("'", "''") + "'", text)
+        return TreeConstant("'" + text.replace("'", "''") + "'", text)
 
     def compare(self) -> Compare:
         return Compare(self.random.choice(["=", "=", "!=", "<", "<=", ">", ">="]), self.constant())
@@ -658,10 +658,10 @@ class PatternMaker:
             return self.random.choice(["p:", "q:"]) + self.random.choice(self.alphabet)
         return self.random.choice([*self.alphabet, "r", "r"] if top else self.alphabet)
 
-    def step(self, axis: str, depth: int, *, top: bool = False, member: bool = False) -> Step:
+    def step(self, axis: str, depth: int, *, top: bool = False, member: bool = False) -> TreeStep:
         random = self.random
         self.budget -= 1
-        step = Step(axis, self.test(top=top), arrow=random.choice(["->", "->", "->", " as ", " -> "]))
+        step = TreeStep(axis, self.test(top=top), arrow=random.choice(["->", "->", "->", " as ", " -> "]))
         if random.random() < self.returns:
             step.name = self.new_name()
         if random.random() < 0.07:
@@ -671,7 +671,7 @@ class PatternMaker:
         while depth < 3 and self.budget > 0 and random.random() < 0.4:
             step.suffixes.append(self.has(depth + 1))
         if depth < 3 and self.budget > 0 and random.random() < (0.15 if member else 0.4):
-            step.suffixes.append(Group(self.expression(depth + 1, 0)))
+            step.suffixes.append(TreeGroup(self.expression(depth + 1, 0)))
         random.shuffle(step.suffixes)
         step.suffixes.sort(key=_stands_behind_positions)
         if depth < 3 and self.budget > 0 and random.random() < 0.25:
@@ -682,9 +682,9 @@ class PatternMaker:
     def axis(self) -> str:
         return "//" if self.random.random() < 0.4 else "/"
 
-    def attribute(self) -> Step:
+    def attribute(self) -> TreeStep:
         self.budget -= 1
-        step = Step(self.random.choice(["/", "/", "//"]), self.random.choice(["@k", "@j", "@p:k", "@*"]))
+        step = TreeStep(self.random.choice(["/", "/", "//"]), self.random.choice(["@k", "@j", "@p:k", "@*"]))
         if self.random.random() < self.returns:
             step.name = self.new_name()
         return step
@@ -717,20 +717,20 @@ class PatternMaker:
                     if random.random() < (0.4 if self.plain else 0.2)
                     else part
                 )
-            return self.repeated(Sequence(parts, [random.choice(joints) for _ in range(count - 1)]), nested=True)
+            return self.repeated(TreeSequence(parts, [random.choice(joints) for _ in range(count - 1)]), nested=True)
         parts = [self.expression(depth, nesting + 1) for _ in range(2)]
         return self.repeated(Either(parts), nested=True)
 
-    def member(self, depth: int) -> Step:
+    def member(self, depth: int) -> TreeStep:
         if self.plain:
             self.budget -= 1
             named = self.random.random() < self.returns
-            return Step("/", self.random.choice([*self.alphabet[:3], "*"]), self.new_name() if named else None)
+            return TreeStep("/", self.random.choice([*self.alphabet[:3], "*"]), self.new_name() if named else None)
         return self.step("//" if self.random.random() < 0.1 else "/", depth, member=True)
 
     def repeated(self, part: Expression, *, nested: bool = False) -> Expression:
         random = self.random
-        if random.random() < (0.75 if nested else 0.6) or isinstance(part, Repeat):
+        if random.random() < (0.75 if nested else 0.6) or isinstance(part, TreeRepeat):
             return part
         low, high, spelling = random.choice(
             [
@@ -745,4 +745,4 @@ class PatternMaker:
                 (0, 3, "{0,3}"),
             ]
         )
-        return Repeat(part, low, high, spelling)
+        return TreeRepeat(part, low, high, spelling)

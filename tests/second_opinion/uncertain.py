@@ -21,7 +21,7 @@ STRICT = ","
 
 
 @dataclass(frozen=True)
-class Condition:
+class UncertainCondition:
     """``column op operand``; the operand is a constant, a list of constants, or a column of another step."""
 
     column: str
@@ -54,14 +54,14 @@ def quote(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Step:
+class UncertainStep:
     """One event: its type (None is any), unified columns, conditions that choose and conditions that test."""
 
     kind: str | None
     name: str | None = None
     unify: tuple[tuple[str, str], ...] = ()
-    choose: tuple[Condition, ...] = ()
-    must: tuple[Condition, ...] = ()
+    choose: tuple[UncertainCondition, ...] = ()
+    must: tuple[UncertainCondition, ...] = ()
 
     def text(self, quantifier: str = "", rounds: str = "") -> str:
         head = self.kind or "any"
@@ -86,7 +86,7 @@ class Link:
     arrow: str
     after: int | None = None
     within: int | None = None
-    absent: Step | None = None
+    absent: UncertainStep | None = None
 
     def text(self) -> str:
         text = self.arrow
@@ -100,7 +100,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Sequence:
+class UncertainSequence:
     """Elements and the links between them; ``within`` and ``holds`` are bounds in seconds from first to last."""
 
     items: tuple[Any, ...]
@@ -130,7 +130,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Repeat:
+class UncertainRepeat:
     element: Any
     quantifier: str
     least: int
@@ -138,7 +138,7 @@ class Repeat:
     rounds: str = ""
 
     def text(self) -> str:
-        if isinstance(self.element, Step):
+        if isinstance(self.element, UncertainStep):
             return self.element.text(self.quantifier, self.rounds)
         return _element_text(self.element) + self.quantifier + (f" {self.rounds}" if self.rounds else "")
 
@@ -148,11 +148,11 @@ def _element_text(element: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Pattern:
+class UncertainPattern:
     """A whole pattern. Each conjunct of ``where`` is (step name, condition); ``window`` None is forever."""
 
-    body: Sequence
-    where: tuple[tuple[str, Condition], ...] = ()
+    body: UncertainSequence
+    where: tuple[tuple[str, UncertainCondition], ...] = ()
     window: int | None = None
     holds: int | None = None
     partition: tuple[str, ...] = ()
@@ -179,7 +179,7 @@ class Pattern:
 class Atom:
     """A step of one unrolled sequence, the link that leads to it, and the groups that begin and end with it."""
 
-    step: Step
+    step: UncertainStep
     link: Link
     opens: int = 0
     closes: tuple[tuple[int | None, int | None], ...] = ()
@@ -192,18 +192,18 @@ class WordLimitError(Exception):
     """The pattern has more unrolled sequences than a case may have."""
 
 
-def unroll(pattern: Pattern, longest: int, limit: int = 300) -> list[Word]:
-    """Return every sequence of at most ``longest`` steps that the pattern stands for."""
+def unroll(pattern: UncertainPattern, longest: int, limit: int = 300) -> list[Word]:
+    """Returns every sequence of at most ``longest`` steps that the pattern can match."""
     words = _unroll(pattern.body, Link(START), None, longest, limit)
     return [word for word in dict.fromkeys(words) if word]
 
 
 def _unroll(element: Any, link: Link, behind: str | None, longest: int, limit: int) -> list[Word]:
-    if isinstance(element, Step):
+    if isinstance(element, UncertainStep):
         return [(Atom(element, link),)]
     if isinstance(element, Choice):
         return [word for one in element.branches for word in _unroll(one, link, behind, longest, limit)]
-    if isinstance(element, Repeat):
+    if isinstance(element, UncertainRepeat):
         return _unroll_repeat(element, link, behind, longest, limit)
     words: list[Word] = [()]
     links = (link, *element.links)
@@ -218,7 +218,7 @@ def _unroll(element: Any, link: Link, behind: str | None, longest: int, limit: i
     return [_bounded(word, element.within, element.holds) for word in words]
 
 
-def _unroll_repeat(element: Repeat, link: Link, behind: str | None, longest: int, limit: int) -> list[Word]:
+def _unroll_repeat(element: UncertainRepeat, link: Link, behind: str | None, longest: int, limit: int) -> list[Word]:
     arrow = link.arrow if link.arrow != START else (behind or NEXT)
     arrow = {"": arrow, "consecutive": STRICT, "relaxed": NEXT}[element.rounds]
     first = _unroll(element.element, link, behind, longest, limit)
@@ -258,7 +258,7 @@ Event = Mapping[str, Any]
 Moment = tuple[int, tuple[Event, ...]]  # time in seconds, events
 
 
-class Partial(NamedTuple):
+class UncertainPartial(NamedTuple):
     """A partial match: times of its first and last event, variables, named events that conditions read, open groups."""
 
     first: int
@@ -271,37 +271,37 @@ class Partial(NamedTuple):
 
 
 @dataclass
-class Node:
+class AutomatonNode:
     """A step of a tree of unrolled sequences, in which sequences share their beginnings."""
 
     atom: Atom
-    conjuncts: list[tuple[str, Condition]]
+    conjuncts: list[tuple[str, UncertainCondition]]
     is_end: bool = False
-    children: dict[Atom, Node] = field(default_factory=dict)
+    children: dict[Atom, AutomatonNode] = field(default_factory=dict)
 
 
-class Matcher:
+class UncertainMatcher:
     """Finds the moments at which a pattern is completed in one world."""
 
-    def __init__(self, pattern: Pattern, longest: int, counts: bool = False) -> None:
+    def __init__(self, pattern: UncertainPattern, longest: int, counts: bool = False) -> None:
         self.pattern = pattern
         self.counts = counts
         words = unroll(pattern, longest)
         read = {one.other for _, one in pattern.where if one.other}
         read |= {owner for owner, one in pattern.where if one.other}
-        self.roots: dict[Atom, Node] = {}
+        self.roots: dict[Atom, AutomatonNode] = {}
         for word in words:
             nodes = self.roots
             for place, atom in enumerate(word):
                 read |= {one.other for one in (*atom.step.choose, *atom.step.must) if one.other}
                 node = nodes.get(atom)
                 if node is None:
-                    node = nodes[atom] = Node(atom, self._conjuncts_at(word[: place + 1]))
+                    node = nodes[atom] = AutomatonNode(atom, self._conjuncts_at(word[: place + 1]))
                 node.is_end = node.is_end or place == len(word) - 1
                 nodes = node.children
         self.read = read
 
-    def _conjuncts_at(self, word: Word) -> list[tuple[str, Condition]]:
+    def _conjuncts_at(self, word: Word) -> list[tuple[str, UncertainCondition]]:
         """Conjuncts of ``where`` that choose at the last step of the word: it is the last step that they name."""
         *before, last = [atom.step.name for atom in word]
         found = []
@@ -320,9 +320,9 @@ class Matcher:
         matches = {(one.last, frozenset(one.taken)) for one in self.complete(world)}
         return Counter(time for time, _ in matches)
 
-    def complete(self, world: tuple[Moment, ...]) -> set[Partial]:
+    def complete(self, world: tuple[Moment, ...]) -> set[UncertainPartial]:
         """Partial matches that have taken the last event of a sequence, within the windows of the pattern."""
-        found: set[Partial] = set()
+        found: set[UncertainPartial] = set()
         waiting = [(node, self._started(node.atom, node.conjuncts, world)) for node in self.roots.values()]
         while waiting:
             node, partials = waiting.pop()
@@ -335,20 +335,22 @@ class Matcher:
                 waiting.append((child, new))
         return found
 
-    def _fits_window(self, one: Partial) -> bool:
+    def _fits_window(self, one: UncertainPartial) -> bool:
         length = one.last - one.first
         if self.pattern.window is not None and length > self.pattern.window:
             return False
         return self.pattern.holds is None or length >= self.pattern.holds
 
-    def _started(self, atom: Atom, conjuncts: list[Any], world: tuple[Moment, ...]) -> set[Partial]:
-        empty = Partial(0, 0, -1, (), (), ())
-        found: set[Partial] = set()
+    def _started(self, atom: Atom, conjuncts: list[Any], world: tuple[Moment, ...]) -> set[UncertainPartial]:
+        empty = UncertainPartial(0, 0, -1, (), (), ())
+        found: set[UncertainPartial] = set()
         for place in range(len(world)):
             found |= set(self._taken(empty, atom, conjuncts, world, place)[1])
         return found
 
-    def _advanced(self, old: Partial, atom: Atom, conjuncts: list[Any], world: tuple[Moment, ...]) -> Iterable[Partial]:
+    def _advanced(
+        self, old: UncertainPartial, atom: Atom, conjuncts: list[Any], world: tuple[Moment, ...]
+    ) -> Iterable[UncertainPartial]:
         link = atom.link
         for place in range(old.place + 1, len(world)):
             time, events = world[place]
@@ -359,7 +361,7 @@ class Matcher:
             early = link.after is not None and waited < link.after
             if link.arrow == NEXT and early:
                 fits = False
-                new: list[Partial] = []
+                new: list[UncertainPartial] = []
             else:
                 fits, new = self._taken(old, atom, conjuncts, world, place)
             if fits:
@@ -370,20 +372,20 @@ class Matcher:
                 return ()
         return ()
 
-    def _is_absence_broken(self, old: Partial, link: Link, world: tuple[Moment, ...], place: int) -> bool:
+    def _is_absence_broken(self, old: UncertainPartial, link: Link, world: tuple[Moment, ...], place: int) -> bool:
         if link.absent is None:
             return False
         env = self._environment(old, world)
         between = (event for number in range(old.place + 1, place) for event in world[number][1])
         return any(_unified(link.absent, event, old.variables, env) is not None for event in between)
 
-    def _environment(self, old: Partial, world: tuple[Moment, ...]) -> dict[str, Event]:
+    def _environment(self, old: UncertainPartial, world: tuple[Moment, ...]) -> dict[str, Event]:
         return {name: world[place][1][number] for name, place, number in old.named}
 
     def _taken(
-        self, old: Partial, atom: Atom, conjuncts: list[Any], world: tuple[Moment, ...], place: int
-    ) -> tuple[bool, list[Partial]]:
-        """Return whether an event of this moment fits, and the partial matches that go on with those that do."""
+        self, old: UncertainPartial, atom: Atom, conjuncts: list[Any], world: tuple[Moment, ...], place: int
+    ) -> tuple[bool, list[UncertainPartial]]:
+        """Returns whether an event of this moment fits, and the partial matches extended by the events that do."""
         time, events = world[place]
         step = atom.step
         env = self._environment(old, world) if old.named else {}
@@ -412,12 +414,12 @@ class Matcher:
             if step.name in self.read and step.name is not None:
                 named = (*(one for one in named if one[0] != step.name), (step.name, place, number))
             taken = (*old.taken, (step.name, place, number)) if self.counts else ()
-            found.append(Partial(first, time, place, variables, named, groups, taken))
+            found.append(UncertainPartial(first, time, place, variables, named, groups, taken))
         return fits, found
 
 
 def _unified(
-    step: Step, event: Event, variables: tuple[tuple[str, Any], ...], env: Mapping[str, Event]
+    step: UncertainStep, event: Event, variables: tuple[tuple[str, Any], ...], env: Mapping[str, Event]
 ) -> tuple[tuple[str, Any], ...] | None:
     """Variables after the step takes the event, or None where the event does not fit."""
     if step.kind is not None and event["type"] != step.kind:
@@ -442,7 +444,7 @@ Path = tuple[tuple[Any, ...] | None, ...]  # at each step the values of the unce
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One path of a chain, with its probability given what counts for the answer of each step."""
+    """One path of a chain, with its probability conditional on the readings that count for each step."""
 
     path: Path
     weights: tuple[float, ...]
@@ -489,7 +491,7 @@ def enumerate_tables(tables: list[Table | None]) -> list[Trajectory]:
 
 
 def enumerate_distributions(distributions: list[Mapping[tuple[Any, ...], float]]) -> list[Trajectory]:
-    """Paths of a chain whose steps are independent."""
+    """Returns the paths of a chain with independent steps."""
     found: list[tuple[Path, float]] = [((), 1.0)]
     for row in distributions:
         rest = 1.0 - math.fsum(row.values())
@@ -609,7 +611,7 @@ def take_steps_apart(trajectories: list[Trajectory], number: int) -> list[Trajec
 
 
 @dataclass
-class Stream:
+class UncertainStream:
     """Steps, chains and certain events. ``times`` are the beginnings of the steps in seconds."""
 
     times: list[int]
@@ -628,7 +630,7 @@ class Stream:
     def worlds(
         self, partition: tuple[str, ...], group: tuple[Any, ...]
     ) -> Iterator[tuple[tuple[Moment, ...], tuple[float, ...]]]:
-        """Every world of the events of one group, with its weight for the answer of each step.
+        """Yields every world of the events of one group, with its weight for the result of each step.
 
         Chains that cannot have an event in the group are left out: their weights add up to 1.
         """
@@ -675,9 +677,9 @@ class Stream:
         return math.prod(len(one.trajectories) for one in self.chains)
 
 
-def probabilities(pattern: Pattern, stream: Stream) -> dict[tuple[tuple[Any, ...], int], float]:
+def probabilities(pattern: UncertainPattern, stream: UncertainStream) -> dict[tuple[tuple[Any, ...], int], float]:
     """Return the probability above 0 that the pattern is completed, by group and time."""
-    matcher = Matcher(pattern, len(stream.times))
+    matcher = UncertainMatcher(pattern, len(stream.times))
     steps = {time: step for step, time in enumerate(stream.times)}
     found: dict[tuple[tuple[Any, ...], int], float] = {}
     for group in stream.groups(pattern.partition):
@@ -689,9 +691,9 @@ def probabilities(pattern: Pattern, stream: Stream) -> dict[tuple[tuple[Any, ...
     return found
 
 
-def expected_matches(pattern: Pattern, stream: Stream) -> dict[tuple[tuple[Any, ...], int], float]:
+def expected_matches(pattern: UncertainPattern, stream: UncertainStream) -> dict[tuple[tuple[Any, ...], int], float]:
     """Return the expected number of matches completed, where it is above 0, by group and time."""
-    matcher = Matcher(pattern, len(stream.times), counts=True)
+    matcher = UncertainMatcher(pattern, len(stream.times), counts=True)
     steps = {time: step for step, time in enumerate(stream.times)}
     found: dict[tuple[tuple[Any, ...], int], float] = {}
     for group in stream.groups(pattern.partition):

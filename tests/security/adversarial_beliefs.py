@@ -19,7 +19,7 @@ from perseid.runtime.event_batch import EventBatch, take_events
 from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 from perseid.semantics.resolve import resolve
-from tests.engines.test_uncertain_stream import NOTHING, chain, planned
+from tests.engines.test_uncertain_stream import NOTHING, chain, plan_random_case
 from tests.generators.random_beliefs import rows_of
 from tests.security.adversarial_patterns import PatternWriter
 from tests.security.adversarial_states import mutate_state
@@ -125,10 +125,10 @@ class BeliefInput:
 @cache
 def random_plan(seed: int) -> tuple[UncertainPlan, EventBatch]:
     """Return plan and rows of the first random case of the stream tests at or after a seed."""
-    found = planned(seed, sampled=seed % 3 == 0)
+    found = plan_random_case(seed, sampled=seed % 3 == 0)
     while found is None:
         seed += 1
-        found = planned(seed, sampled=seed % 3 == 0)
+        found = plan_random_case(seed, sampled=seed % 3 == 0)
     return found[:2]
 
 

@@ -1,4 +1,4 @@
-"""Random subscriptions and documents, small enough that documents often have something in common."""
+"""Random subscriptions and documents, small enough to join often."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def random_root(chance: random.Random, depth: int) -> Element:
 
 
 def random_documents(chance: random.Random) -> list[Document]:
-    """In the order of their times, of which some are the same."""
+    """Returns documents in the order of their times, some of them equal."""
     made = [
         (chance.randrange(6) * 1_000_000, chance.choice("SSST"), random_root(chance, chance.choice([1, 2, 2, 3])))
         for _ in range(chance.randrange(4, 9))
@@ -105,7 +105,7 @@ class RandomSubscription:
         predicate = " AND ".join(parts)
         if chance.random() < 0.1:
             predicate = predicate.replace(" AND ", " OR ", 1)
-        # Alternatives that often hold together: what they find has to be one notification.
+        # Alternatives that often both hold: together they are one notification.
         if " OR " not in predicate and chance.random() < 0.2:
             either = (f"{chance.choice(self.names)} {chance.choice(['contains', '!='])} '{text}'" for text in "1z")
             predicate += f" AND ({' OR '.join(either)})"
@@ -117,7 +117,7 @@ class RandomSubscription:
 
 
 def random_subscriptions(chance: random.Random, most: int = 4) -> dict[str, Subscription]:
-    """Some that are no subscriptions for one reason or another are left out."""
+    """Returns random subscriptions; invalid ones are left out."""
     made = {}
     for i in range(chance.randrange(1, most + 1)):
         try:

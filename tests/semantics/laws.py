@@ -1,9 +1,9 @@
-"""Paper 2's operator laws (Table 2, Section 4.3 and Appendix 1), and how far each holds here.
+"""Paper 2's operator laws (Table 2, Section 4.3 and Appendix 1), and to which extent each holds in Perseid.
 
-A law is two ways to write something. It is about existence: where one finds a match the other does. Whether the two
-also find the same events, and what is left of a law under each context, is looked for in random streams; a table of
-it is kept in docs/laws.md. A second table there replaces the operands, which are single events in the first, by
-patterns of one class.
+A law is a pair of equivalent patterns. It is about existence: one pattern has a match if the other one does. Random
+streams show whether both also match the same events, and how much of a law holds under each context; docs/laws.md has a
+table of the results. A second table replaces the operands, which are single events in the first, by patterns of one
+class.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Law:
     left: str
     right: str
     framed: bool = False
-    """Between one S and one E, so that both sides speak of the same stretch."""
+    """Both operands are enclosed by an S and an E, so that both sides refer to the same interval."""
     one_way: bool = False
-    """The left implies the right, and not the other way round."""
+    """The left side implies the right side, but not the converse."""
 
 
 LAWS = (
@@ -70,7 +70,7 @@ LAWS = (
 
 @cache
 def pattern_of(law: Law, side: str, selection: Selection | None = None) -> CorePattern | None:
-    """One side of a law as a pattern; None where the selection does not go with it."""
+    """Returns one side of a law as a pattern, or None if it does not support the selection."""
     text = f"S -> {side} -> E" if law.framed else side
     clause = "" if selection is None else f" selection {selection.value}"
     try:
@@ -110,13 +110,13 @@ def found_on(law: Law, side: str, selection: Selection | None, letters: str, see
 
 
 def found(pattern: CorePattern, events: list[Event]) -> set[tuple[str, ...]]:
-    """The event sets of all matches; which step an event stands at is not compared."""
+    """Returns the event sets of all matches, without the steps of the events."""
     detection = detect([pattern], events, oracle_matcher())
     return {tuple(sorted(e.id for _, e in m.contributing)) for m in detection.matches}
 
 
 def counterexample(law: Law, selection: Selection | None, *, sets: bool) -> str | None:
-    """A stream on which the law fails, or None; 'refused' where it cannot be written."""
+    """Returns a stream that violates the law, or None; 'refused' if a side is no valid pattern."""
     if not is_accepted(law, selection):
         return "refused"
     return failing_stream(law, selection, LETTERS, STREAMS, sets=sets)
@@ -127,7 +127,7 @@ def is_accepted(law: Law, selection: Selection | None = None) -> bool:
 
 
 def failing_stream(law: Law, selection: Selection | None, letters: str, streams: int, *, sets: bool) -> str | None:
-    """The first of so many random streams on which the law fails."""
+    """Returns the first of so many random streams that violates the law."""
     for seed in range(streams):
         a, b = (found_on(law, side, selection, letters, seed) for side in (law.left, law.right))
         wrong = a != b if sets else (bool(a) and not b if law.one_way else bool(a) != bool(b))
@@ -137,7 +137,7 @@ def failing_stream(law: Law, selection: Selection | None, letters: str, streams:
 
 
 def composite_counterexample(law: Law, operator: str, *, sets: bool) -> str | None:
-    """A law of the class and a stream on which it fails, or None; 'refused' where none of the class can be written."""
+    """Returns a law of the class and a stream that violates it, or None; 'refused' if no law of the class is valid."""
     written = 0
     for one in composites(law, operator):
         if not is_accepted(one):
@@ -151,7 +151,7 @@ def composite_counterexample(law: Law, operator: str, *, sets: bool) -> str | No
 
 
 def composite_cell(law: Law, operator: str) -> str:
-    """What is left of a law for operands of a class."""
+    """Returns the table cell for a law with operands of a class."""
     wrong = composite_counterexample(law, operator, sets=False)
     if wrong is not None:
         return _cell(wrong)
@@ -162,7 +162,7 @@ def composite_cell(law: Law, operator: str) -> str:
 
 
 def table() -> str:
-    """docs/laws.md, made from what the oracle does."""
+    """Returns the text of docs/laws.md, computed with the oracle."""
     contexts = [s for s in Selection if s in CONTEXTS]
     head = ["law", "written", "a match exists", "the same matches", *(s.value for s in contexts)]
     lines = [

@@ -1,7 +1,7 @@
-"""Real documents for tree patterns: a piece of DBLP, XMark's own at a scale factor of 0.01, and IcePaHC's parsed sentences.
+"""Real documents for tree patterns: a part of DBLP, XMark at a scale factor of 0.01, and parsed sentences of IcePaHC.
 
-They are not ours to ship: a test that asks for one is skipped where the folder of data is not there. Each comes as XML in
-bytes, whole or cut to its first parts, which is still a document.
+The data is not part of the project: a test is skipped if its file is missing. Each document is XML in bytes, complete
+or truncated to its first parts, which is still well-formed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import pytest
 from lxml import etree
 
 DATA = Path(os.environ.get("PERSEID_DATA") or Path(__file__).parents[3] / "shared" / "data")
-"""Where real data is: beside the project, or where the variable says."""
+"""Folder of the real data: next to the project, or the environment variable PERSEID_DATA."""
 
 
 def real(name: str) -> Path:
-    """A file of the data; the test is skipped where there is none."""
+    """Returns the path of a data file, or skips the test if it is missing."""
     path = DATA / name
     if not path.exists():
         pytest.skip(f"no {name} in the folder of real data, which PERSEID_DATA names")
@@ -40,10 +40,10 @@ def dblp_document(articles: int | None = None) -> bytes:
 
 @cache
 def xmark_document(each: int | None = None, *, as_is: bool = False) -> bytes:
-    """An auction site, with at most so many of each region's items, of the people, and so on.
+    """Returns XMark's auction site, with at most `each` items of each region, people, and so on.
 
-    Nobody there with the zip code 6 has both an education and an age, which Q3.6 asks for, so the codes 6 and 8 change
-    places, unless the document is wanted as it is.
+    Q3.6 selects people with the zip code 6, an education and an age. XMark has none, so the codes 6 and 8 are swapped
+    unless `as_is`.
     """
     whole = real("xml/xmark_sf0.01.xml").read_bytes()
     if not as_is:
@@ -130,7 +130,7 @@ def _tag(tree: Tree) -> str:
 
 
 def _xml(tree: Tree) -> Iterator[str]:
-    """What a bracket becomes; marks of the edition and the sentence's number are no part of the sentence."""
+    """Yields the XML of a bracket, without the marks of the edition and the number of the sentence."""
     tag = _tag(tree)
     if tag in ("CODE", "ID"):
         return

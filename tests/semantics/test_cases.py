@@ -1,4 +1,4 @@
-"""Hand-worked cases: the oracle and the plan's interpreter must give what was worked out on paper."""
+"""Hand-worked cases: the oracle and the plan's interpreter return the results worked out on paper."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_interpreter(case: PatternCase) -> None:
     assert run_case(case, plan_matcher(plan)) == list(case.expected), case.why
 
 
-def test_the_pictures_are_what_the_oracle_finds() -> None:
-    """Every case of the page has its picture below it; PERSEID_REWRITE_GOLDEN=1 draws them anew."""
+def test_pictures_of_the_page_equal_the_oracle() -> None:
+    """Every case of the page is followed by its picture; PERSEID_REWRITE_GOLDEN=1 redraws them."""
     path = ROOT / "docs" / "semantics.md"
     text = path.read_text(encoding="utf-8")
 

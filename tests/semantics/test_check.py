@@ -1,4 +1,4 @@
-"""Patterns that are right, with a schema and without; what is refused is in tests/lang/errors."""
+"""Valid patterns, with and without a schema; tests/lang/errors has the invalid ones."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_parameters_without_defaults_stay_open() -> None:
     assert core.steps[1].choose[0].expr == ex.Binary(">", ex.Ref(("amount",)), ex.Param("least"))
 
 
-def test_an_open_length_contradicts_nothing() -> None:
+def test_parameter_as_a_duration_is_no_contradiction() -> None:
     text = (
         "pattern p(w duration, g duration, n duration, h duration) "
         "match Login a -> after :n within :g Transfer t -> not Logout for 30 minutes within :w holds for :h"

@@ -1,4 +1,4 @@
-"""The classes of paper 5, with every example it gives; and what it leaves to us."""
+"""The classes of paper 5, with all of its examples, and the choices that it leaves open."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_examples_of_the_paper(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_what_the_paper_leaves_to_us(name: str) -> None:
+def test_classes_of_cases_that_the_paper_leaves_open(name: str) -> None:
     example = OURS[name]
     found = classified(example.match)
     assert found.kind is example.kind, found.why
@@ -221,7 +221,7 @@ def test_only_a_safe_query_has_a_plan() -> None:
 
 
 def test_bound_variables() -> None:
-    """Each binding is a query of its own in Extended Regular queries alone."""
+    """Only Extended Regular queries are evaluated separately for each binding."""
     assert classified(OURS["two variables"].match).bound == ("x", "y")
     for example in PAPER.values():
         assert bool(classified(example.match).bound) == (example.kind is EXTENDED)
@@ -229,14 +229,14 @@ def test_bound_variables() -> None:
 
 @pytest.mark.parametrize("more", ["within 5 seconds", "within 5 seconds holds for 2 seconds"])
 def test_windows(more: str) -> None:
-    """A situation of the automaton has an age, so windows stay in the class of the rest."""
+    """Configurations of the automaton have an age, so a window does not change the class."""
     more += " selection successor"
     assert classified("R -> S", more).kind is REGULAR
     assert classified("R(k as x) -> S(k as x)", more).kind is EXTENDED
 
 
 def test_a_safe_plan_with_a_window() -> None:
-    """It is followed over the steps that the window reaches back to; a window by count has no such steps."""
+    """The plan follows the steps within the window; a window by count has no such steps."""
     query, more = "R(k as x) -> S(k as x) -> T", "within {} selection successor"
     assert classified(query, more.format("5 seconds")).kind is SAFE
     found = classified(query, more.format("5 events"))
@@ -247,7 +247,7 @@ def test_a_safe_plan_with_a_window() -> None:
 SECOND = 1_000_000
 
 
-def asked_within(match: str, within: str, *, linked: tuple[str, ...] = (), more: str = "") -> PlannedQuery:
+def plan_within(match: str, within: str, *, linked: tuple[str, ...] = (), more: str = "") -> PlannedQuery:
     streams = tuple(
         Stream(type_, Known.LINKED if type_ in linked else Known.INDEPENDENT, keys.key or (), keys.uncertain or ("v",))
         for type_, keys in STREAMS.items()
@@ -255,11 +255,11 @@ def asked_within(match: str, within: str, *, linked: tuple[str, ...] = (), more:
     return plan_query(pattern(match, f"within {within} {more} selection successor"), Streams(streams, SECOND))
 
 
-def test_a_window_reaches_back_so_many_steps() -> None:
+def test_window_of_a_safe_plan_is_counted_in_steps() -> None:
     query = "R(k as x) -> S(k as x) -> T"
-    assert asked_within(query, "5 seconds").window == 5
-    assert asked_within(query, "forever").window is None
-    assert asked_within("R(k as x) -> S(k as x)", "5 seconds").window is None
+    assert plan_within(query, "5 seconds").window == 5
+    assert plan_within(query, "forever").window is None
+    assert plan_within("R(k as x) -> S(k as x)", "5 seconds").window is None
 
 
 @pytest.mark.parametrize(
@@ -272,14 +272,12 @@ def test_a_window_reaches_back_so_many_steps() -> None:
         ("R(k as x) -> S(k as x) -> T t must (v > 1) -> Door", "5 seconds", (), "t has a test, and more steps follow"),
     ],
 )  # fmt: skip
-def test_what_is_declared_says_which_windows_are_followed(
-    match: str, within: str, linked: tuple[str, ...], why: str
-) -> None:
-    """A stream cannot find out later: where data would have it sampled, it is sampled from its beginning."""
-    asked = asked_within(match, within, linked=linked)
-    assert asked.classified.kind is UNSAFE
-    assert asked.classified.why.endswith(f"which is not used: {why}")
-    assert asked.window is None
+def test_windows_without_a_safe_plan_are_sampled(match: str, within: str, linked: tuple[str, ...], why: str) -> None:
+    """The plan depends on declarations only: if data could require sampling, the stream is sampled from its start."""
+    query = plan_within(match, within, linked=linked)
+    assert query.classified.kind is UNSAFE
+    assert query.classified.why.endswith(f"which is not used: {why}")
+    assert query.window is None
 
 
 def test_which_windows_are_followed_over_tables() -> None:
@@ -289,11 +287,11 @@ def test_which_windows_are_followed_over_tables() -> None:
         ("T(k as x, l as y) -> T(k as x, l as y) -> R(k as x)", ("T", "R"), ""),
         ("T(k as x) -> T(k as x) -> R", ("T", "R"), "partition by l"),
     ):
-        asked = asked_within(match, "5 seconds", linked=linked, more=more)
-        assert asked.window == 5, asked.classified
+        query = plan_within(match, "5 seconds", linked=linked, more=more)
+        assert query.window == 5, query.classified
 
 
-def test_a_time_it_has_to_hold() -> None:
+def test_holds_for_has_no_safe_plan() -> None:
     for within in ("forever", "5 seconds"):
         found = classified("R(k as x) -> S(k as x) -> T", f"within {within} holds for 2 seconds selection successor")
         assert found.kind is UNSAFE
@@ -301,7 +299,7 @@ def test_a_time_it_has_to_hold() -> None:
 
 
 def test_conditions_of_the_whole_pattern() -> None:
-    """Those of one event go to its step, those of a variable to the first step that has it."""
+    """Conditions on one event belong to its step, and those on a variable to the first step that has it."""
     where = "where {} within forever selection successor"
     assert classified("R a -> S b", where.format("a.v > 2 and b.v > 3")).kind is REGULAR
     assert classified("R(k as x) -> S(k as x)", where.format("x > 3")).kind is EXTENDED
@@ -312,7 +310,7 @@ def test_conditions_of_the_whole_pattern() -> None:
 
 
 def test_partitions() -> None:
-    """Section 4's query of one person is Regular; a variable on the same column does no harm."""
+    """Section 4's query of one person is Regular; a variable on the same column does not change that."""
     by_person = "within forever partition by person selection successor"
     query = "At a [place not in Rooms] -> At b must (place not in Rooms) -> At c must (place in CoffeeRooms)"
     assert classified(query, by_person).kind is REGULAR
@@ -322,15 +320,15 @@ def test_partitions() -> None:
 def test_a_variable_on_the_column_of_the_partition_is_a_constant() -> None:
     """In each group x has one value, so h3 is Regular there."""
     parts = tuple(Stream(type_, Known.INDEPENDENT, ("k",), ("v",)) for type_ in ("R", "S", "T"))
-    asked = pattern("R -> S(k as x) -> T(k as x)", "within forever partition by k selection successor")
-    assert plan_query(asked, Streams(parts)).classified.kind is REGULAR
+    query = pattern("R -> S(k as x) -> T(k as x)", "within forever partition by k selection successor")
+    assert plan_query(query, Streams(parts)).classified.kind is REGULAR
 
 
 def test_all_columns_of_certain_events_are_certain() -> None:
     """Nothing in a certain event depends on anything: bindings of p are independent."""
     parts = Stream("At", Known.INDEPENDENT, ("person",), ("place",)), Stream("Door", Known.CERTAIN)
-    asked = pattern("At(person as p) -> Door(person as p)", "within forever selection successor")
-    assert plan_query(asked, Streams(parts)).classified.kind is EXTENDED
+    query = pattern("At(person as p) -> Door(person as p)", "within forever selection successor")
+    assert plan_query(query, Streams(parts)).classified.kind is EXTENDED
 
 
 @pytest.mark.parametrize(
@@ -370,5 +368,5 @@ def test_consecutive_iterations_rule_a_safe_plan_out(match: str, more: str) -> N
 
 
 def test_with_a_comma_bindings_depend_on_one_another() -> None:
-    """An event of another binding is in between, so bindings are no queries of their own."""
+    """An event of another binding is in between, so bindings are not independent queries."""
     assert classified("R(k as x), S(k as x)", "within forever").kind not in (EXTENDED, SAFE)

@@ -1,4 +1,4 @@
-"""What SELECT makes of a pair: by hand, and against the oracle, which tries every way."""
+"""The results that SELECT constructs of a pair: worked by hand, and against the exhaustive oracle."""
 
 from __future__ import annotations
 
@@ -33,46 +33,48 @@ def root(text: str) -> Element:
     return Parsed.parse(text).root
 
 
-def made(text: str, left: str, right: str, namespaces: dict[str, str] | None = None) -> list[str]:
-    """What the oracle makes, in the order of the nodes; and that construction makes the same."""
+def constructed(text: str, left: str, right: str, namespaces: dict[str, str] | None = None) -> list[str]:
+    """Returns the oracle's results in the order of the nodes; asserts that the construction is equal."""
     subscription = parse_subscription(text)
     documents = [Document(0, 0, "S", root(left)), Document(1, 1_000_000, "S", root(right))]
     found = results({"q": subscription}, documents, namespaces)
     roots = {one.id: one.root for one in documents}
-    for one, said in found.items():
-        ElementTree.fromstring(said)
-        assert built(subscription, roots[one.left], roots[one.right], one.nodes, namespaces) == said
+    for one, result in found.items():
+        ElementTree.fromstring(result)
+        assert built(subscription, roots[one.left], roots[one.right], one.nodes, namespaces) == result
     return [found[one] for one in sorted(found, key=lambda one: (one.left, one.right, one.nodes))]
 
 
 def test_the_paper_s_first_query_by_default() -> None:
     """A new root, and the root element nodes of the two blocks its children (Section 2)."""
-    assert made(Q1, BOOK, BLOG) == [f"<result>{BOOK}{BLOG}</result>"]
-    assert made("SELECT * FROM " + Q1, BOOK, BLOG) == [f"<result>{BOOK}{BLOG}</result>"]
+    assert constructed(Q1, BOOK, BLOG) == [f"<result>{BOOK}{BLOG}</result>"]
+    assert constructed("SELECT * FROM " + Q1, BOOK, BLOG) == [f"<result>{BOOK}{BLOG}</result>"]
 
 
 def test_the_paper_s_first_query_with_select() -> None:
-    """x2 is the author that was equal, not the other one."""
-    said = made('SELECT <hit by="{x5}"><of>{x2}</of>{x3}</hit> FROM ' + Q1, BOOK, BLOG)
+    """x2 is the author that was equal, not the other author."""
+    result = constructed('SELECT <hit by="{x5}"><of>{x2}</of>{x3}</hit> FROM ' + Q1, BOOK, BLOG)
     title = "<title>Beginning RSS and Atom Programming</title>"
-    assert said == [f'<hit by="Danny Ayers"><of><author>Danny Ayers</author></of>{title}</hit>']
+    assert result == [f'<hit by="Danny Ayers"><of><author>Danny Ayers</author></of>{title}</hit>']
 
 
-def test_what_nobody_compares_is_all_that_fits() -> None:
+def test_variables_without_a_comparison_return_all_nodes() -> None:
     text = "S//i->a[/k->k][/p->p][/t->t] JOIN{{k = l AND {}, forever}} S//j->b[/k->l][/q->q]"
     left = "<r><i><k>1</k><p>3</p><p>7</p><t>a</t><t>b</t></i><i><k>2</k><p>1</p><t>c</t></i></r>"
     right = "<j><k>1</k><q>2</q><q>5</q></j>"
     select = "SELECT <m>{p}|{q}|{t}</m> FROM "
-    assert made(select + text.format("p > 0"), left, right) == [
+    assert constructed(select + text.format("p > 0"), left, right) == [
         "<m><p>3</p><p>7</p>|<q>2</q><q>5</q>|<t>a</t><t>b</t></m>"
     ]
-    assert made(select + text.format("p > 5"), left, right) == ["<m><p>7</p>|<q>2</q><q>5</q>|<t>a</t><t>b</t></m>"]
-    assert made(select + text.format("p < q"), left, right) == ["<m><p>3</p>|<q>5</q>|<t>a</t><t>b</t></m>"]
-    assert made(select + text.format("p < q AND p > 4"), left, right) == []
+    assert constructed(select + text.format("p > 5"), left, right) == [
+        "<m><p>7</p>|<q>2</q><q>5</q>|<t>a</t><t>b</t></m>"
+    ]
+    assert constructed(select + text.format("p < q"), left, right) == ["<m><p>3</p>|<q>5</q>|<t>a</t><t>b</t></m>"]
+    assert constructed(select + text.format("p < q AND p > 4"), left, right) == []
 
 
 @pytest.mark.parametrize(
-    ("select", "predicate", "said"),
+    ("select", "predicate", "result"),
     [
         ("SELECT <m>{p}{q}</m> FROM ", "x = y", "<m><y>2</y><y>3</y><y>4</y></m>"),
         ("SELECT <m>{p}</m> FROM ", "x = y AND p > 2", "<m><y>3</y></m>"),
@@ -80,20 +82,20 @@ def test_what_nobody_compares_is_all_that_fits() -> None:
         ("", "x = y", "<result><i><x>1</x><y>2</y><y>3</y></i><i><x>1</x><y>4</y></i></result>"),
     ],
 )
-def test_the_table_of_the_semantics(select: str, predicate: str, said: str) -> None:
+def test_the_table_of_the_semantics(select: str, predicate: str, result: str) -> None:
     text = f"{select}S//i->a[/x->x][/y->p] FOLLOWED BY{{{predicate}, 1 hour}} S//i->b[/x->y][/y->q]"
-    assert made(text, "<i><x>1</x><y>2</y><y>3</y></i>", "<i><x>1</x><y>4</y></i>") == [said]
+    assert constructed(text, "<i><x>1</x><y>2</y><y>3</y></i>", "<i><x>1</x><y>4</y></i>") == [result]
 
 
 def test_paths_end_where_a_default_result_begins() -> None:
     text = "S//r/i->a[/k->k] JOIN{k = l, forever} S//j/@l->l"
-    assert made(text, "<r>x<i><k>1</k></i></r>", '<j l="1"/>') == ["<result><i><k>1</k></i>1</result>"]
+    assert constructed(text, "<r>x<i><k>1</k></i></r>", '<j l="1"/>') == ["<result><i><k>1</k></i>1</result>"]
 
 
 def test_attributes_and_runs() -> None:
     text = "SELECT <m a='{p}'>{p}{c}</m> FROM S//i->a[/k->k][//@p->p](/c->c+) JOIN{k = l, forever} S//j->l"
     left = '<i p="&lt;1"><k>1</k><c>&amp;</c><c p="2&quot;"/></i>'
-    assert made(text, left, "<j>1</j>") == ['<m a="&lt;1 2&quot;">&lt;1 2"<c>&amp;</c><c p="2&quot;"/></m>']
+    assert constructed(text, left, "<j>1</j>") == ['<m a="&lt;1 2&quot;">&lt;1 2"<c>&amp;</c><c p="2&quot;"/></m>']
 
 
 def test_namespaces() -> None:
@@ -102,7 +104,7 @@ def test_namespaces() -> None:
         "FROM S//f:i->i[/f:k->k] JOIN{k = l, forever} S//j->l"
     )
     left = '<f:i xmlns:f="urn:f" f:a="1" b="2"><f:k>1</f:k><p xmlns="urn:p"/><q/></f:i>'
-    assert made(text, left, "<j>1</j>", {"f": "urn:f"}) == [
+    assert constructed(text, left, "<j>1</j>", {"f": "urn:f"}) == [
         '<m xmlns="urn:o" xmlns:n1="urn:o" n1:k="1" xml:lang="en"><x xmlns=""><i xmlns="urn:f" xmlns:n1="urn:f" n1:a="1" b="2">'
         '<k>1</k><p xmlns="urn:p"/><q xmlns=""/></i></x></m>'
     ]
@@ -110,15 +112,15 @@ def test_namespaces() -> None:
 
 def test_braces_and_white_space() -> None:
     text = 'SELECT <m a="x&#10;{l}">{{{ k }}} &#123;k}}\r\t</m> FROM S//i[/k->k] JOIN{k = l, forever} S//j->l'
-    assert made(text, "<i><k>1</k></i>", "<j>1</j>") == ['<m a="x&#10;1">{<k>1</k>} {k}\n\t</m>']
+    assert constructed(text, "<i><k>1</k></i>", "<j>1</j>") == ['<m a="x&#10;1">{<k>1</k>} {k}\n\t</m>']
 
 
 def test_deep_documents_are_copied() -> None:
     deep = "<a>" * 200 + "1" + "</a>" * 200
-    (said,) = made(
+    (result,) = constructed(
         "SELECT <m>{i}</m> FROM S/i->i[/k->k] JOIN{k = l, forever} S//j->l", f"<i><k>1</k>{deep}</i>", "<j>1</j>"
     )
-    assert said == f"<m><i><k>1</k>{deep}</i></m>"
+    assert result == f"<m><i><k>1</k>{deep}</i></m>"
 
 
 def test_results_have_an_end() -> None:
@@ -144,8 +146,8 @@ def check(seed: int) -> int:
         return 0
     assert set(found) == notifications({"q": subscription}, documents), f"seed {seed}"
     roots = {one.id: one.root for one in documents}
-    for one, said in found.items():
-        assert built(subscription, roots[one.left], roots[one.right], one.nodes) == said, f"seed {seed}"
+    for one, result in found.items():
+        assert built(subscription, roots[one.left], roots[one.right], one.nodes) == result, f"seed {seed}"
     return len(found)
 
 

@@ -1,4 +1,4 @@
-"""Sums of doubles: the nearest to the true one, whatever the order, and as if what was taken away had never been."""
+"""Sums of doubles: correctly rounded, independent of the order, and exact after subtraction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_order_does_not_count(pair: tuple[list[float], list[float]]) -> None
 
 
 @given(st.lists(ANY, max_size=6), st.lists(ANY, max_size=6))
-def test_what_is_taken_away_was_never_there(kept: list[float], gone: list[float]) -> None:
+def test_subtraction_restores_the_previous_sum(kept: list[float], gone: list[float]) -> None:
     total = exact_sum([*gone, *kept])
     for value in reversed(gone):
         total.add(value, -1)
@@ -42,7 +42,7 @@ def test_what_is_taken_away_was_never_there(kept: list[float], gone: list[float]
 
 
 @given(FINITE, st.integers(1, 50))
-def test_a_weight_is_so_many_times(value: float, times: int) -> None:
+def test_weight_adds_a_value_several_times(value: float, times: int) -> None:
     total = ExactSum()
     total.add(value, times)
     assert total == exact_sum([value] * times)

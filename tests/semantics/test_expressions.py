@@ -328,7 +328,7 @@ def test_aggregates(text, wanted):
 @pytest.mark.parametrize(
     "name", ["sum", "avg", "min", "max", "first", "last", "prev", "stddev", "median", "any", "every"]
 )
-def test_aggregates_of_nothing_are_null(name):
+def test_aggregates_of_an_empty_step_are_null(name):
     assert run(f"{name}(t.x)", Row()) is None
     assert run("percentile(t.x, 0.5)", Row()) is None
 
@@ -368,7 +368,7 @@ def test_percentile_of_distinct_values():
     assert run("median(distinct t.x)", ones) == run("percentile(distinct t.x, 0.5)", ones) == 3.0
 
 
-def test_count_and_collect_of_nothing():
+def test_count_and_collect_of_an_empty_step():
     assert run("count(t)", Row()) == 0
     assert run("collect(t.x)", Row()) == []
 
@@ -429,7 +429,7 @@ def test_angles() -> None:
     assert run("angle(null, 0, 0, 0, 1, 1)") is None
 
 
-def test_lists_and_relations_given_at_use():
+def test_list_parameters_and_relations():
     scope = Row(
         {"x": 1, "n": None},
         params={"vips": [1, 2], "none": []},
@@ -456,7 +456,7 @@ def test_long_strings_are_null():
     assert len(run("x || 'y'", x=half)) == 600_001
 
 
-def test_values_from_elsewhere():
+def test_values_of_numpy_are_converted():
     assert v.plain(np.int64(5)) == 5
     assert type(v.plain(np.int64(5))) is int
     assert type(v.plain(np.float64(1.5))) is float
@@ -561,7 +561,7 @@ def test_casts_never_raise(value, target):
 
 @given(expressions())
 @settings(max_examples=300, deadline=None)
-def test_checking_raises_only_its_own_errors(expr):
+def test_type_check_raises_only_pattern_errors(expr):
     failed = None
     try:
         infer(expr, NoSchema())
@@ -606,7 +606,7 @@ def test_parse_type(text, wanted):
     ["", "strng", "decimal(39,2)", "decimal(2,5)", "decimal(", "array<", "array", "map<int>", "list string", "int int", "struct<a>",
      "struct<a:int,a:int>", "int!", "array<" * 30 + "int" + ">" * 30, "decimal(99999999999999,1)"],
 )  # fmt: skip
-def test_what_is_no_type(text):
+def test_invalid_types_are_rejected(text):
     with pytest.raises((TypeMismatchError, UnknownNameError)) as caught:
         t.parse_type(text)
     assert caught.value.hint
@@ -721,7 +721,7 @@ def test_unknown_field():
         "a.x[0].y",
     ],
 )
-def test_without_a_schema_what_may_be_right_passes(text):
+def test_without_a_schema_possible_expressions_are_valid(text):
     infer(parse_expression(text), NoSchema())
 
 
@@ -745,7 +745,7 @@ def test_every_function_is_documented():
     assert all(f.high is None or f.low <= f.high for f in FUNCTIONS.values())
 
 
-def test_odd_trees_are_null():
+def test_out_of_range_literals_are_null():
     assert evaluate(Literal("timestamp", 10**30), Row()) is None
     assert evaluate(Literal("date", 10**9), Row()) is None
     assert evaluate(InRelation((Param("p"),), "R"), Row(relations={"R": []})) is False

@@ -1,4 +1,4 @@
-"""Static facts are promises: random patterns and streams try to break them."""
+"""Static facts are guarantees: random patterns and streams try to violate them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_no_match_is_longer_than_the_bound(pattern: CorePattern, events: list[Ev
 
 @given(core_patterns(), event_streams())
 def test_columns_not_read_do_not_matter(pattern: CorePattern, events: list[Event]) -> None:
-    """Only the columns a pattern is said to read, and those of its key, can change what it finds."""
+    """Only the columns that a pattern reads, and those of its key, affect its matches."""
     known = facts_of(pattern)
     read = {c for step in known.steps for c in step.columns} | {p.parts[0] for p in pattern.partition}
     bare = [
@@ -69,8 +69,8 @@ def test_one_per_start(pattern: CorePattern, events: list[Event]) -> None:
 
 
 @given(core_patterns(), event_streams())
-def test_what_is_known_with_its_last_event_is_known_then(pattern: CorePattern, events: list[Event]) -> None:
-    """Where neither a deadline nor a window decides, a match is out as soon as its last event is."""
+def test_match_decided_by_its_last_event_is_emitted_with_it(pattern: CorePattern, events: list[Event]) -> None:
+    """Unless a deadline or a window decides it, a match is emitted with its last event."""
     if facts_of(pattern).known != ("event",):
         return
     final = detect([pattern], events, oracle_matcher())

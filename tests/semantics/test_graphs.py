@@ -1,4 +1,4 @@
-"""A model and its changes: what each does, what is refused and why, and that a refusal leaves no trace."""
+"""Changes of a model: the effect of each, the reasons of rejections, and that a rejection changes nothing."""
 
 from __future__ import annotations
 
@@ -89,18 +89,18 @@ def snapshot(made: Graph) -> tuple[Any, ...]:
         (Change("rename", "a"), "Unknown change 'rename'. Available: create, delete, set, link, unlink."),  # type: ignore[arg-type]
     ],
 )
-def test_what_does_not_fit_is_refused_and_leaves_no_trace(change: Change, reason: str) -> None:
+def test_invalid_change_is_rejected_without_effect(change: Change, reason: str) -> None:
     made = graph(*SOME)
     before = snapshot(made)
     with pytest.raises(PerseidError) as caught:
         made.apply(change)
     assert caught.value.message == reason
     assert snapshot(made) == before
-    # What was refused does not stand in the way of what fits.
+    # A rejected change does not prevent a valid one.
     assert made.apply(link("b", "near", "a")) == [AppliedChange("link", "b", "near", target="a")]
 
 
-def test_a_refusal_does_not_end_a_transaction() -> None:
+def test_rejected_change_does_not_end_a_transaction() -> None:
     made = graph()
     good, bad = create("Host", "a", "b"), Change("delete", "z")
     done, refused = applied(made, [good[0], bad, good[1]])
@@ -167,7 +167,7 @@ def test_one_nan_and_one_zero() -> None:
     assert {(canonical(math.nan),)} == {(canonical(-math.nan),)}
 
 
-def test_what_a_transaction_touched() -> None:
+def test_changed_attributes_of_a_transaction() -> None:
     made = graph(*SOME)
     done, _ = applied(
         made,
@@ -214,7 +214,7 @@ def test_a_metamodel_that_cannot_be(text: str, message: str) -> None:
     assert caught.value.hint
 
 
-def test_types_below_carry_what_is_above_them() -> None:
+def test_subtypes_inherit_attributes() -> None:
     text = "model m node A (x bigint) node B is A (y double) node C is A (x bigint) node D is B, C"
     metamodel = parse_models(text).metamodel
     assert metamodel is not None

@@ -1,4 +1,4 @@
-"""The interpreter over the plan equals the oracle: whole, at every horizon, and however the stream is cut."""
+"""The interpreter over the plan equals the oracle: at the end, at every horizon, and in any batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEEP_PAIRS = 20_000
 
 
 def rows(detection: Detection) -> list[tuple[object, ...]]:
-    """What two runs must agree on; several matches may share an end and a start, so sorted."""
+    """Returns the comparable parts of matches, sorted because several may have the same start and end."""
     return sorted((m.kind, m.match_id, m.end_us, tuple(m.values.items())) for m in detection.matches)
 
 
@@ -63,7 +63,7 @@ def test_deep() -> None:
 
 
 @pytest.mark.parametrize("selection", ["", "selection chronicle"])
-def test_without_a_bound_the_oldest_attempts_are_given_up_and_counted(selection: str) -> None:
+def test_without_a_bound_the_oldest_runs_are_dropped_and_counted(selection: str) -> None:
     pattern = resolve(parse_pattern(f"pattern p match A a -> B b within forever {selection}"))
     plan = compile_set([pattern])
     own = replace(plan.patterns[0], retention=replace(plan.patterns[0].retention, cap=3))
@@ -79,8 +79,10 @@ def test_column_may_have_the_name_of_its_step() -> None:
 
 
 @given(core_patterns(), event_streams(), st.lists(st.booleans(), min_size=12, max_size=12))
-def test_any_cut(pattern: CorePattern, events: list[Event], cuts: list[bool]) -> None:
-    """Time may be advanced after any event that ends its instant; what came out is never taken back."""
+def test_matches_do_not_depend_on_when_time_advances(
+    pattern: CorePattern, events: list[Event], cuts: list[bool]
+) -> None:
+    """Time may advance after any event that ends its instant; matches emitted so far are never retracted."""
     plan = compile_set([pattern])
     whole, cut = (Machine(plan, plan.patterns[0], False, {}) for _ in range(2))
     out = []
@@ -101,8 +103,8 @@ def test_any_cut(pattern: CorePattern, events: list[Event], cuts: list[bool]) ->
 
 
 @given(core_patterns(), event_streams())
-def test_what_is_decided_stays(pattern: CorePattern, events: list[Event]) -> None:
-    """A later horizon knows more, never less."""
+def test_decided_matches_are_final(pattern: CorePattern, events: list[Event]) -> None:
+    """A later horizon has all matches of an earlier one."""
     known: set[tuple[object, ...]] = set()
     for horizon in [*sorted({e.time for e in events}), None]:
         now = set(rows(detect([pattern], events, oracle_matcher(), horizon=horizon)))

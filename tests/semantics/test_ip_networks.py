@@ -1,4 +1,4 @@
-"""``in_cidr``: addresses and networks mean what Python's ``ipaddress`` says."""
+"""``in_cidr``: addresses and networks are interpreted as by Python's ``ipaddress``."""
 
 from __future__ import annotations
 

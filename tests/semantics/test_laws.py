@@ -1,4 +1,4 @@
-"""Paper 2's laws hold as laws of existence, and docs/laws.md says what else is true of them."""
+"""Paper 2's laws hold for the existence of matches, and docs/laws.md is up to date."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_existence(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
-def test_the_law_is_tried_on_both_outcomes(law: Law) -> None:
-    """A law that never or always finds a match would hold for nothing."""
+def test_laws_are_tested_with_and_without_matches(law: Law) -> None:
+    """A law that never or always has a match would not be tested."""
     pattern = pattern_of(law, law.left)
     assert pattern is not None
     outcomes = {bool(found(pattern, stream(seed, law.framed))) for seed in range(200)}
@@ -77,7 +77,7 @@ def test_within_and_holds_for_are_each_others_negation_except_at_equality() -> N
 
 
 @pytest.mark.timeout(900)
-def test_the_page_is_what_the_oracle_does() -> None:
+def test_page_of_laws_equals_the_oracle() -> None:
     text = table()
     if os.environ.get("PERSEID_REWRITE_GOLDEN"):
         PAGE.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What queries over a model mean: worked by hand, a construct at a time; the engine has to say the same."""
+"""Semantics of queries over a model: hand-worked cases for each construct, which the engine must equal."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class Site:
         self.time = -SECOND
 
     def do(self, *lines: str, seconds: int = 1, **values: object) -> list[str]:
-        """What one transaction tells of matches: ``found q a b``."""
+        """Runs a transaction and returns its changes of matches, as in ``found q a b``."""
         self.time += seconds * SECOND
         changes = [change for line in lines for change in changes_of(line, values)]
-        told = self.oracle.transact(self.time, changes)
-        assert not told.refused
-        assert repr(self.engine.transact(self.time, changes)) == repr(told)
-        return [" ".join((c.change, c.query, *map(str, c.match))) for c in told.changes]
+        outcome = self.oracle.transact(self.time, changes)
+        assert not outcome.refused
+        assert repr(self.engine.transact(self.time, changes)) == repr(outcome)
+        return [" ".join((c.change, c.query, *map(str, c.match))) for c in outcome.changes]
 
     def matches(self, query: str = "q") -> set[Match]:
         assert self.engine.matches[query].standing == self.oracle.matches[query]
         return self.oracle.matches[query]
 
-    def told(self, query: str = "q") -> set[str]:
+    def match_texts(self, query: str = "q") -> set[str]:
         return {" ".join(map(str, match)) for match in self.matches(query)}
 
 
@@ -69,8 +69,8 @@ def changes_of(line: str, values: dict[str, object]) -> list[Change]:
     raise AssertionError(line)
 
 
-def of_q(told: list[str]) -> list[str]:
-    return [line for line in told if line.split()[1] == "q"]
+def of_q(outcome: list[str]) -> list[str]:
+    return [line for line in outcome if line.split()[1] == "q"]
 
 
 def site(queries: str, *lines: str) -> Site:
@@ -87,10 +87,10 @@ RING = (HOSTS, "a near b", "b near c", "c near a")
 # nodes and walks
 
 
-def test_a_type_stands_for_those_below_it() -> None:
+def test_type_includes_its_subtypes() -> None:
     made = site("query q(x) find x: Thing query hosts(x) find x: Host", "+ Host a", "+ Task t")
-    assert made.told() == {"a", "t"}
-    assert made.told("hosts") == {"a"}
+    assert made.match_texts() == {"a", "t"}
+    assert made.match_texts("hosts") == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_type_stands_for_those_below_it() -> None:
     ],
 )
 def test_walks_along_a_chain(walk: str, wanted: str) -> None:
-    assert site(f"query q(x, y) find {walk}", *CHAIN).told() == set(wanted.split(", "))
+    assert site(f"query q(x, y) find {walk}", *CHAIN).match_texts() == set(wanted.split(", "))
 
 
 @pytest.mark.parametrize(
@@ -123,16 +123,16 @@ def test_walks_along_a_chain(walk: str, wanted: str) -> None:
     ],
 )
 def test_walks_that_come_back(walk: str, wanted: str) -> None:
-    assert site(f"query q(x) find {walk}", *RING).told() == set(filter(None, wanted.split(", ")))
+    assert site(f"query q(x) find {walk}", *RING).match_texts() == set(filter(None, wanted.split(", ")))
 
 
-def test_a_loop_is_a_walk_of_any_length() -> None:
+def test_self_loop_is_a_walk_of_any_length() -> None:
     made = site("query q(x) find x -near{4}-> x", HOSTS, "a near a")
-    assert made.told() == {"a"}
+    assert made.match_texts() == {"a"}
 
 
-def test_a_ring_that_is_cut_is_no_ring() -> None:
-    """Every pair of the ring stood on the edge that goes, by way of the others too."""
+def test_deleting_an_edge_of_a_ring_breaks_its_pairs() -> None:
+    """Every pair of the ring also depended on the deleted edge, through the other pairs."""
     made = site("query q(x, y) find x -near+-> y", *RING)
     assert len(made.matches()) == 9
     assert made.do("c no near a") == [
@@ -146,41 +146,41 @@ def test_a_walk_over_a_called_query() -> None:
         "query twice(x, y) find x -near{2}-> y query q(x, y) find twice+(x, y)",
         "+ Host a b c d e", "a near b", "b near c", "c near d", "d near e",
     )  # fmt: skip
-    assert made.told() == {"a c", "b d", "c e", "a e"}
+    assert made.match_texts() == {"a c", "b d", "c e", "a e"}
 
 
 # joins
 
 
-def test_variables_join_and_nothing_shared_is_every_pair() -> None:
+def test_shared_variables_join_and_others_form_the_product() -> None:
     made = site(
         "query q(x, y) find x -near-> _, y: Task query same(x) find x -near-> y, y -near-> x",
         "+ Host a b", "+ Task t u", "a near b",
     )  # fmt: skip
-    assert made.told() == {"a t", "a u"}
-    assert made.told("same") == set()
+    assert made.match_texts() == {"a t", "a u"}
+    assert made.match_texts("same") == set()
 
 
 def test_a_variable_that_comes_twice_in_a_call() -> None:
     made = site("query pair(x, y) find x -near-> y query q(x) find pair(x, x)", HOSTS, "a near a", "a near b")
-    assert made.told() == {"a"}
+    assert made.match_texts() == {"a"}
 
 
 def test_an_underscore_is_never_the_same_twice() -> None:
     made = site("query pair(x, y) find x -near-> y query q(x) find x: Host, pair(_, _)", HOSTS, "a near b")
-    assert made.told() == {"a", "b", "c", "d"}
+    assert made.match_texts() == {"a", "b", "c", "d"}
 
 
-def test_a_match_found_in_two_ways_is_one() -> None:
+def test_match_of_two_alternatives_is_one_match() -> None:
     made = site("query q(x) find x -near-> _ or find _ -near-> x", HOSTS, "a near b", "b near c")
-    assert made.told() == {"a", "b", "c"}
+    assert made.match_texts() == {"a", "b", "c"}
     assert made.do("b no near c") == ["lost q c", "updated q b"]
 
 
 def test_values_join_as_equal_and_null_and_nan_equal_themselves() -> None:
     made = Site("query of(h, x) find h: Host let x = h.x query q(a, b) find of(a, x), of(b, x) where a < b")
     made.do("+ Host a b c d e f", "a.x = nan", "b.x = nan", "c.x = -0.0", "d.x = 0.0", nan=float("nan"))
-    assert made.told() == {"a b", "c d", "e f"}
+    assert made.match_texts() == {"a b", "c d", "e f"}
     assert made.matches("of") == {("a", NAN), ("b", NAN), ("c", 0.0), ("d", 0.0), ("e", None), ("f", None)}
 
 
@@ -207,12 +207,12 @@ def test_absence(no: str, wanted: str) -> None:
     """Along a to d, n is 0 to 3."""
     made = site(f"query q(x) find x: Host, {no}", *CHAIN, "a.n = 0", "b.n = 1", "c.n = 2", "d.n = 3")
     expected = set(filter(None, wanted.split(", ")))
-    assert made.told() == expected
+    assert made.match_texts() == expected
 
 
-def test_a_condition_that_is_null_excludes_nothing() -> None:
+def test_null_condition_of_a_negation_does_not_match() -> None:
     made = site("query q(x) find x: Host, not (x -near-> y where y.n > 1)", HOSTS, "a near b")
-    assert made.told() == {"a", "b", "c", "d"}
+    assert made.match_texts() == {"a", "b", "c", "d"}
 
 
 # values
@@ -240,7 +240,7 @@ def test_let_and_where() -> None:
         ("max(y.at)", datetime(2020, 1, 3, tzinfo=UTC), None),
     ],
 )
-def test_aggregates_pass_over_null_and_have_an_answer_to_nothing(made_of: str, a: object, d: object) -> None:
+def test_aggregates_skip_null_and_are_defined_without_rows(made_of: str, a: object, d: object) -> None:
     """a leads to b, c and d; d, which leads nowhere, has no n. 0.1 + 0.2 + 0.3 is 0.6 to the nearest double."""
     made = site(
         f"query pair(x, y) find x -near-> y query q(x, v) find x: Host let v = {made_of} of pair(x, y)",
@@ -266,7 +266,7 @@ def test_arithmetic_over_counts_follows_every_change() -> None:
         "let out = count of pair(x, _), back = count of pair(_, x), score = 10 * out - back",
         HOSTS, "a near b",
     )  # fmt: skip
-    assert made.told() == {"a 10", "b -1", "c 0", "d 0"}
+    assert made.match_texts() == {"a 10", "b -1", "c 0", "d 0"}
     assert of_q(made.do("a near c", "a no near b")) == [
         "lost q b -1", "lost q c 0", "updated q a 10", "found q b 0", "found q c -1",
     ]  # fmt: skip
@@ -304,7 +304,7 @@ def test_numbers_of_several_ways_are_of_one_type() -> None:
         ("top 9 by v", "a, b, c, d, e"),
     ],
 )
-def test_the_top_has_those_equal_to_its_last(top: str, wanted: str) -> None:
+def test_top_includes_ties_with_its_last(top: str, wanted: str) -> None:
     """n of a is 3, of b and c 2, of d 1; e has none, and null is below everything."""
     made = site(f"query q(x, v) find x: Host let v = x.n {top}", "+ Host a b c d e", "a.n = 3", "b.n = 2", "c.n = 2", "d.n = 1")  # fmt: skip
     assert {str(match[0]) for match in made.matches()} == set(wanted.split(", "))
@@ -313,10 +313,10 @@ def test_the_top_has_those_equal_to_its_last(top: str, wanted: str) -> None:
 def test_nan_is_the_top_of_doubles() -> None:
     made = Site("query q(x, v) find x: Host let v = x.x top 1 by v")
     made.do(HOSTS, "a.x = nan", "b.x = inf", nan=float("nan"), inf=float("inf"))
-    assert made.told() == {"a nan"}
+    assert made.match_texts() == {"a nan"}
 
 
-def test_the_top_that_goes_lets_others_in() -> None:
+def test_deleting_the_top_match_promotes_others() -> None:
     made = site("query q(x) find x: Host top 1 by x.n", HOSTS, "a.n = 3", "b.n = 2", "c.n = 2")
     assert made.do("- a") == ["lost q a", "found q b", "found q c"]
 
@@ -327,13 +327,13 @@ def test_the_top_that_goes_lets_others_in() -> None:
 def test_components_and_the_least_of_each() -> None:
     queries = "query pair(x, y) find x -near-> y query q(x, least) components of pair"
     made = site(queries, "+ Host a b c d e", "c near b", "d near e")
-    assert made.told() == {"b b", "c b", "d d", "e d"}
+    assert made.match_texts() == {"b b", "c b", "d d", "e d"}
     assert of_q(made.do("c near a", "a near e")) == [
         "lost q b b", "lost q c b", "lost q d d", "lost q e d",
         "found q a a", "found q b a", "found q c a", "found q d a", "found q e a",
     ]  # fmt: skip
     made.do("- a")
-    assert made.told() == {"b b", "c b", "d d", "e d"}
+    assert made.match_texts() == {"b b", "c b", "d d", "e d"}
 
 
 def test_components_over_nodes_have_those_that_are_alone() -> None:
@@ -341,16 +341,16 @@ def test_components_over_nodes_have_those_that_are_alone() -> None:
         "query pair(x, y) find x -near-> y query all(x) find x: Host query q(x, least) components of pair over all",
         HOSTS, "c near b",
     )  # fmt: skip
-    assert made.told() == {"a a", "b b", "c b", "d d"}
+    assert made.match_texts() == {"a a", "b b", "c b", "d d"}
 
 
-def test_components_of_each_group_apart() -> None:
-    """Tasks on a see its neighbours: what hangs together for one does not for another."""
+def test_components_are_separate_for_each_group() -> None:
+    """Task a reaches only its neighbors: components of one task are not connected for another one."""
     made = site(
         "query seen(t, x, y) find t -on-> h, h -near-> x, x -near-> y query q(t, x, least) components of seen",
         "+ Host a b c d", "+ Task t u", "t on a", "u on d", "a near b", "b near c", "d near c", "c near c",
     )  # fmt: skip
-    assert made.told() == {"t b b", "t c b", "u c c"}
+    assert made.match_texts() == {"t b b", "t c b", "u c c"}
 
 
 # moving windows
@@ -365,14 +365,14 @@ def test_the_last_values_of_an_attribute() -> None:
     assert made.matches() == {(2.5, 2)}
     made.do("a.n = 100", "a.n = 6")  # of one transaction the last value counts
     assert made.matches() == {(5.0, 2)}
-    made.do("a.n = None")  # null is a value that was given, and nothing is made of it
+    made.do("a.n = None")  # null is a set value, and it is skipped
     assert made.matches() == {(6.0, 1)}
     made.do("- a", "+ Host a")
     assert made.matches() == {(None, 0)}
 
 
-def test_the_values_of_a_stretch_of_time() -> None:
-    """A window of two seconds has what was given less than two seconds ago; time goes on with every transaction."""
+def test_moving_sum_over_a_time_window() -> None:
+    """A window of two seconds has the values set less than two seconds ago; each transaction advances time."""
     made = site("query q(v) find h: Host let v = moving_sum(h.n, 2 seconds)", "+ Host a", "a.n = 1")
     made.do("a.n = 2")
     assert made.matches() == {(3.0,)}
@@ -381,7 +381,7 @@ def test_the_values_of_a_stretch_of_time() -> None:
     assert made.matches() == {(None,)}
 
 
-# what is told
+# changes of matches
 
 
 def test_found_updated_and_lost_in_this_order() -> None:
@@ -389,7 +389,7 @@ def test_found_updated_and_lost_in_this_order() -> None:
     assert made.do("c.n = 2", "b.n = 3", "a.n = 0") == ["lost q a", "updated q b", "found q c"]
 
 
-def test_what_is_as_before_is_no_update() -> None:
+def test_unchanged_values_are_no_update() -> None:
     made = site("query q(x) find x: Host", "+ Host a b", "a.n = 2")
     assert made.do("a.n = 3", "a.n = 2") == []
     assert made.do("a near b", "a no near b") == []
@@ -403,12 +403,12 @@ def test_the_same_nan_again_is_no_update() -> None:
     assert made.do("a.x = nan", nan=float("inf") - float("inf")) == []
 
 
-def test_a_node_made_anew_has_changed() -> None:
+def test_recreated_node_is_an_update() -> None:
     made = site("query q(x) find x: Host query known(x) find x: Host where x.n is not null", "+ Host a", "a.n = 2")
     assert made.do("- a", "+ Host a") == ["updated q a", "lost known a"]
 
 
-def test_a_match_lost_and_found_within_a_moment_is_neither() -> None:
+def test_match_lost_and_found_in_one_transaction_is_no_change() -> None:
     made = site("query q(x, y) find x -near-> y", HOSTS, "a near b")
     assert made.do("a no near b", "a near b") == []
 
@@ -429,7 +429,7 @@ def test_a_match_lost_and_found_within_a_moment_is_neither() -> None:
 def test_moving_aggregates_of_no_value_are_null_and_sums_are_doubles(
     function: str, without: object, one: object, two: object
 ) -> None:
-    """n is a bigint; the window has the last two values given, first none, then 1, 1 2, 2 null, null null."""
+    """n is a bigint; the window has the last two set values, first none, then 1, 1 2, 2 null, null null."""
     made = site(f"query q(a, v) find a: Host let v = {function}(a.n, 2)", "+ Host a")
     assert made.matches() == {("a", without)}
     for value, wanted in (("1", one), ("2", two)):
@@ -453,17 +453,17 @@ def test_sum_of_no_match_is_zero_and_a_bigint() -> None:
 def test_variable_of_two_calls_joins_null_with_null() -> None:
     """a and b have no n, c has 1."""
     queries = "query q(a, b) find v(a, n), v(b, n) query v(a, n) find a: Host let n = a.n"
-    assert site(queries, "+ Host a b c", "c.n = 1").told() == {"a a", "a b", "b a", "b b", "c c"}
+    assert site(queries, "+ Host a b c", "c.n = 1").match_texts() == {"a a", "a b", "b a", "b b", "c c"}
     compared = "query q(a, b) find v(a, n), v(b, m) where n = m query v(a, n) find a: Host let n = a.n"
-    assert site(compared, "+ Host a b c", "c.n = 1").told() == {"c c"}
+    assert site(compared, "+ Host a b c", "c.n = 1").match_texts() == {"c c"}
 
 
 def test_star_relates_every_node_with_itself() -> None:
     """near joins hosts; the task t is related with itself all the same, unless an end has a type."""
     lines = ("+ Host a b", "+ Task t", "a near b")
-    assert site("query q(x, y) find x -near*-> y", *lines).told() == {"a a", "a b", "b b", "t t"}
-    assert site("query q(x, y) find x: Host -near*-> y", *lines).told() == {"a a", "a b", "b b"}
-    assert site("query q(x, y) find x -near+-> y", *lines).told() == {"a b"}
+    assert site("query q(x, y) find x -near*-> y", *lines).match_texts() == {"a a", "a b", "b b", "t t"}
+    assert site("query q(x, y) find x: Host -near*-> y", *lines).match_texts() == {"a a", "a b", "b b"}
+    assert site("query q(x, y) find x -near+-> y", *lines).match_texts() == {"a b"}
 
 
 def test_query_events_are_depth_first_over_calls_in_the_order_of_the_text() -> None:
@@ -482,5 +482,5 @@ def test_query_events_are_depth_first_over_calls_in_the_order_of_the_text() -> N
 def test_components_over_nodes_have_their_least_member() -> None:
     queries = "query e(x, y) find x -near-> y query all(x) find x: Host query q(x, least) components of e"
     made = site(f"{queries} query o(x, least) components of e over all", HOSTS, "c near b")
-    assert made.told() == {"b b", "c b"}
-    assert made.told("o") == {"a a", "b b", "c b", "d d"}
+    assert made.match_texts() == {"b b", "c b"}
+    assert made.match_texts("o") == {"a a", "b b", "c b", "d d"}

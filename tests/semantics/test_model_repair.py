@@ -1,4 +1,4 @@
-"""The search for repairs against every sequence of steps, on random small models."""
+"""The search for repairs against the enumeration of all sequences of steps, on small random models."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def random_aims(chance: random.Random) -> Aims:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_as_by_hand(strategy: str) -> None:
+def test_search_equals_exhaustive_enumeration(strategy: str) -> None:
     cps = ps.graph.metamodel(TEXT)
     some = several = 0
     for seed in range(60):
@@ -80,7 +80,7 @@ def test_as_by_hand(strategy: str) -> None:
     assert several > 5
 
 
-def test_fixes_do_what_they_say() -> None:
+def test_applying_a_fix_makes_the_model_valid() -> None:
     cps = ps.graph.metamodel(TEXT)
     for seed in range(30):
         chance = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Rules over random changes: the live model does as the one that is computed anew, and patterns find what a whole run finds."""
+"""Rules over random changes: the live model equals recomputation, and incremental matches equal those of one run."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ BEGIN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 def random_rows(chance: random.Random) -> list[dict[str, Any]]:
-    """Changes of a few hosts and apps in half seconds; some do not fit, and are refused alike."""
+    """Returns changes of a few hosts and apps every half second; some are invalid and rejected by both."""
     hosts, apps = ["h1", "h2", "h3"], ["a", "b", "c", "d"]
     rows: list[dict[str, Any]] = []
     for name in hosts + apps:
@@ -86,7 +86,7 @@ def outcome(one: RuleIteration) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_live_as_computed_anew(seed: int) -> None:
+def test_live_model_equals_recomputation(seed: int) -> None:
     cps = ps.graph.metamodel(TEXT)
     stream = ps.graph.model(random_rows(random.Random(seed)), cps)
     plans = plan_triggers(cps.rules, ())
@@ -104,8 +104,8 @@ def test_live_as_computed_anew(seed: int) -> None:
         assert [outcome(each) for each in left] == [outcome(each) for each in right]
 
 
-def test_patterns_find_what_a_whole_run_finds() -> None:
-    """Round by round, event by event, or all at once: the same matches with the same ids; none of the patterns is idle."""
+def test_incremental_matches_equal_those_of_one_run() -> None:
+    """Event by event and all at once, patterns have the same matches with the same ids, and every pattern has some."""
     cps = ps.graph.metamodel(TEXT)
     found: dict[str, int] = {}
     for seed in range(20):

@@ -1,4 +1,4 @@
-"""The paper's queries on real documents: each has an answer, and it is the one counted here."""
+"""The paper's queries on real documents: each one has matches, and their counts equal the counts here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.semantics.tree_documents import Document
 
 LOADERS = {"Q1": dblp_document, "Q2": icepahc_document, "Q3": xmark_document}
 PART = {"Q1": 1_000, "Q2": 1_500, "Q3": None}
-"""What the ordinary run takes of each: articles, sentences; XMark's document is small."""
+"""Parts of each document in the ordinary run: articles and sentences; XMark's document is small."""
 WHOLE = {"Q1": None, "Q2": None, "Q3": None}
 
 Counts = dict[str, int]
@@ -34,7 +34,7 @@ IN_WHOLE: dict[str, Counts] = {
     "Q1.5": {"run": 5337, "A": 5337},
     "Q2.2": {"N": 3}, "Q2.3": {"run": 3, "N": 3}, "Q2.4": {"run": 3, "N": 3}, "Q2.5": {"run": 3, "N": 3},
 }  # fmt: skip
-"""A query without return names says yes, and counts nothing."""
+"""A query without return names only matches, and has no counts."""
 
 
 @cache
@@ -49,17 +49,18 @@ def kinds(results: Results) -> Iterator[str]:
 
 
 def count(query: str, size: Mapping[str, int | None]) -> Counts | None:
-    """How many runs and nodes of each name a query returns; None where the document does not match it."""
+    """Returns the number of runs and of nodes of each name in a query's results, or None if the document does not
+    match."""
     found = find_trees(parse_tree(TABLE_6[query]).pattern, document(query[:2], size[query[:2]]).root)
     return None if found is None else dict(Counter(kinds(found)))
 
 
 @pytest.mark.parametrize("query", TABLE_6)
-def test_every_query_has_an_answer(query: str) -> None:
+def test_every_query_has_matches(query: str) -> None:
     assert count(query, PART) == IN_PART[query]
 
 
-def test_one_query_has_none_in_xmark_as_it_is() -> None:
+def test_one_query_has_no_match_in_the_unchanged_xmark() -> None:
     as_it_is = Document.parse(xmark_document(as_is=True)).root
     found = {name: find_trees(parse_tree(text).pattern, as_it_is) for name, text in TABLE_6.items() if name[1] == "3"}
     assert [name for name, results in found.items() if results is None] == ["Q3.6"]
@@ -84,5 +85,5 @@ def test_a_sentence_of_icepahc_is_under_the_tags_of_treebank() -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("query", TABLE_6)
-def test_every_query_has_an_answer_in_the_whole_documents(query: str) -> None:
+def test_every_query_has_matches_in_the_complete_documents(query: str) -> None:
     assert count(query, WHOLE) == IN_WHOLE[query]

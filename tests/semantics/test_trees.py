@@ -1,4 +1,4 @@
-"""What tree patterns mean: hand-worked cases, and agreement with lxml's XPath where XPath can say the same."""
+"""Semantics of tree patterns: hand-worked cases, and agreement with lxml's XPath for what XPath can express."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_there_are_enough() -> None:
     assert len(CASES) >= 50
 
 
-def test_a_prefix_that_stands_for_nothing() -> None:
+def test_undeclared_prefix_is_rejected() -> None:
     root = Document.parse("<r xml:lang='is'/>").root
     with pytest.raises(ps.errors.UnknownNameError, match=r"'invoice' in invoice:a\.\n  = Did you mean 'invoices'"):
         find_trees(parse_tree("//r[invoice:a]").pattern, root, {"invoices": "u"})
@@ -88,16 +88,16 @@ def test_agrees_with_xpath(block: int) -> None:
 
 
 def _xpath(step: tp.TreeNode) -> str:
-    """A path as XPath, from wherever it is asked."""
+    """Translates a path to XPath, relative to its context node."""
     return _step(step) + ("" if step.next is None else _xpath(step.next))
 
 
 def _step(step: tp.TreeNode, *more: str) -> str:
     # Positions count all that pass the test, so they come first.
     ordered = sorted(step.predicates, key=lambda one: not isinstance(one, tp.Position | tp.LastPosition))
-    asked = [*map(_predicate, ordered), *more]
+    condition = [*map(_predicate, ordered), *more]
     test = ("@" if step.is_attribute else "") + tp.print_name(step.test)
-    return step.axis.value + test + "".join(f"[{one}]" for one in asked)
+    return step.axis.value + test + "".join(f"[{one}]" for one in condition)
 
 
 def _predicate(predicate: tp.TreePredicate) -> str:
@@ -120,19 +120,19 @@ def _compared(predicate: tp.Comparison) -> str:
 
 
 def _leading_to(step: tp.TreeNode, name: str, compared: str | None = None) -> str | None:
-    """XPath that leads to the nodes of a return name; ``compared`` is asked of the end of the path."""
+    """Returns the XPath to the nodes of a return name; ``compared`` applies to the end of the path."""
     at_end = [f". {compared}"] if compared is not None else []
     below = [] if step.next is None else ["." + _xpath(step.next) + (f" {compared}" if compared is not None else "")]
     here = _step(step, *(below or at_end))
     if step.returns == name:
         return here
     for predicate in step.predicates:
-        path, asked = None, None
+        path, condition = None, None
         if isinstance(predicate, tp.Exists) and isinstance(predicate.expr, tp.TreeNode):
             path = predicate.expr
         elif isinstance(predicate, tp.Comparison):
-            path, asked = predicate.path, _compared(predicate)
-        if path is not None and (found := _leading_to(path, name, asked)) is not None:
+            path, condition = predicate.path, _compared(predicate)
+        if path is not None and (found := _leading_to(path, name, condition)) is not None:
             return here + found
     if step.next is not None and (found := _leading_to(step.next, name, compared)) is not None:
         return _step(step) + found

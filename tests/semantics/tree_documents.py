@@ -1,4 +1,4 @@
-"""Documents for tests: from XML by lxml, and at random; and cases as text, with what a pattern returns as lines."""
+"""Documents for tests: from XML by lxml, and random; test cases as text, with the results of a pattern as lines."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ PARSER = etree.XMLParser(
 
 @dataclass(frozen=True)
 class Document:
-    """A document as its meaning has it, and as lxml does."""
+    """A document as Perseid's tree and as lxml's."""
 
     root: Element
     source: Any
     made: dict[Any, Element]
-    """By lxml's element: ours."""
+    """Elements of Perseid by those of lxml."""
 
     @classmethod
     def parse(cls, text: str | bytes) -> Document:
@@ -43,7 +43,7 @@ class Document:
         return cls(made[source], source, made)
 
     def of_lxml(self, found: Sequence[Any]) -> list[Element | XmlAttribute]:
-        """What an XPath expression of lxml's found, as ours."""
+        """Returns the nodes found by an XPath expression of lxml as nodes of Perseid."""
         nodes: list[Element | XmlAttribute] = []
         for one in found:
             if isinstance(one, etree._Element):
@@ -60,7 +60,7 @@ def _name(name: str) -> Name:
 
 
 def lines(results: Results | None) -> list[str]:
-    """What a pattern returns, a line each, what lies in another further in."""
+    """Returns the results of a pattern as lines, with inner results indented."""
     if results is None:
         return ["nothing"]
     return list(_lines(results, "")) or ["yes"]
@@ -73,7 +73,7 @@ def _lines(results: Sequence[Result], indent: str) -> Iterator[str]:
         else:
             uri, local = one.node.name
             name = ("@" if isinstance(one.node, XmlAttribute) else "") + (f"{{{uri}}}" if uri else "") + local
-            # What is shown under it need not be shown twice.
+            # Text of inner results is not repeated.
             text = f" {one.node.text!r}" if one.node.text and not one.inner else ""
             yield f"{indent}{one.name} {name}{text}"
         yield from _lines(one.inner, indent + "  ")
@@ -123,7 +123,7 @@ TEXTS = ("", "", "1", "2", " 2 ", "10", "x", "é", "2.0", "-1")
 
 
 def random_document(chance: random.Random, size: int = 14) -> str:
-    """A document of a few elements, deep or wide, whose names are few."""
+    """Returns a random document with few names, flat or nested."""
     count = chance.randint(1, size)
     opened = ["<r xmlns:p='u'>"]
     stack = ["r"]
@@ -140,13 +140,13 @@ def random_document(chance: random.Random, size: int = 14) -> str:
 
 
 def random_siblings(chance: random.Random) -> str:
-    """A root with a few children; names are few and every text is another one, so that each reading shows."""
+    """Returns a root with a few children, with few names and distinct texts, so that different readings differ."""
     names = chance.choices(TAGS, weights=(3, 3, 2), k=chance.randint(4, 9))
     return "<r>" + "".join(f"<{name}>{number}</{name}>" for number, name in enumerate(names)) + "</r>"
 
 
 class RandomTrees:
-    """Patterns that documents of :func:`random_document` often match."""
+    """Draws patterns that documents of :func:`random_document` often match."""
 
     def __init__(self, chance: random.Random, *, siblings: bool = True) -> None:
         self.chance, self.siblings, self.names = chance, siblings, 0

@@ -47,7 +47,7 @@ def patch_steps(module: ModuleType) -> None:
                 out.write(f"{batch} {key[0]}\n")
         yield from step(self, key, frames, state)
         if take_request("fail-kernel") is not None:
-            raise ConnectionResetError("a step of the kernel failed, as it was told to")
+            raise ConnectionResetError("injected failure of a kernel step")
 
     module.StreamJob.step = failing
 
@@ -66,7 +66,7 @@ def patch_sink(kind: str) -> Callable[[ModuleType], None]:
                 batch = replace(batch, rows=batch.rows.withColumn("kind", expression(odd)))
             write(self, batch)
             if content is not None:  # of half a batch in which no row failed
-                raise ConnectionResetError(f"the sink {kind} failed when it had written, as it was told to")
+                raise ConnectionResetError(f"the sink {kind} failed after its write: injected failure")
 
         sink.write = failing
 
