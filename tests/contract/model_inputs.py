@@ -37,7 +37,7 @@ Transaction = tuple[Key, int, Sequence[Change | Happening]]
 
 
 def drop_caches() -> None:
-    shard._KEPT.clear()
+    shard._DECODED.clear()
     frame_shard._ANSWERED.clear()
 
 

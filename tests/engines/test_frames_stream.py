@@ -109,7 +109,7 @@ def run_in_batches(plan: ModelsPlan, rows: list[Frame], rng: random.Random, *, f
         now = None if at == 0 else rows[at - 1]["time"] - rng.choice([0, 1_000_000])
         now = now if before is None or now is None else max(before, now)
         if forget:
-            shard._KEPT.clear()
+            shard._DECODED.clear()
             frame_shard._ANSWERED.clear()
         piece = rng.sample(rows[at:end], end - at)
         done = step(plan, rows_of(piece), state, Watermark(before, now))
@@ -172,7 +172,7 @@ def test_states_of_other_frames_and_damaged_ones_are_refused() -> None:
     plan = plan_of()
     state = step_up_to(step, plan, rows_of(random_frames(1)), None, 3_000_000).state
     assert state is not None
-    shard._KEPT.clear()
+    shard._DECODED.clear()
     for wrong in (state[:-3], state[:40], state[:30] + b"x" + state[31:]):
         with pytest.raises(StateError):
             step(plan, rows_of([]), wrong, Watermark(3_000_000, 4_000_000))

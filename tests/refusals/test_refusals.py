@@ -21,7 +21,7 @@ UNREACHED: Counter[str] = Counter(
     {
         "perseid/jobs/stream_kinds/contract: rows_by_source": 1,  # perseid try of a job with several sources
         "perseid/engines/models/rule_engine: _emitted_types": 1,
-        "perseid/engines/sequence/pattern_dag: _refuse": 1,  # UnknownNameError comes first
+        "perseid/engines/sequence/pattern_dag: _reject_unsupported": 1,  # UnknownNameError comes first
         "perseid/engines/uncertain/film: _chances": 1,
         "perseid/engines/uncertain/film: _drawn": 1,
         "perseid/engines/uncertain/labelled: labelled_steps": 1,

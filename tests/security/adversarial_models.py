@@ -164,7 +164,7 @@ def _stream(engine: Engine, plan: Any, rows: Sequence[Row], chance: random.Rando
         size = chance.randint(1, len(left))
         some, left = rows_of(left[:size], types), left[size:]
         if chance.random() < 0.4:
-            shard._KEPT.clear()
+            shard._DECODED.clear()
         done: StepResult = yield partial(engine.run_step, plan, some, state, Watermark(None, now, False))
         state = done.state
         if chance.random() < 0.6:
@@ -196,7 +196,7 @@ class ModelInput:
             assert last is not None
             raise last
         rows = make_changes(chance, "A", "e", 12) if rules else make_changes(chance, "App", "calls", 30)
-        shard._KEPT.clear()
+        shard._DECODED.clear()
         return (yield from _stream(self.engine, plan, rows, chance, rule_streams.TYPES))
 
 
@@ -263,7 +263,7 @@ def base_states(name: str) -> list[tuple[Any, list[Row], bytes]]:
     engine, found = (RULES if name == "rules" else MODELS), []
     for plan, rows in _base_plans(engine):
         for now in (3 * SECOND, None):
-            shard._KEPT.clear()
+            shard._DECODED.clear()
             before = rows_of(rows[:-4], rule_streams.TYPES)
             if now is None:
                 state = engine.run_step(plan, before, None, Watermark()).state
@@ -279,13 +279,13 @@ def _changed_state(engine: Engine, chance: random.Random) -> Adversarial:
     what, changed = mutate_state(state, chance)
 
     def calls() -> Calls:
-        shard._KEPT.clear()
+        shard._DECODED.clear()
         assert engine.report is not None
         yield partial(engine.report, changed)
         now = chance.choice((3 * SECOND, 9 * SECOND, 3600 * SECOND, v.LATEST))
         batch = rows_of(rows, rule_streams.TYPES)
         done: StepResult = yield partial(engine.run_step, plan, batch, changed, Watermark(None, now, False))
-        shard._KEPT.clear()
+        shard._DECODED.clear()
         yield partial(engine.run_step, plan, rows_of([], rule_streams.TYPES), done.state, Watermark(now, None, True))
         return None
 

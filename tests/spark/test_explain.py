@@ -50,7 +50,7 @@ def test_explain_shows_where_predicates_run(frame: DataFrame) -> None:
     assert "dropped rows that do not satisfy " in flat
     assert "shuffle keys user" in flat
     assert "to Python time, type and event id; 2 conditions, one bit each; keys user; columns ip, limit, amount" in flat
-    assert "kernel compiled" in flat
+    assert "execution compiled" in flat
     assert "b.ip <> a.ip (in the engine, after the shuffle)" in flat
 
 

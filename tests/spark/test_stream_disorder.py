@@ -276,14 +276,14 @@ def test_aggressive_stream_continues_with_changed_patterns(spark: SparkSession, 
 def test_unsupported_strategies_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
     stream = streams.stream(SCHEMA, [CLOSING], delay="10 seconds")
-    with pytest.raises(ps.errors.UnsupportedError, match="use ->> to take every event"):
+    with pytest.raises(ps.errors.UnsupportedError, match="use '->>' to take every event"):
         PATTERNS["paid"].match(ps.events(stream, disorder="assemble"))
     with pytest.raises(ps.errors.EventDataError, match="requires events in order, and disorder="):
         ps.events(stream, order="arrival", disorder="aggressive")
     with pytest.raises(ps.errors.UnknownNameError, match="'promised'"):
-        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(punctuation="promised")))
+        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(promise="promised")))
     with pytest.raises(ps.errors.TypeMismatchError, match="expected a string column"):
-        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(punctuation="v")))
+        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(promise="v")))
     with pytest.raises(ps.errors.UnsupportedError, match="have 2 partitionings"):
         ps.patterns(f"{PATTERNS['paid']}\npattern all\nmatch Order o ->> Payment p\nwithin 5 seconds").match(
             ps.events(stream, disorder="conservative")
@@ -330,7 +330,7 @@ def test_explain_shows_the_strategy_and_its_reason(spark: SparkSession, tmp_path
     assert "engine assemble: " in " ".join(chosen.split())
     assert "event lookup each new event is combined with the received events of the other slots" in " ".join(chosen.split())
     buffered = PATTERNS["paid"].explain(ps.events(stream, disorder="auto"))
-    assert "because paid cannot be assembled: -> and , take the next event" in " ".join(buffered.split())
+    assert "because paid cannot be assembled: '->' and ',' take the next event" in " ".join(buffered.split())
     assert "engine sequence: " in " ".join(buffered.split())
     retracted = PATTERNS["paid"].explain(ps.events(stream, disorder="aggressive"))
     assert "retracts those that a late event invalidates" in " ".join(retracted.split())
