@@ -23,7 +23,7 @@ HEADER = """# Error codes
 
 This page is for everybody who gets an error from Perseid. It lists every code with its causes and its fix.
 
-An error has a code: `error.code` in Python; the command line prints it in brackets after the class name. `perseid explain-error CODE` prints a section of this page; it also accepts the name of the class. `except ps.PerseidError` catches all of them; the other classes are in `ps.errors`.
+An error has a code: `error.code` in Python; the command line prints it in brackets after the class name. `perseid explain-error CODE` prints a section of this page; it also accepts the name of the class. `except ps.PerseidError` catches all errors. Below each code is the path of its class; most classes are in `ps.errors`.
 
 The examples are messages from the tests. The tests generate this page.
 """

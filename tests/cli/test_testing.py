@@ -58,7 +58,7 @@ def test_cases_in_the_folder_of_the_rules_run_and_uncovered_parts_are_reported(f
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
         "1 case, OK",
-        "not reached: double_payment: no event matched not Refund",
+        "not reached: double_payment: no event violated 'not Refund'",
         "not reached: double_payment: amount > 1 was always true",
         "not reached: other: no case uses it",
     ]

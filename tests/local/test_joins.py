@@ -105,7 +105,7 @@ def test_explain_shows_shared_templates() -> None:
         [SAME.format("JOIN", f" AND t = '{i}'", "forever") for i in range(1000)]
     ).explain()
     assert "1,000 subscriptions, 2,000 directions" in explained
-    assert "templates: 1 with equalities only, 2 with constants" in explained
+    assert "templates: 1 by equalities only, 2 by all comparisons" in explained
     assert "F//item->n0/by->n1" in explained
 
 

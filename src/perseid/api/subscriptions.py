@@ -146,7 +146,7 @@ class SubscriptionSet(SubscriptionQueries):
         retained = "without limit" if widest >= ENDLESS else f"for at most {print_duration(widest)}"
         lines = [
             f"{pluralize(len(self), 'subscription')}, {pluralize(entries, 'direction')}: a JOIN has two, since either document may come first",
-            f"  templates: {len(joins)} with equalities only, {len(templates)} with constants; {pluralize(prefixes, 'prefix', 'prefixes')}",
+            f"  templates: {len(joins)} by equalities only, {len(templates)} by all comparisons; {pluralize(prefixes, 'prefix', 'prefixes')}",
             f"  state: values of documents are retained {retained}; on Spark in each query partition",
             f"  {pluralize(len(chains), 'chain is', 'chains are')} matched in documents, once for all subscriptions:",
         ]

@@ -33,7 +33,11 @@ class Reached:
         """A sentence for each step and condition that no case reached."""
         if not self.cases:
             return ["no case uses it"]
-        said = [f"no event matched {label}" for step, label in self.steps.items() if step not in self.taken]
+        said = [
+            f"no event violated '{label}'" if label.startswith("not ") else f"no event matched {label}"
+            for step, label in self.steps.items()
+            if step not in self.taken
+        ]
         for place, text in self.conditions.items():
             seen = self.answers.get(place, set())
             if not seen:

@@ -278,7 +278,7 @@ def check_variables(patterns: Sequence[ast.PatternDefinition], columns: Sequence
                 raise SemanticError(
                     f"{groups[0][0]!r} and {groups[1][0]!r} are returned in separate results, so no event has both.",
                     span=step.span,
-                    hint="Return a node that contains both as well, for example //order->order[/total->total].",
+                    hint="Also return a node that contains both, for example //order->order[/@no->no][/total->total].",
                 )
         trees = {
             step.name: step.kind.tree
