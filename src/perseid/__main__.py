@@ -1,9 +1,19 @@
-"""``python -m perseid``: the command line, where its extra is installed."""
+"""``python -m perseid``: the command line, where its extra is installed. spark-submit runs this file as a script."""
 
 from __future__ import annotations
 
-import io
+import os
 import sys
+
+if (
+    __name__ == "__main__"
+    and __spec__ is None
+    and os.path.realpath(sys.path[0]) == os.path.dirname(os.path.realpath(__file__))
+):
+    # Python puts the folder of a script first on its path: the package's own ``types`` would replace the standard one.
+    del sys.path[0]
+
+import io
 
 from perseid._version import __version__
 

@@ -273,3 +273,14 @@ def test_status_file_of_another_version_is_an_error(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "is of another version of Perseid: totals, gauges, matches_by_pattern, rejected not found." in done.output
     assert "restart the job with this version" in done.output
+
+
+def test_main_file_runs_as_a_script(tmp_path: Path) -> None:
+    """spark-submit runs the file itself: the folder of the package must not be on the path, where it hides ``types``."""
+    import perseid.__main__ as main
+
+    done = subprocess.run(
+        [sys.executable, str(main.__file__), "run", "--help"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "job.yaml" in done.stdout

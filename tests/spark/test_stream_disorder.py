@@ -328,7 +328,9 @@ def test_explain_shows_the_strategy_and_its_reason(spark: SparkSession, tmp_path
     chosen = CHAIN.explain(ps.events(stream, disorder="auto"))
     assert "assemble: emits a match when all its events have arrived" in " ".join(chosen.split())
     assert "engine assemble: " in " ".join(chosen.split())
-    assert "event lookup each new event is combined with the received events of the other slots" in " ".join(chosen.split())
+    assert "event lookup each new event is combined with the received events of the other slots" in " ".join(
+        chosen.split()
+    )
     buffered = PATTERNS["paid"].explain(ps.events(stream, disorder="auto"))
     assert "because paid cannot be assembled: '->' and ',' take the next event" in " ".join(buffered.split())
     assert "engine sequence: " in " ".join(buffered.split())

@@ -211,7 +211,9 @@ def test_rfid_gate(streams: Streams) -> None:
     assert "Did you mean 'aggressive'?" in error_of(ps.events, reads, disorder="agressive")
     assert "Use disorder=ps.disorder.Aggressive()" in error_of(ps.events, reads, disorder=ps.disorder.Aggressive)
     assert "ps.events(data, disorder=…)" in error_of(stolen.match, reads, disorder="aggressive")
-    assert "use '->>' to take every event" in error_of(stolen.match, ps.events(reads, type="reader", disorder="assemble"))
+    assert "use '->>' to take every event" in error_of(
+        stolen.match, ps.events(reads, type="reader", disorder="assemble")
+    )
     assert "ps.disorder.merge_into(…, using='delta')" in error_of(ps.disorder.merge_into, "alarms", using="parquet")
 
     changes = stolen.match(ps.events(reads, type="reader", disorder="aggressive"))

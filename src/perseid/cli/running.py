@@ -67,7 +67,6 @@ def run_command(
     """Run a job until it is stopped: Ctrl-C or SIGTERM ends it after the current batch.
 
     Example: perseid run job.yaml
-    Example: spark-submit --packages … $(which perseid) run job.yaml
     """
     needs_spark("run")
     read = read_or_fail(job)
