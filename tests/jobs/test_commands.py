@@ -96,7 +96,7 @@ def test_explain_accepts_every_valid_job(path: Path) -> None:
     done = call("explain", path)
     assert done.exit_code == 0, done.output
     assert "  state: " in done.stdout
-    assert "  late: records more than " in done.stdout
+    assert "  late: records at least " in done.stdout
 
 
 def test_try_uses_the_settings_of_the_job(tmp_path: Path) -> None:
