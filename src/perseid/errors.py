@@ -254,7 +254,7 @@ class DocumentError(PerseidError):
 
 
 class StalledMatcherError(DocumentError):
-    """The tree matcher made no progress in a document: a bug. The document is malformed, and the query continues."""
+    """The tree matcher made no progress in a document: a bug. The document counts as malformed; the query continues."""
 
     code = "stalled-matcher"
 

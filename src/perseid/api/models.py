@@ -193,8 +193,8 @@ def react(
     changes after ``until`` are left out.
 
     For a DataFrame of changes, finished or streaming, the result is a DataFrame with one row for each action. ``what`` is the action:
-    a match ``appeared``, was ``updated`` or ``disappeared``, a rule ``fired``, a change was ``changed`` or ``rejected``, or
-    ``requested`` of another model (the row has its key: add it to the stream), a row was ``emitted`` (:func:`select_emitted` selects those
+    a match ``appeared``, was ``updated`` or ``disappeared``, a rule ``fired``, a change was applied (``changed``),
+    ``rejected``, or ``requested`` of another model (add this row, which has the key of that model, to the stream), a row was ``emitted`` (:func:`select_emitted` selects those
     of one name). ``id`` is the same whenever a row is output again. On a stream time advances with the watermark;
     ``checkpoint`` and ``observation`` are as of ``match``.
     """

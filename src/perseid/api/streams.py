@@ -64,8 +64,8 @@ def events(
     ``"buffer"`` waits for the watermark; ``"assemble"`` emits a match when it is complete and no later event can invalidate
     it; ``"conservative"`` emits matches that punctuations in the stream have made final
     (:class:`perseid.disorder.Conservative` names their columns); ``"adaptive"`` waits for a measured delay that only a small
-    share of the events exceeds (:class:`perseid.disorder.Adaptive` sets the share); ``"auto"`` selects ``"assemble"`` for patterns that it
-    supports, ``"buffer"`` for all others. Two strategies emit early results with retractions, as a changelog
+    share of the events exceeds (:class:`perseid.disorder.Adaptive` sets the share); ``"auto"`` selects ``"assemble"`` if it supports
+    every pattern and the lateness is more than a second, and otherwise ``"buffer"``. Two strategies emit early results with retractions, as a changelog
     (:func:`perseid.disorder.current_matches` and :func:`perseid.disorder.merge_into` apply it): ``"aggressive"`` for every
     pattern, ``"early"`` for those that can be assembled.
 

@@ -61,11 +61,12 @@ def uncertain_events(
       the probability of no event;
     - a table for each step, by the value of the step before: ``previous`` names its columns, null for no event;
     - readings and a hidden Markov ``model`` (:func:`perseid.uncertain.hidden_markov`): ``reading`` names the column with the
-      reading, null for none, or ``likelihood`` one with the list of its probabilities under each value of the model.
+      reading, null for none, or ``likelihood`` names a column with the
+      list of probabilities of the reading, one for each value of the model.
       ``inference`` selects the algorithm: ``"filter"`` uses readings up to each step, ``"lag(5)"`` those of five more steps,
       ``"smooth"`` all of them; ``"likeliest"`` takes the most probable value of each step as certain, ``"viterbi"`` the most
-      probable path; ``"particles(1000)"`` is a particle filter. For ``reading_timeout`` after the last reading, a missing
-      reading counts as a reading.
+      probable path; ``"particles(1000)"`` is a particle filter. A step without a row
+      counts as a reading of null for up to ``reading_timeout`` after the last row.
 
     ``every`` is the length of a step, as in ``"1 second"``: rows of one step are simultaneous. Without it every distinct
     time is a step. With ``correlated=False`` steps are independent, as in the real-time algorithm of the paper.

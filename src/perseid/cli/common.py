@@ -16,6 +16,11 @@ from perseid.redaction import redact
 PatternFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .perseid file; - is standard input.")]
 
 
+PatternOrJobFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A .perseid file or a job file; - is standard input (patterns).")
+]
+
+
 PatternFiles = Annotated[
     list[Path],
     typer.Argument(metavar="FILE…", help="Pattern files, folders of .perseid files or job files; - is standard input."),

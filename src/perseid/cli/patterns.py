@@ -10,7 +10,18 @@ from typing import Annotated
 import typer
 
 import perseid as ps
-from perseid.cli.common import PatternFile, PatternFiles, PatternName, chosen, fail, is_job, load, misuse, pattern_files
+from perseid.cli.common import (
+    PatternFile,
+    PatternFiles,
+    PatternName,
+    PatternOrJobFile,
+    chosen,
+    fail,
+    is_job,
+    load,
+    misuse,
+    pattern_files,
+)
 from perseid.cli.jobs import check_job, explain_job
 
 
@@ -62,7 +73,7 @@ def _checked(file: Path) -> typer.Exit | None:
     return None
 
 
-def explain_command(file: PatternFile, pattern: PatternName = None) -> None:
+def explain_command(file: PatternOrJobFile, pattern: PatternName = None) -> None:
     """Explain how patterns are matched, and the state they need; for a job also its sources, sinks and guarantees.
 
     Example: perseid explain rules.perseid --pattern takeover

@@ -17,6 +17,7 @@ from perseid.cli.common import (
     OrderColumns,
     PatternFile,
     PatternName,
+    PatternOrJobFile,
     RelationFiles,
     TimeColumn,
     TypeColumn,
@@ -35,7 +36,7 @@ from perseid.tables.files import holds_objects, read_objects
 
 
 def try_command(
-    file: PatternFile,
+    file: PatternOrJobFile,
     events: EventFile,
     time: TimeColumn = "ts",
     type: TypeColumn = "type",

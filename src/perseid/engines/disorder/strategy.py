@@ -29,7 +29,7 @@ class Buffer(Strategy):
 
 @dataclass(frozen=True)
 class Aggressive(Strategy):
-    """Emit the matches of the events received so far; retract those that a late event invalidates."""
+    """Emit the matches of the events received so far; retract those that a later arrival invalidates."""
 
     name: ClassVar[str] = "aggressive"
     output_policy: ClassVar[str] = (
@@ -40,7 +40,7 @@ class Aggressive(Strategy):
 
 @dataclass(frozen=True)
 class Assemble(Strategy):
-    """Assemble matches from events in any order; emit each when it is complete and no late event can invalidate it."""
+    """Assemble matches from events in any order; emit each when it is complete and no later arrival can invalidate it."""
 
     name: ClassVar[str] = "assemble"
     output_policy: ClassVar[str] = (
@@ -51,7 +51,7 @@ class Assemble(Strategy):
 
 @dataclass(frozen=True)
 class Early(Assemble):
-    """Assemble matches from events in any order; emit each when it is complete; retract it if a late event breaks it."""
+    """Assemble matches from events in any order; emit each when complete; retract it if a later arrival invalidates it."""
 
     name: ClassVar[str] = "early"
     output_policy: ClassVar[str] = (

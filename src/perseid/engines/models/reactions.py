@@ -30,7 +30,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 class Reaction:
-    """Effects of rules, in time order; every list has rows for a table. Create it with :func:`perseid.graph.react`."""
+    """Effects of rules, as lists of rows (dicts) in time order. Create it with :func:`perseid.graph.react`."""
 
     def __init__(
         self,

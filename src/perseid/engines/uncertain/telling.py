@@ -35,7 +35,7 @@ class OutputPolicy:
 
     @property
     def carries(self) -> tuple[bool, ...]:
-        """State per pattern: probabilities (False), and, if counts are required, counted partial matches (True)."""
+        """The states of a pattern: False is the state of probabilities, True the state of counted partial matches."""
         return (False, True) if self.counts else (False,)
 
     @property
@@ -150,7 +150,7 @@ def spans(p: float) -> OutputPolicy:
 
 
 def expected(above: float = 0.0) -> OutputPolicy:
-    """Emit the probability and the expected number of matches of each step with more than ``above``.
+    """Emit each step at which more than ``above`` matches are expected, with the probability and the expected number.
 
     Matches that take different events, or the same events in other steps, count separately. The number is exact, also where the probability is sampled.
     """
