@@ -62,7 +62,7 @@ def test_noise_inside_a_gesture_ends_it(model: ps.graph.Metamodel) -> None:
 
 def test_frame_by_frame_evaluation_has_the_same_events(model: ps.graph.Metamodel) -> None:
     stream = frames(model, gesture_frames.traces(2, 20, recorded=True))
-    changes = [(time, change.change, change.query) for _, time, one in stream.told() for change in one.changes]
+    changes = [(time, change.change, change.query) for _, time, one in stream.effects() for change in one.changes]
     events = [(time, f"{change} {query}") for time, change, query in changes if query in POSTURES]
     here = [(int(e["_time"].timestamp() * 1e6), e["_type"]) for e in stream.events(*POSTURES).to_pylist()]
     assert here == events

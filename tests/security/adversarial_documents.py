@@ -47,7 +47,7 @@ def make_tree_input(seed: int) -> Adversarial:
     bodies = [write(chance) for _ in range(chance.choice((1, 1, 3)))]
     trusted = chance.random() < 0.3
     variables = tuple(dict.fromkeys(re.findall(r"->(\w+)", pattern)))
-    run_all_at_once = chance.choice((None, "whole"))
+    whole = chance.choice((None, "whole"))
 
     def make_plan() -> TreesPlan:
         return TreesPlan(
@@ -55,7 +55,7 @@ def make_tree_input(seed: int) -> Adversarial:
             ("found",),
             ("S",),
             variables,
-            run_all_at_once=run_all_at_once,
+            whole=whole,
         )
 
     return Adversarial(

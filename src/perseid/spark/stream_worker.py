@@ -54,7 +54,7 @@ WHY_LATE = {
     LateReason.AFTER_PUNCTUATION: "An earlier punctuation excludes it.",
     LateReason.BEHIND_FRONTIER: "It arrived after the adaptive delay, but before the watermark passed its time.",
 }
-BEHIND_CLOCK = "The source was idle, and processing time advanced event time past its time."
+BEHIND_CLOCK = "The source was idle, and processing time advanced event time past the time of this row."
 NO_TIME = "It has no time."
 UNCLEAR_PROMISE = "Its punctuation is neither 'key' nor 'all'."
 

@@ -86,7 +86,7 @@ def _nearest(walk: TracingInterpreter, wait: th.Wait, arrived: Sequence[int]) ->
 
 def _nearest_text(refusal: Refusal, number: int, kind: str) -> str:
     if number == 1:
-        return f"The only later {kind} in the window: {refusal.details}"
+        return f"One later {kind} occurred in the window. {refusal.details}"
     return f"{number} later {kind} events; the nearest: {refusal.details}"
 
 
