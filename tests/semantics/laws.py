@@ -194,7 +194,7 @@ def table() -> str:
         "## Composite operands",
         "",
         "Here operands are patterns of one class: sequences `(A -> D)`, alternations `(A | D)`, conjunctions `(A & D)` or repetitions `(A{2})`.",
-        f"For each law and class, three forms were tried: one operand is replaced, all operands are replaced, all operands are replaced and share event types. Each form was tried on {COMPOSITE_STREAMS} random streams of up to six events, without a selection.",
+        f"For each law and class, the operands are replaced in these ways: each operand alone, all operands, and all operands with shared event types. Each way was tried on {COMPOSITE_STREAMS} random streams of up to six events, without a selection.",
         "*The same matches* and *a match exists* have the same meaning as in the first table. *no* gives the left side and a stream on which only one side finds a match.",
         "– means that the language rejects every pattern of the class there.",
         "",
