@@ -263,7 +263,7 @@ def find_repairs(
     after them, then by their steps. No query of ``constraints`` may have a match after any step. A fix has at most
     ``max_depth`` steps and costs at most ``max_cost``.
 
-    ``model`` is a stream of changes, applied up to the moment ``at`` or its end, or the :class:`Reaction` of rules to one;
+    ``model`` is a stream of changes, applied up to the moment ``at`` or its end, or a :class:`Reaction`;
     ``key`` selects one of several models. The search is ``best first``, ``breadth first``, ``depth first`` or
     ``hill climbing``; it visits no model twice and at most ``max_states`` models.
     ``complete`` is false if the search reached ``max_states``, and for ``hill climbing``.

@@ -151,8 +151,8 @@ class PatternSet:
     ) -> PatternSet:
         """Check names and types, against a schema if one is given; raises the first error, returns the set itself.
 
-        A schema is made by :func:`perseid.schema`, or given as the dict it takes. Without one, likely mistakes are warnings.
-        A search that can explode is a warning as well.
+        ``schema`` is the result of :func:`perseid.schema`, or a dict in the form that this function accepts. Without a
+        schema, likely mistakes are warnings. A search that can explode is a warning as well.
         """
         declared = schema if schema is None or isinstance(schema, EventSchema) else make_schema(schema)
         cores = self._sources.locate(
@@ -246,10 +246,11 @@ class PatternSet:
     ) -> object:
         """Find all matches: in local rows at once, in Spark DataFrames as a DataFrame, batch or streaming.
 
-        ``stream`` comes from :func:`events` or another declaration, ``p.match(ps.events(rows, time="timestamp"))``; bare
-        rows and DataFrames have the default column names. ``relations`` are the tables of ``in Name``. For an uncertain
-        stream (:func:`uncertain_events`) results are probabilities: for each group and step the probability that the
-        pattern is completed. ``emit`` is their output policy, such as :func:`perseid.uncertain.above`.
+        ``stream`` comes from :func:`events` or another declaration, ``p.match(ps.events(rows, time="timestamp"))``.
+        Rows and DataFrames without a declaration must have the default column names, ``ts`` and ``type``.
+        ``relations`` are the tables of ``in Name``. For an uncertain stream (:func:`uncertain_events`) results are
+        probabilities: for each group and step the probability that the pattern is completed. ``emit`` is their output
+        policy, such as :func:`perseid.uncertain.above`.
 
         Over local rows the result is :class:`perseid.types.Matches` or :class:`perseid.uncertain.UncertainMatches`. With a
         ``horizon`` only matches that are final at that time are returned, as on a stream that is complete up to it.
@@ -296,8 +297,8 @@ class PatternSet:
         """The progress of partial matches and the reason why each ended: for an expected match that was not found.
 
         ``stream`` is finite and declared as for :meth:`match`. ``key`` selects one partition by the value,
-        the tuple or the dict of the columns of ``partition by``; without it all partitions are counted. Print the result;
-        ``shown`` partial matches are shown in detail.
+        the tuple or the dict of the columns of ``partition by``; without it the result covers all partitions. Print
+        the result; ``shown`` partial matches are shown in detail.
         """
         if len(self) != 1:
             raise UnsupportedError(

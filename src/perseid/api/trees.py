@@ -63,9 +63,9 @@ class TreePatterns:
         """The results in documents: an Arrow table for local ones, a DataFrame for a DataFrame, batch or streaming.
 
         Columns are those of the documents without their bodies, then ``pattern``, ``place`` (the index, among the
-        document's elements and attributes, at which it begins), for each return name the texts of its nodes, ``nodes``
-        with all nodes and runs, those inside others one ``level`` deeper, and ``error``. A document that cannot be read
-        is a row with an ``error``: the reason, line and column.
+        document's elements and attributes, at which the result begins), for each return name the texts of its nodes,
+        ``nodes`` with all nodes and runs, those inside others one ``level`` deeper, and ``error``. A document that
+        cannot be read is a row with an ``error``: the reason, line and column.
         """
         documents = _documents(stream)
         trees = self._plan(documents)

@@ -59,7 +59,8 @@ def uncertain_events(
 
     - a distribution for each step: ``probability`` names the column with the probability of each value. The rest up to 1 is
       the probability of no event;
-    - a table for each step, by the value of the step before: ``previous`` names its columns, null for no event;
+    - a transition table for each step: ``previous`` names the columns with the value of the previous step, null for no
+      event, and ``probability`` is conditional on this value;
     - readings and a hidden Markov ``model`` (:func:`perseid.uncertain.hidden_markov`): ``reading`` names the column with the
       reading, null for none, or ``likelihood`` names a column with the
       list of probabilities of the reading, one for each value of the model.
@@ -72,7 +73,8 @@ def uncertain_events(
     time is a step. With ``correlated=False`` steps are independent, as in the real-time algorithm of the paper.
 
     Inference is exact for the patterns that allow it, which ``explain`` shows, and otherwise by ``sampling``
-    (:class:`perseid.uncertain.Sampling`). ``prune`` drops weights below it, and ``error`` has the dropped weight. The other
+    (:class:`perseid.uncertain.Sampling`). ``prune`` is a bound: states of a pattern with a lower probability
+    are dropped, and ``error`` includes the dropped probability. The other
     parameters are those of :func:`events`; of ``options``, ``max_steps`` and ``max_matches`` have no effect.
     """
     given = require_options(options)

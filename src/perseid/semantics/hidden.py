@@ -206,9 +206,9 @@ def hidden_markov(
 ) -> HiddenMarkov:
     """Build a model from mappings, or from matrices with a row for each value.
 
-    ``transitions`` has the distribution of the next value for each value, ``readings`` that of the reading: ``{"a":
-    {"antenna": 0.7, None: 0.3}}``. Missing entries have probability 0. By default, values are the keys of
-    ``transitions``, with a uniform initial distribution. A matrix of readings has a column for each of
+    For each value, ``transitions`` has the distribution of the next value, and ``readings`` has the distribution of the
+    reading: ``{"a": {"antenna": 0.7, None: 0.3}}``. Missing entries have probability 0. By default, values are the
+    keys of ``transitions``, with a uniform initial distribution. A matrix of readings has a column for each of
     ``reading_names``. Without readings the model takes likelihoods only.
     """
     if values is None and not isinstance(transitions, Mapping):

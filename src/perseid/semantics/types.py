@@ -433,7 +433,11 @@ class EventSchema:
 
 
 def schema(declared: Mapping[str, str | Type | Mapping[str, str | Type]]) -> EventSchema:
-    """``schema({"Login": {"user": "string"}})`` by type, or ``schema({"user": "string"})`` for all types."""
+    """Declare the columns of events and their types.
+
+    ``schema({"Login": {"user": "string"}})`` declares columns by event type, ``schema({"user": "string"})`` for all
+    event types.
+    """
     by_type: dict[str, dict[str, Type]] = {}
     common: dict[str, Type] = {}
     if not isinstance(declared, Mapping):

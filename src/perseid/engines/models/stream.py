@@ -176,7 +176,7 @@ class Models(StreamDeclaration[Matches, Data_co]):
         return tables[0]
 
     def event_tables(self, watched: Sequence[EventStreamFilter]) -> tuple[list[pa.Table], list[str]]:
-        """Return a table of events for each watcher, and the reason for each rejected change; reads changes once."""
+        """Return a table of events for each filter, and the reason for each rejected change; reads changes once."""
         queries = dict.fromkeys(name for one in watched for name in one.queries)
         rows, rejected = collect_events(self.queries, watched, self.key, self.effects(queries))
         element, keys = self.name_types()
@@ -230,7 +230,7 @@ class Models(StreamDeclaration[Matches, Data_co]):
 
 
 def local_events(models: Models, watched: Sequence[EventStreamFilter]) -> tuple[list[Events], list[str]]:
-    """Return the events of local models for each watcher, and the reasons of rejected changes; warn of these."""
+    """Return the events of local models for each filter, and the reasons of rejected changes; warn of these."""
     # A local run shares `apply_transactions`, `collect_events` and `FrameTable` with the step of the engine, and does
     # not call the step: rows of matches have no contributing events, and the step has no horizon, no patterns over
     # matches of other patterns, and no columns with values of several types.

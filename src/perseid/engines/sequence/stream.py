@@ -70,12 +70,12 @@ class Events(StreamDeclaration[Matches, Data_co]):
 
     @property
     def parts(self) -> tuple[()]:
-        """The uncertain tables: none."""
+        """The uncertain tables of the stream; empty, because its events are certain."""
         return ()
 
     @property
     def certain(self) -> tuple[Events, ...]:
-        """The certain events: these."""
+        """The certain events of the stream: the stream itself."""
         return (self,)
 
     @property

@@ -35,7 +35,7 @@ class OutputPolicy:
 
     @property
     def carries(self) -> tuple[bool, ...]:
-        """The states of a pattern: False is the state of probabilities, True the state of counted partial matches."""
+        """The states that a pattern needs: False for probabilities, True for counted partial matches."""
         return (False, True) if self.counts else (False,)
 
     @property
