@@ -30,7 +30,7 @@ from perseid.engines.uncertain.local_rows import read_rows
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.reading import SymbolEncoder
 from perseid.engines.uncertain.stream import UncertainEvents, columns_of, streams_for
-from perseid.engines.uncertain.traces import NEVER, gather, material, split_groups
+from perseid.engines.uncertain.traces import NEVER, gather, build_pattern_input, split_groups
 from perseid.lang.parser import parse_file
 from perseid.semantics import values as v
 from perseid.semantics.check import check
@@ -80,7 +80,7 @@ class Prepared:
         """Seconds of exact or sampled evaluation over encoded rows."""
         asked, streams = self.plan.asked[0], self.plan.streams
         given, _ = gather(streams, self.rows)
-        found = material(asked, streams, self.reader, given)
+        found = build_pattern_input(asked, streams, self.reader, given)
         with patch.object(answers, "material", lambda *_: found):
             return timed(lambda: run(asked, streams, self.reader, given), rounds)
 
@@ -88,7 +88,7 @@ class Prepared:
         """Seconds of the kernel alone, on prepared chunks."""
         asked, streams = self.plan.asked[0], self.plan.streams
         given, _ = gather(streams, self.rows)
-        found = material(asked, streams, self.reader, given)
+        found = build_pattern_input(asked, streams, self.reader, given)
         ready = [
             lot for lot in split_groups(found, np.full(len(found.units), NEVER), given.numbered) if len(lot.groups)
         ]

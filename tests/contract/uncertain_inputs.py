@@ -125,7 +125,7 @@ def _random_case(seed: int) -> EngineCase | None:
         (OutputPolicy(), OutputPolicy(), OutputPolicy("expected"), OutputPolicy("spans", RISE, RISE))
     )
     try:
-        plan = make_plan([case.pattern], streams, types, telling=telling)
+        plan = make_plan([case.pattern], streams, types, output_policy=telling)
         plan.refuse_on_streams()
     except UnsupportedError:
         return None
@@ -197,7 +197,7 @@ def _golden(
     batch = rows_of(rows)
     types = {name: column.type for name, column in batch.columns.items()}
     pattern = resolve(parse_pattern(f"pattern p match {match} {more}"))
-    plan = make_plan([pattern], Streams(tuple(parts), SECOND, SAMPLING), types, telling=telling or OutputPolicy())
+    plan = make_plan([pattern], Streams(tuple(parts), SECOND, SAMPLING), types, output_policy=telling or OutputPolicy())
     plan.refuse_on_streams()
     case = EngineCase(plan, batch, read, lambda _: 0, is_late=_is_late)
     return GoldenCase(case, np.flatnonzero(batch.time < 8 * SECOND), now)

@@ -15,7 +15,7 @@ import pytest
 import perseid as ps
 from perseid.engines.uncertain import automaton
 from perseid.engines.uncertain.engine import expected_of, finish, make_plan, match_all, report, step
-from perseid.engines.uncertain.output import apart_schema, output_schema
+from perseid.engines.uncertain.output import binding_schema, output_schema
 from perseid.engines.uncertain.plan import UncertainPlan, plan_query
 from perseid.engines.uncertain.streams import Known, Sampling, Stream, Streams
 from perseid.engines.uncertain.telling import EVERY, OutputPolicy
@@ -288,7 +288,7 @@ def counting(seed: int, sampled: bool) -> tuple[UncertainPlan, EventBatch] | Non
         return None
     plan, rows, case = found
     types = {name: column.type for name, column in rows.columns.items()}
-    return make_plan([case.pattern], plan.streams, types, telling=COUNTED), rows
+    return make_plan([case.pattern], plan.streams, types, output_policy=COUNTED), rows
 
 
 def check_cuts(first: int, many: int, sampled: bool = False) -> int:
@@ -335,7 +335,7 @@ def test_stream_with_several_hidden_chains_has_no_counts() -> None:
     types = {"k": pa.int64(), "v": pa.int64()}
     make_plan([pattern], streams, types).refuse_on_streams()
     with pytest.raises(UnsupportedError, match="may have several chains of At in one group"):
-        make_plan([pattern], streams, types, telling=COUNTED).refuse_on_streams()
+        make_plan([pattern], streams, types, output_policy=COUNTED).refuse_on_streams()
 
 
 @pytest.mark.deep
@@ -350,10 +350,10 @@ def test_counts_per_binding_add_up_after_a_shuffle() -> None:
     plain, rows = chain(30)
     types = {name: column.type for name, column in rows.columns.items()}
     text = "pattern p match At(k as x) a [v = 1] -> At(k as x) b [v = 2] within 5 seconds selection successor"
-    plan = make_plan([resolve(parse_pattern(text))], plain.streams, types, telling=COUNTED)
+    plan = make_plan([resolve(parse_pattern(text))], plain.streams, types, output_policy=COUNTED)
     apart = replace(plan, apart=True)
     whole, matches = match_all(plan, rows).rows, match_all(apart, rows).rows
-    assert matches.schema == apart_schema(apart)
+    assert matches.schema == binding_schema(apart)
     assert matches.num_rows > whole.num_rows > 20
     assert shown([finish(apart, matches)]) == shown([whole])
     pruned = replace(plan, streams=replace(plan.streams, prune=0.9))
@@ -367,7 +367,7 @@ def test_counts_per_binding_add_up_after_a_shuffle() -> None:
 def test_state_of_counts_does_not_grow_with_the_stream() -> None:
     plan, rows = chain(400, "within forever")
     types = {name: column.type for name, column in rows.columns.items()}
-    plan = make_plan([plan.asked[0].pattern], plan.streams, types, telling=COUNTED)
+    plan = make_plan([plan.asked[0].pattern], plan.streams, types, output_policy=COUNTED)
     state, sizes = None, []
     for second in range(0, 400, 20):
         batch = np.flatnonzero((rows.time >= second * SECOND) & (rows.time < (second + 20) * SECOND))
@@ -382,7 +382,7 @@ def test_state_of_counts_does_not_grow_with_the_stream() -> None:
 def states(telling: OutputPolicy) -> tuple[UncertainPlan, EventBatch, bytes]:
     plan, rows = chain(6)
     types = {name: column.type for name, column in rows.columns.items()}
-    plan = make_plan([plan.asked[0].pattern], plan.streams, types, telling=telling)
+    plan = make_plan([plan.asked[0].pattern], plan.streams, types, output_policy=telling)
     state = step(plan, rows, None, Watermark(None, None, False)).state
     state = step(plan, take_events(rows, np.zeros(0, np.int64)), state, Watermark(None, 4 * SECOND - 1, False)).state
     assert state is not None
@@ -417,7 +417,7 @@ def test_numbers_beyond_all_bounds() -> None:
 
 def test_limit_of_event_combinations_per_step_is_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seven chains of one group, with seven distinct values: 2 to the 7th kinds of steps; the limit is 64."""
-    monkeypatch.setattr(automaton, "MOST_LETTERS", 64)
+    monkeypatch.setattr(automaton, "MAX_LETTERS", 64)
     rows = [{"ts": 1, "k": k, "v": k, "p": 0.5} for k in range(7)]
     stream = ps.uncertain_events(
         rows, event_type="A", key="k", value="v", every="1 second", sampling=ps.uncertain.Sampling(epsilon=0.4)

@@ -53,7 +53,7 @@ def safe_plan_case(seed: int) -> tuple[UncertainPlan, EventBatch] | None:
         case.rows += [{**row, "time": row["time"] + off * SECOND} for row in case.rows]
     rows = case.table()
     types = {name: column.type for name, column in rows.columns.items()}
-    plan = make_plan([case.pattern], streams, types, telling=chance.choice(TELLINGS))
+    plan = make_plan([case.pattern], streams, types, output_policy=chance.choice(TELLINGS))
     if plan.asked[0].window is None:
         return None
     try:
@@ -171,7 +171,7 @@ def test_state_is_released_after_the_last_window() -> None:
 
 
 def test_a_span_ends_without_a_row() -> None:
-    plan, rows = steady(6, telling=OutputPolicy("spans", 0.01, 0.01))
+    plan, rows = steady(6, output_policy=OutputPolicy("spans", 0.01, 0.01))
     state = step(plan, rows, None, Watermark(None, None, False)).state
     done = step(plan, take_events(rows, NOTHING), state, Watermark(None, 6 * SECOND - 1, False))
     assert not done.rows.num_rows
@@ -188,7 +188,7 @@ def test_without_a_window_it_is_refused_on_streams() -> None:
 
 
 def state_in_mid_stream() -> tuple[UncertainPlan, EventBatch, bytes]:
-    plan, rows = steady(8, telling=OutputPolicy("alerts", 0.01, 0.01))
+    plan, rows = steady(8, output_policy=OutputPolicy("alerts", 0.01, 0.01))
     state = step(plan, rows, None, Watermark(None, None, False)).state
     state = step(plan, take_events(rows, NOTHING), state, Watermark(None, 6 * SECOND - 1, False)).state
     assert state is not None

@@ -423,9 +423,9 @@ def test_sampling_bounds_the_cached_states(monkeypatch: pytest.MonkeyPatch) -> N
     ]  # fmt: skip
     asked, found = plan_query(pattern, streams), []
     for bound in (1 << 19, 50):
-        monkeypatch.setattr(sparse, "MOST_EFFECTS", bound)
-        monkeypatch.setattr(sparse, "MOST_MOVE_BYTES", bound * sparse.MOVE_BYTES)
-        monkeypatch.setattr(automaton, "FORGET", 20_000 if bound > 50 else 20)
+        monkeypatch.setattr(sparse, "MAX_EFFECTS", bound)
+        monkeypatch.setattr(sparse, "MAX_TRANSITION_BYTES", bound * sparse.TRANSITION_BYTES)
+        monkeypatch.setattr(automaton, "EVICT_ABOVE_STATES", 20_000 if bound > 50 else 20)
         kept = SparseAutomaton(asked.pattern, {}, elapsed=SECOND)
         results = sampled(asked, streams, SymbolEncoder(kept), gather(streams, rows_of(rows))[0])
         found.append(results.probability.tolist())

@@ -80,7 +80,7 @@ def plan_random_case(
     again = [{**row, "time": row["time"] + 60 * SECOND} for row in case.given] if long_after else []
     rows = rows_of([*case.given, *again])
     types = {name: column.type for name, column in rows.columns.items()}
-    return make_plan([case.pattern], streams, types, telling=results), rows, case
+    return make_plan([case.pattern], streams, types, output_policy=results), rows, case
 
 
 def streamed(
@@ -142,14 +142,14 @@ def test_stream_with_thirty_keys_draws_the_worlds_of_finished_data() -> None:
 
 def test_limit_of_letters_does_not_change_sampled_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit on letters decides how worlds are advanced, and changes no bit."""
-    monkeypatch.setattr(automaton, "MOST_LETTERS", 3)
-    monkeypatch.setattr(reading, "MOST_LETTERS", 3)
+    monkeypatch.setattr(automaton, "MAX_LETTERS", 3)
+    monkeypatch.setattr(reading, "MAX_LETTERS", 3)
     found = (one for seed in count(8_000) if (one := plan_random_case(seed, True)) is not None)
     for plan, rows, _ in islice(found, 25):
         few = match_all(plan, rows).rows
-        monkeypatch.setattr(automaton, "MOST_LETTERS", 4_096)
+        monkeypatch.setattr(automaton, "MAX_LETTERS", 4_096)
         many = match_all(plan, rows).rows
-        monkeypatch.setattr(automaton, "MOST_LETTERS", 3)
+        monkeypatch.setattr(automaton, "MAX_LETTERS", 3)
         assert shown([few]) == shown([many]) == shown(list(streamed(plan, rows, random.Random(1))))
 
 
@@ -188,7 +188,7 @@ def test_sampled_worlds_do_not_depend_on_batches_or_restarts(block: int) -> None
 def limit_states(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Limits the automaton to two states, so that groups are sampled almost at once."""
     reading._reader.cache_clear()
-    monkeypatch.setattr(automaton, "MOST_STATES", 2)
+    monkeypatch.setattr(automaton, "MAX_STATES", 2)
     yield
     reading._reader.cache_clear()
 

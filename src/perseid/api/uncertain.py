@@ -62,7 +62,7 @@ def match_uncertain(
     rows = read_rows(stream, columns_of(cores), {name: v.Relation(some) for name, some in relations.items()})
     streams = streams_for(cores, stream, rows.type_names)
     types = {name: column.type for name, column in rows.columns.items()}
-    plan = make_plan(cores, streams, types, telling=telling)
+    plan = make_plan(cores, streams, types, output_policy=telling)
     done = run_local(UNCERTAIN, plan, rows)
     require_distributions(streams, rows, done.bad)
     there = [name for i, name in enumerate(rows.type_names) if (rows.type_codes == i).any()]

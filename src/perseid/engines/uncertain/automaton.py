@@ -19,13 +19,13 @@ from perseid.runtime.arrays import IntArray
 from perseid.semantics import core as c
 from perseid.semantics.values import Relation
 
-MOST_STATES = 4_096
+MAX_STATES = 4_096
 """Maximum number of states that the worlds of one group may be in at once."""
-FORGET = 20_000
+EVICT_ABOVE_STATES = 20_000
 """Number of states above which unused states are evicted."""
-MOST_LETTERS = 4_096
+MAX_LETTERS = 4_096
 """Maximum number of distinct letters of a pattern; a table has an entry for every pair of them."""
-MOST_SETS = 512
+MAX_SET_LETTERS = 512
 """The limit if a letter is a set of events: above it, worlds advance event by event."""
 UNKNOWN = -1
 
@@ -54,19 +54,19 @@ class Automaton:
         self.nfa = PatternNFA(pattern, relations)
         self.elapsed = elapsed
         """Microseconds between two steps of the stream."""
-        self.most = MOST_STATES if most is None else most
+        self.most = MAX_STATES if most is None else most
         """Maximum number of states of one group in exact evaluation."""
-        self.held: list[IntArray] = []
+        self.used_arrays: list[IntArray] = []
         """Arrays of state numbers in use by callers; eviction renumbers them in place."""
-        self._enough = FORGET
+        self._evict_above = EVICT_ABOVE_STATES
         self.configurations: list[Configuration] = []
         self._configuration_numbers: dict[ConfigurationKey, int] = {}
         self.states: list[tuple[int, ...]] = []
         self._state_numbers: dict[tuple[int, ...], int] = {}
         self.letters: list[Letter] = []
         self._letter_numbers: dict[Letter, int] = {}
-        self._moves: dict[tuple[int, int], tuple[tuple[int, ...], int]] = {}
-        self._begun: dict[int, tuple[tuple[int, ...], int]] = {}
+        self._successors: dict[tuple[int, int], tuple[tuple[int, ...], int]] = {}
+        self._starts: dict[int, tuple[tuple[int, ...], int]] = {}
         self.next = np.full((8, 8), UNKNOWN, np.int32)
         self.done = np.zeros((8, 8), np.bool_)
         self.join = np.full((8, 8), UNKNOWN, np.int32)
@@ -74,9 +74,9 @@ class Automaton:
         self.state(())
 
     @property
-    def most_letters(self) -> int:
+    def max_letters(self) -> int:
         """Maximum number of letters; lower if conditions refer to earlier events, as such letters rarely repeat."""
-        return min(MOST_LETTERS, MOST_SETS) if self.nfa.refers_back else MOST_LETTERS
+        return min(MAX_LETTERS, MAX_SET_LETTERS) if self.nfa.refers_back else MAX_LETTERS
 
     # numbers
 
@@ -84,7 +84,7 @@ class Automaton:
         """Return the number of a letter, adding it if it is new; 0 is the empty letter."""
         number = self._letter_numbers.get(letter)
         if number is None:
-            if len(self.letters) >= self.most_letters:
+            if len(self.letters) >= self.max_letters:
                 raise StateLimitExceeded
             number = self._letter_numbers[letter] = len(self.letters)
             self.letters.append(letter)
@@ -95,8 +95,8 @@ class Automaton:
     def joined(self, one: int, other: int) -> int:
         """Return the letter of a step with the events of both letters."""
         if self.join[one, other] == UNKNOWN:
-            made = self.letter(self.together(self.letters[one], self.letters[other]))
-            self.join[one, other] = self.join[other, one] = made
+            letter = self.letter(self.together(self.letters[one], self.letters[other]))
+            self.join[one, other] = self.join[other, one] = letter
         return int(self.join[one, other])
 
     def together(self, one: Letter, other: Letter) -> Letter:
@@ -113,11 +113,11 @@ class Automaton:
 
     def state(self, configurations: Iterable[int]) -> int:
         """Return the number of a set of configurations, adding it if it is new; 0 is the empty set."""
-        own = tuple(sorted(set(configurations)))
-        number = self._state_numbers.get(own)
+        members = tuple(sorted(set(configurations)))
+        number = self._state_numbers.get(members)
         if number is None:
-            number = self._state_numbers[own] = len(self.states)
-            self.states.append(own)
+            number = self._state_numbers[members] = len(self.states)
+            self.states.append(members)
             self.next, self.done = _grown(self.next, UNKNOWN, number, 0), _grown(self.done, False, number, 0)
         return number
 
@@ -125,27 +125,27 @@ class Automaton:
 
     def move(self, configuration: int, letter: int) -> tuple[tuple[int, ...], int]:
         """Successors of one configuration on a letter, and the number of threads that complete."""
-        known = self._moves.get((configuration, letter))
-        if known is None:
+        successors = self._successors.get((configuration, letter))
+        if successors is None:
             after, done = self.nfa.advance(self.configurations[configuration], self.letters[letter], self.elapsed)
-            known = self._moves[configuration, letter] = tuple(self.number(one) for one in after), done
-        return known
+            successors = self._successors[configuration, letter] = tuple(self.number(one) for one in after), done
+        return successors
 
     def begin(self, letter: int) -> tuple[tuple[int, ...], int]:
         """Configurations that start with a letter, and the number of threads that complete at once."""
-        known = self._begun.get(letter)
-        if known is None:
+        started = self._starts.get(letter)
+        if started is None:
             after, done = self.nfa.start(self.letters[letter])
-            known = self._begun[letter] = tuple(self.number(one) for one in after), done
-        return known
+            started = self._starts[letter] = tuple(self.number(one) for one in after), done
+        return started
 
     def resolve(self, state: int, letter: int) -> None:
         """Compute the transition of a state on a letter and store it in the tables."""
         configurations, done = self.begin(letter)
         after = list(configurations)
         for configuration in self.states[state]:
-            more, also = self.move(configuration, letter)
-            after += more
+            successors, also = self.move(configuration, letter)
+            after += successors
             done += also
         if self.nfa.youngest_suffices:
             after = self._youngest(after)
@@ -154,33 +154,33 @@ class Automaton:
 
     def is_crowded(self) -> bool:
         """Return True if there are so many states that unused ones should be evicted."""
-        return len(self.states) > self._enough
+        return len(self.states) > self._evict_above
 
-    def forget(self, *used: IntArray) -> None:
-        """Evict all states that occur neither in these arrays nor in ``held``, and renumber the arrays in place."""
-        arrays = [*self.held, *used]
-        own = np.unique(np.concatenate([np.zeros(1, np.int64), *arrays]))
-        states = [self.states[int(state)] for state in own]
+    def evict_states(self, *used: IntArray) -> None:
+        """Evict all states that occur neither in these arrays nor in ``used_arrays``, and renumber the arrays in place."""
+        arrays = [*self.used_arrays, *used]
+        used_states = np.unique(np.concatenate([np.zeros(1, np.int64), *arrays]))
+        states = [self.states[int(state)] for state in used_states]
         numbers = sorted({configuration for state in states for configuration in state})
         configurations = [self.configurations[number] for number in numbers]
         self.configurations, self._configuration_numbers, self.states, self._state_numbers = [], {}, [], {}
-        self._moves, self._begun = {}, {}
+        self._successors, self._starts = {}, {}
         self.next = np.full((8, self.next.shape[1]), UNKNOWN, np.int32)
         self.done = np.zeros((8, self.done.shape[1]), np.bool_)
         renamed = {number: self.number(one) for number, one in zip(numbers, configurations, strict=True)}
         for state in states:  # the first is the empty set
             self.state(renamed[configuration] for configuration in state)
         for array in arrays:
-            array[:] = np.searchsorted(own, array)
-        self._enough = FORGET + 2 * len(own)
+            array[:] = np.searchsorted(used_states, array)
+        self._evict_above = EVICT_ABOVE_STATES + 2 * len(used_states)
 
     def _youngest(self, configurations: list[int]) -> list[int]:
         """Of configurations that differ only in age, retain the youngest: it has the most time left."""
         best: dict[ConfigurationKey, int] = {}
         for number in configurations:
-            one = self.configurations[number]
-            key = one.key_without_age
-            if key not in best or self.configurations[best[key]].age_us > one.age_us:
+            configuration = self.configurations[number]
+            key = configuration.key_without_age
+            if key not in best or self.configurations[best[key]].age_us > configuration.age_us:
                 best[key] = number
         return list(best.values())
 

@@ -16,7 +16,7 @@ from perseid.engines.sequence.partition_sort import comparable
 from perseid.engines.uncertain.inference import chain_of, likeliest_each, likeliest_path, particle_filter, smoothed
 from perseid.engines.uncertain.ordering import begins, by_step, ordered
 from perseid.engines.uncertain.passes import Likelihoods, filter_on, look_ahead_all, weigh_all
-from perseid.engines.uncertain.reading import Units, hashed, taken
+from perseid.engines.uncertain.reading import Units, hashed, select_values
 from perseid.engines.uncertain.streams import LIKELIHOOD, READING, Stream
 from perseid.errors import EventDataError
 from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
@@ -48,7 +48,7 @@ class Chains:
     """By reading and value; the last row is uninformative (all ones)."""
     afresh: BoolArray
     """By chain: True if it starts here, False if it continues a retained chain."""
-    told: IntArray
+    evaluated: IntArray
     """By chain: the number of its steps to evaluate now; later steps only provide lookahead."""
     before: IntArray
     """By chain: its index among the retained chains, or -1."""
@@ -58,7 +58,7 @@ class Chains:
         lengths = np.diff(self.offsets)[which]
         offsets = np.append(0, np.cumsum(lengths))
         steps = np.repeat(self.offsets[:-1][which] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        by_chain = {name: getattr(self, name)[which] for name in ("hashes", "afresh", "told", "before")}
+        by_chain = {name: getattr(self, name)[which] for name in ("hashes", "afresh", "evaluated", "before")}
         by_step = {name: getattr(self, name)[steps] for name in ("step", "reading", "rows")}
         keys = {name: column.take(pa.array(which)) for name, column in self.keys.items()}
         return replace(self, keys=keys, offsets=offsets, **by_chain, **by_step), steps
@@ -67,7 +67,7 @@ class Chains:
     def counted(self) -> BoolArray:
         """By step: True if it is evaluated now."""
         owner = self.owner
-        return np.arange(len(owner)) - self.offsets[owner] < self.told[owner]
+        return np.arange(len(owner)) - self.offsets[owner] < self.evaluated[owner]
 
     @property
     def owner(self) -> IntArray:
@@ -76,7 +76,7 @@ class Chains:
 
 
 @dataclass(frozen=True)
-class Lives:
+class RetainedChains:
     """Retained chains: key, last step with a row, last evaluated step, and the filtered distribution at that step."""
 
     keys: Mapping[str, ArrowColumn]
@@ -89,14 +89,14 @@ class Lives:
         return len(self.last)
 
 
-def no_lives(stream: Stream, rows: EventBatch) -> Lives:
+def no_retained_chains(stream: Stream, rows: EventBatch) -> RetainedChains:
     """Return an empty set of retained chains."""
     none = np.zeros(0, np.int64)
-    return Lives({name: rows.columns[name].slice(0, 0) for name in stream.of}, none, none, np.zeros((0, 0)))
+    return RetainedChains({name: rows.columns[name].slice(0, 0) for name in stream.of}, none, none, np.zeros((0, 0)))
 
 
 def chains_of(
-    stream: Stream, rows: EventBatch, chosen: IntArray, step: IntArray, kept: Lives, upto: int | None, known: int | None,
+    stream: Stream, rows: EventBatch, chosen: IntArray, step: IntArray, retained: RetainedChains, upto: int | None, known: int | None,
     numbered: bool,
 ) -> Chains:  # fmt: skip
     """Build the chains of a stream's rows, continuing the retained ones.
@@ -106,41 +106,45 @@ def chains_of(
     """
     model = stream.model
     assert model is not None
-    own = {name: taken(rows.columns[name], chosen) for name in stream.of}
-    units = Units([list(own.values()), list(kept.keys.values())], [len(chosen), len(kept)])
+    key_columns = {name: select_values(rows.columns[name], chosen) for name in stream.of}
+    units = Units([list(key_columns.values()), list(retained.keys.values())], [len(chosen), len(retained)])
     codes, old = units.of
-    said, likelihood, quiet = _likelihood_rows(stream, model, rows, chosen)
+    reading_rows, likelihood, silent_reading = _likelihood_rows(stream, model, rows, chosen)
     # Several readings at one step are combined: their likelihoods are multiplied in the order of the table rows.
     which, at = by_step(codes, step)
-    likelihood, said = _together(likelihood, said[ordered([which, said], np.zeros(len(which)))], begins(which, len(at)))
-    silence = len(likelihood) - 1 if quiet is None else quiet
-    places = np.full(len(units), -1, np.int64)
-    places[old] = np.arange(len(kept))
-    lives = _lives(codes[at], step[at], kept, places, stream.patience if numbered else 0, known, numbered)
-    lives = lives.some(lives.lengths > 0)
-    offsets = np.append(0, np.cumsum(lives.lengths))
-    inside = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lives.lengths)
-    whole = np.repeat(lives.first, lives.lengths) + inside if numbered else step[at]
+    likelihood, reading_rows = _multiply_readings(
+        likelihood, reading_rows[ordered([which, reading_rows], np.zeros(len(which)))], begins(which, len(at))
+    )
+    silent_row = len(likelihood) - 1 if silent_reading is None else silent_reading
+    retained_index = np.full(len(units), -1, np.int64)
+    retained_index[old] = np.arange(len(retained))
+    spans = _chain_spans(
+        codes[at], step[at], retained, retained_index, stream.patience if numbered else 0, known, numbered
+    )
+    spans = spans.some(spans.lengths > 0)
+    offsets = np.append(0, np.cumsum(spans.lengths))
+    offset_in_chain = np.arange(offsets[-1]) - np.repeat(offsets[:-1], spans.lengths)
+    whole = np.repeat(spans.first, spans.lengths) + offset_in_chain if numbered else step[at]
     # Positions of the steps with a row; the others are filled with the silent reading.
-    owner = np.repeat(np.arange(len(lives.key)), lives.end - lives.begin)
+    owner = np.repeat(np.arange(len(spans.key)), spans.end - spans.begin)
     steps = step[at]
-    place = offsets[owner] + steps - lives.first[owner] if numbered else np.arange(len(steps))
-    reading, there = np.full(len(whole), silence, np.int64), np.zeros(len(whole), bool)
-    reading[place], there[place] = said, True
-    told = lives.lengths
+    place = offsets[owner] + steps - spans.first[owner] if numbered else np.arange(len(steps))
+    reading, has_row = np.full(len(whole), silent_row, np.int64), np.zeros(len(whole), bool)
+    reading[place], has_row[place] = reading_rows, True
+    evaluated = spans.lengths
     if upto is not None:
-        told = np.diff(np.append(0, np.cumsum(whole <= upto))[offsets])
+        evaluated = np.diff(np.append(0, np.cumsum(whole <= upto))[offsets])
     return Chains(
-        keys={name: column.take(pa.array(lives.key)) for name, column in zip(stream.of, units.keys, strict=True)},
-        hashes=hash_columns(units.keys, leading=hash_values([stream.type]), rows=len(units))[lives.key],
+        keys={name: column.take(pa.array(spans.key)) for name, column in zip(stream.of, units.keys, strict=True)},
+        hashes=hash_columns(units.keys, leading=hash_values([stream.type]), rows=len(units))[spans.key],
         offsets=offsets,
         step=whole,
         reading=reading,
-        rows=there,
+        rows=has_row,
         likelihood=likelihood,
-        afresh=lives.kept < 0,
-        told=told,
-        before=lives.kept,
+        afresh=spans.kept < 0,
+        evaluated=evaluated,
+        before=spans.kept,
     )
 
 
@@ -162,10 +166,16 @@ class _Spans:
         return self if chosen.all() else _Spans(*(getattr(self, one.name)[chosen] for one in fields(self)))
 
 
-def _lives(
-    codes: IntArray, steps: IntArray, kept: Lives, places: IntArray, patience: int, known: int | None, numbered: bool
+def _chain_spans(
+    codes: IntArray,
+    steps: IntArray,
+    retained: RetainedChains,
+    retained_index: IntArray,
+    patience: int,
+    known: int | None,
+    numbered: bool,
 ) -> _Spans:
-    """Split rows, sorted by key and step, into chains; ``places`` is the index of each key's retained chain, or -1."""
+    """Split rows, sorted by key and step, into chains; ``retained_index`` is the index of each key's retained chain, or -1."""
     first_row = np.ones(len(codes), bool)
     first_row[1:] = np.diff(codes) != 0
     new = first_row.copy()
@@ -174,146 +184,153 @@ def _lives(
     begin = np.flatnonzero(new)
     end = np.append(begin, len(codes))[1:]
     key = codes[begin]
-    place = np.where(first_row[begin], places[key], -1)
-    if numbered and len(kept):
-        place[steps[begin] - kept.last[place] - 1 > patience] = -1
+    retained_at = np.where(first_row[begin], retained_index[key], -1)
+    if numbered and len(retained):
+        retained_at[steps[begin] - retained.last[retained_at] - 1 > patience] = -1
     # A retained chain without new rows continues with steps that have no reading.
-    alone = np.setdiff1d(np.flatnonzero(places >= 0), key[place >= 0], assume_unique=True)
-    where = np.searchsorted(key, alone)
-    row = np.append(begin, len(codes))[where]
-    key, place = np.insert(key, where, alone), np.insert(place, where, places[alone])
-    begin, end = np.insert(begin, where, row), np.insert(end, where, row)
+    without_rows = np.setdiff1d(np.flatnonzero(retained_index >= 0), key[retained_at >= 0], assume_unique=True)
+    insert_at = np.searchsorted(key, without_rows)
+    row = np.append(begin, len(codes))[insert_at]
+    key, retained_at = (
+        np.insert(key, insert_at, without_rows),
+        np.insert(retained_at, insert_at, retained_index[without_rows]),
+    )
+    begin, end = np.insert(begin, insert_at, row), np.insert(end, insert_at, row)
     if not numbered:
-        return _Spans(key, place, begin, end, np.zeros(len(key), np.int64), end - begin)
+        return _Spans(key, retained_at, begin, end, np.zeros(len(key), np.int64), end - begin)
     empty = begin == end
-    done, last = (np.append(one, 0)[place] for one in (kept.done, kept.last))
+    done, last = (np.append(one, 0)[retained_at] for one in (retained.done, retained.last))
     rows = np.append(steps, 0)
     newest = np.where(empty, last, rows[end - 1])
     final = newest + patience
     if known is not None:
         final = np.maximum(newest, np.minimum(final, known))
-    first = np.where(place >= 0, done + 1, rows[begin])
-    return _Spans(key, place, begin, end, first, np.maximum(final - first + 1, 0))
+    first = np.where(retained_at >= 0, done + 1, rows[begin])
+    return _Spans(key, retained_at, begin, end, first, np.maximum(final - first + 1, 0))
 
 
 def owners_of(stream: Stream, rows: EventBatch, chosen: IntArray) -> tuple[IntArray, IntArray]:
     """By row: an index of its key; and by index: a hash of the key that is stable across calls."""
-    own = [taken(rows.columns[name], chosen) for name in stream.of]
-    return hashed(own, len(chosen), hash_values([stream.type]))
+    key_columns = [select_values(rows.columns[name], chosen) for name in stream.of]
+    return hashed(key_columns, len(chosen), hash_values([stream.type]))
 
 
 def _likelihood_rows(
     stream: Stream, model: HiddenMarkov, rows: EventBatch, chosen: IntArray
 ) -> tuple[IntArray, FloatArray, int | None]:
     """By row: its row in the likelihood table; the table, uninformative row last; and the row of "no reading"."""
-    nothing = np.ones((1, len(model.values)))
-    column = taken(rows.columns[LIKELIHOOD], chosen) if LIKELIHOOD in rows.columns else None
+    uninformative = np.ones((1, len(model.values)))
+    column = select_values(rows.columns[LIKELIHOOD], chosen) if LIKELIHOOD in rows.columns else None
     if column is not None and (column.null_count < len(column) or READING not in rows.columns):
         sizes = np.asarray(column.value_lengths().fill_null(0))
         if (sizes != len(model.values)).any():
-            wrong = int(sizes[sizes != len(model.values)][0])
+            size = int(sizes[sizes != len(model.values)][0])
             raise EventDataError(
-                f"A row of {stream.type} has {wrong} likelihoods, but its model has {len(model.values)} values.",
+                f"A row of {stream.type} has {size} likelihoods, but its model has {len(model.values)} values.",
                 hint="Use one likelihood for each value of the model, in the order of its values.",
             )
         table = np.asarray(column.flatten()).astype(np.float64).reshape(len(chosen), len(model.values))
         if not (np.isfinite(table).all() and (table >= 0).all()):
             raise EventDataError(f"A likelihood of {stream.type} is negative, infinite or not a number.")
-        table, said = np.unique(table, axis=0, return_inverse=True)
+        table, rows_of_table = np.unique(table, axis=0, return_inverse=True)
         if None not in model.readings:
-            return said.reshape(-1), np.concatenate([table, nothing]), None
-        quiet = model.emissions[model.codes([None])]
-        return said.reshape(-1), np.concatenate([table, quiet, nothing]), len(table)
-    column = comparable(taken(rows.columns[READING], chosen))
+            return rows_of_table.reshape(-1), np.concatenate([table, uninformative]), None
+        silent_row = model.emissions[model.codes([None])]
+        return rows_of_table.reshape(-1), np.concatenate([table, silent_row, uninformative]), len(table)
+    column = comparable(select_values(rows.columns[READING], chosen))
     first, which = numbered([column], len(chosen))
-    values = taken(rows.columns[READING], chosen)
-    known: Mapping[object, int] = {value: i for i, value in enumerate(model.readings)}
-    found = np.empty(len(first), np.int64)
+    values = select_values(rows.columns[READING], chosen)
+    codes: Mapping[object, int] = {value: i for i, value in enumerate(model.readings)}
+    code_of_reading = np.empty(len(first), np.int64)
     for i, row in enumerate(first):
         value = values[int(row)] if isinstance(values, list) else values[int(row)].as_py()
         value = v.plain(value)
-        if value not in known and value is not None:
+        if value not in codes and value is not None:
             raise EventDataError(
                 f"Unknown reading {value!r} of {stream.type}.",
                 hint=f"Available in its model: {', '.join(map(str, model.readings[:12]))}{', …' if len(model.readings) > 12 else ''}.",
             )
-        found[i] = known.get(value, len(model.readings))
-    return found[which], np.concatenate([model.emissions, nothing]), known.get(None)
+        code_of_reading[i] = codes.get(value, len(model.readings))
+    return code_of_reading[which], np.concatenate([model.emissions, uninformative]), codes.get(None)
 
 
-def _together(likelihood: FloatArray, said: IntArray, begins: IntArray) -> tuple[FloatArray, IntArray]:
+def _multiply_readings(likelihood: FloatArray, reading_rows: IntArray, begins: IntArray) -> tuple[FloatArray, IntArray]:
     """Multiply the likelihoods of all readings of a step; ``begins`` has the offsets of each step's readings."""
     counts = np.diff(begins)
-    nothing = len(likelihood) - 1
-    whole, out = likelihood, said[begins[:-1]]
-    for more in range(1, int(counts.max(initial=0))):
-        several = np.flatnonzero(counts > more)
-        pairs = out[several] * len(likelihood) + said[begins[several] + more]
-        met, which = np.unique(pairs, return_inverse=True)
+    uninformative = len(likelihood) - 1
+    whole, out = likelihood, reading_rows[begins[:-1]]
+    for nth in range(1, int(counts.max(initial=0))):
+        several = np.flatnonzero(counts > nth)
+        pairs = out[several] * len(likelihood) + reading_rows[begins[several] + nth]
+        distinct_pairs, which = np.unique(pairs, return_inverse=True)
         out[several] = len(whole) + which.reshape(-1)
-        whole = np.concatenate([whole, whole[met // len(likelihood)] * likelihood[met % len(likelihood)]])
+        whole = np.concatenate(
+            [whole, whole[distinct_pairs // len(likelihood)] * likelihood[distinct_pairs % len(likelihood)]]
+        )
     if len(whole) > len(likelihood):
         # The uninformative row is moved to the end.
-        out[out == nothing] = len(whole)
+        out[out == uninformative] = len(whole)
         whole = np.concatenate([whole, likelihood[-1:]])
     return whole, out
 
 
-def marginals_of(stream: Stream, chains: Chains, kept: Lives, seed: int) -> tuple[FloatArray, FloatArray, int]:
+def marginals_of(
+    stream: Stream, chains: Chains, retained: RetainedChains, seed: int
+) -> tuple[FloatArray, FloatArray, int]:
     """By step and value: the marginal under the stream's inference; the filtered distribution at the last evaluated
     step of each chain; and the number of readings with zero likelihood."""
-    model, way = stream.model, stream.inference
+    model, inference = stream.model, stream.inference
     assert model is not None
-    seen = chains.likelihood[chains.reading]
-    known, impossible = _filtered(model, chains, kept)
-    passed_over, belief = int(impossible.sum()), _last(chains, known)
-    if way.name == "particles":
-        shares = particle_filter(model, seen, chains.offsets, way.number, chains.hashes ^ np.int64(seed))
+    likelihoods = chains.likelihood[chains.reading]
+    filtered, impossible = _filtered(model, chains, retained)
+    ignored, belief = int(impossible.sum()), _last_marginals(chains, filtered)
+    if inference.name == "particles":
+        shares = particle_filter(model, likelihoods, chains.offsets, inference.number, chains.hashes ^ np.int64(seed))
         return shares.marginals, belief, int(shares.impossible.sum())
-    if way.name == "viterbi":
-        path = likeliest_path(model, seen, chains.offsets)
+    if inference.name == "viterbi":
+        path = likeliest_path(model, likelihoods, chains.offsets)
         return _chosen(path.path, len(model.values)), belief, int(path.impossible.sum())
-    found = known
-    if way.name == "lag":
-        weigh_all(found, _ahead(stream, chains, known, impossible))
-    elif way.name == "smooth":
-        found = smoothed(model, seen, chains.offsets).marginals
-    elif way.name == "likeliest":
-        found = _chosen(likeliest_each(known), len(model.values))
-    return found, belief, passed_over
+    marginals = filtered
+    if inference.name == "lag":
+        weigh_all(marginals, _lookahead(stream, chains, filtered, impossible))
+    elif inference.name == "smooth":
+        marginals = smoothed(model, likelihoods, chains.offsets).marginals
+    elif inference.name == "likeliest":
+        marginals = _chosen(likeliest_each(filtered), len(model.values))
+    return marginals, belief, ignored
 
 
-def looked_ahead(stream: Stream, chains: Chains, kept: Lives) -> tuple[FloatArray, FloatArray]:
+def lookahead_of(stream: Stream, chains: Chains, retained: RetainedChains) -> tuple[FloatArray, FloatArray]:
     """By step and value: the likelihood of the readings within the lag, up to a factor; and the filtered distribution
     at the last evaluated step of each chain. Readings with zero likelihood are ignored."""
     assert stream.model is not None
-    known, impossible = _filtered(stream.model, chains, kept)
-    return _ahead(stream, chains, known, impossible), _last(chains, known)
+    filtered, impossible = _filtered(stream.model, chains, retained)
+    return _lookahead(stream, chains, filtered, impossible), _last_marginals(chains, filtered)
 
 
-def _ahead(stream: Stream, chains: Chains, known: FloatArray, impossible: BoolArray) -> FloatArray:
+def _lookahead(stream: Stream, chains: Chains, filtered: FloatArray, impossible: BoolArray) -> FloatArray:
     assert stream.model is not None
-    weights = np.empty_like(known)
-    said = Likelihoods(read_only(chains.likelihood), chains.reading, chains.offsets)
-    look_ahead_all(chain_of(stream.model), said, known, impossible, stream.inference.number, weights)
+    weights = np.empty_like(filtered)
+    evidence = Likelihoods(read_only(chains.likelihood), chains.reading, chains.offsets)
+    look_ahead_all(chain_of(stream.model), evidence, filtered, impossible, stream.inference.number, weights)
     return weights
 
 
-def _last(chains: Chains, known: FloatArray) -> FloatArray:
+def _last_marginals(chains: Chains, filtered: FloatArray) -> FloatArray:
     """The filtered distribution at the last evaluated step of each chain."""
-    last = chains.offsets[:-1] + np.maximum(chains.told, 1) - 1
-    return known[last].copy() if len(last) else known
+    last = chains.offsets[:-1] + np.maximum(chains.evaluated, 1) - 1
+    return filtered[last].copy() if len(last) else filtered
 
 
-def _filtered(model: HiddenMarkov, chains: Chains, kept: Lives) -> tuple[FloatArray, BoolArray]:
+def _filtered(model: HiddenMarkov, chains: Chains, retained: RetainedChains) -> tuple[FloatArray, BoolArray]:
     """Filtered distribution of each step, continuing retained chains; and True for readings with zero likelihood."""
     begin = np.zeros((len(chains.afresh), len(model.values)))
-    goes_on = chains.before >= 0
-    begin[goes_on] = kept.belief[chains.before[goes_on]] if len(kept) else 0.0
+    continues = chains.before >= 0
+    begin[continues] = retained.belief[chains.before[continues]] if len(retained) else 0.0
     marginals = np.empty((len(chains.step), len(model.values)))
     impossible = np.zeros(len(chains.step), np.bool_)
-    seen = np.ascontiguousarray(chains.likelihood[chains.reading])
-    filter_on(chain_of(model), seen, chains.offsets, chains.afresh, begin, marginals, impossible)
+    likelihoods = np.ascontiguousarray(chains.likelihood[chains.reading])
+    filter_on(chain_of(model), likelihoods, chains.offsets, chains.afresh, begin, marginals, impossible)
     return marginals, impossible
 
 

@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from perseid.engines.uncertain import kernel as k
-from perseid.engines.uncertain.exact import Moved, StateWeights, count_steps, in_bytes, room
+from perseid.engines.uncertain.exact import AdvanceResult, StateWeights, allocate_buffers, count_steps, in_bytes
 from perseid.engines.uncertain.kernel import Floats, Hidden, Ints, Moves, Rows, Steps, Work
 from perseid.engines.uncertain.ways import WORLD, Ways
 from perseid.errors import LimitError
 from perseid.runtime.arrays import FloatArray
 from perseid.runtime.jit import typed, words
 
-NO_EDGES = k.TOO_MANY + 1
+NO_EDGES = k.STATE_LIMIT + 1
 """Additional status: the buffer for the edges of a step is full."""
 
 
@@ -51,7 +51,7 @@ entry = typed(_ENTRY_TYPES, entry=True)
 
 
 @compiled
-def put(edges: Edges, at: int, old: int, new: int, letter: int, weight: float, ahead: float) -> int:
+def write_edge(edges: Edges, at: int, old: int, new: int, letter: int, weight: float, ahead: float) -> int:
     """Write an edge unless its weight is 0; return the new number of edges."""
     if weight <= 0.0:
         return at
@@ -62,21 +62,21 @@ def put(edges: Edges, at: int, old: int, new: int, letter: int, weight: float, a
 
 @compiled
 def edges_of(
-    mode: int, group: int, step: int, letters: int, steps: Steps, hidden: Hidden, join: Moves, work: Work, edges: Edges, most: int,
+    mode: int, group: int, step: int, letters: int, steps: Steps, hidden: Hidden, join: Moves, work: Work, edges: Edges, capacity: int,
 ) -> int:  # fmt: skip
     """Write the edges of a step: hidden chain combined with independent chains. Return their number, or a negative
-    status. ``most`` is the buffer capacity."""
+    status. ``capacity`` is the buffer capacity."""
     values = work.cursor[k.C_VALUES]
     still = steps.still[step] != 0
     first, end = steps.entries[step], steps.entries_end[step]
     at = steps.at[step]
     reading = hidden.reading[at] if mode == k.MODEL else 0
-    looks = work.cursor[k.C_LOOKS] != 0
-    made = 0
+    has_lookahead = work.cursor[k.C_LOOKAHEAD] != 0
+    edge_count = 0
     for i in range(letters):
-        beside = work.seen[i]
-        chance = work.chance[beside]
-        if made + values + end - first > most:
+        other_letter = work.seen[i]
+        chance = work.chance[other_letter]
+        if edge_count + values + end - first > capacity:
             return -NO_EDGES
         e = first
         # Probability that the entries of a value do not cover is that of no event.
@@ -86,21 +86,31 @@ def edges_of(
                 rest -= hidden.weight[0, e]
                 e += 1
             to = x if still else values - 1
-            made = put(edges, made, x, to, beside, rest * chance, hidden.ahead[at, to] if looks else 1.0)
+            edge_count = write_edge(
+                edges, edge_count, x, to, other_letter, rest * chance, hidden.ahead[at, to] if has_lookahead else 1.0
+            )
         for e in range(first, end):
             value = hidden.new[e]
             letter = hidden.letters[0, e] if mode <= k.JOINT else hidden.letters[group, value]
             weight = hidden.weight[at if mode == k.SMOOTHED else 0, e] * chance
             if mode == k.MODEL:
                 weight *= hidden.likelihood[reading, value]
-            if beside != 0:
-                both = join[letter, beside]
-                if both < 0:
-                    work.cursor[k.C_FIRST], work.cursor[k.C_SECOND] = letter, beside
+            if other_letter != 0:
+                joint_letter = join[letter, other_letter]
+                if joint_letter < 0:
+                    work.cursor[k.C_FIRST], work.cursor[k.C_SECOND] = letter, other_letter
                     return -k.JOIN_UNKNOWN
-                letter = both
-            made = put(edges, made, hidden.old[e], value, letter, weight, hidden.ahead[at, value] if looks else 1.0)
-    return made
+                letter = joint_letter
+            edge_count = write_edge(
+                edges,
+                edge_count,
+                hidden.old[e],
+                value,
+                letter,
+                weight,
+                hidden.ahead[at, value] if has_lookahead else 1.0,
+            )
+    return edge_count
 
 
 @compiled
@@ -108,12 +118,12 @@ def quiet(work: Work, edges: Edges) -> int:
     """Write the edges of a step without input: each value stays. Return their number."""
     values = work.cursor[k.C_VALUES]
     for x in range(values):
-        put(edges, x, x, x, 0, 1.0, 1.0)
+        write_edge(edges, x, x, x, 0, 1.0, 1.0)
     return values  # type: ignore[no-any-return]
 
 
 @compiled
-def branch(made: int, edges: Edges, branchings: Branchings, work: Work, sums: Floats) -> int:
+def branch(edge_count: int, edges: Edges, branchings: Branchings, work: Work, sums: Floats) -> int:
     """Move all numbers along the edges of a step; return a status. ``sums`` gets the completed matches, the weight of
     all worlds, and that weight times the likelihood of later readings."""
     now, cursor = work.now, work.cursor
@@ -122,7 +132,7 @@ def branch(made: int, edges: Edges, branchings: Branchings, work: Work, sums: Fl
     cursor[k.C_FRESH] = 0
     for i in range(cursor[k.C_COUNT]):
         state = work.order[i]
-        for e in range(made):
+        for e in range(edge_count):
             mass = now[i, edges.old[e]] * edges.weight[e]
             if mass == 0.0:
                 continue
@@ -144,7 +154,7 @@ def grow_older(edges: Edges, branchings: Branchings, work: Work, sums: Floats) -
     """Advance by a step without events; return a status."""
     status = branch(quiet(work, edges), edges, branchings, work, sums)
     if status != k.FINISHED:
-        k.take_back(work)
+        k.discard_step(work)
         return status
     k.clear(work)
     k.settle(1.0, 0.0, work)
@@ -154,25 +164,25 @@ def grow_older(edges: Edges, branchings: Branchings, work: Work, sums: Floats) -
 @entry
 def advance(
     mode: int, steps: Steps, hidden: Hidden, branchings: Branchings, join: Moves, longest: int,
-    given: Rows, given_weight: Floats, given_offsets: Ints, work: Work, edges: Edges, sums: Floats,
-    told: Floats, left: Rows, left_weight: Floats, left_offsets: Ints,
+    initial: Rows, initial_weight: Floats, initial_offsets: Ints, work: Work, edges: Edges, sums: Floats,
+    expected: Floats, final: Rows, final_weight: Floats, final_offsets: Ints,
 ) -> int:  # fmt: skip
     """Advance every group over its steps, as the kernel of probabilities does; write the expected matches per step."""
     cursor, order, slots, now = work.cursor, work.order, work.slots, work.now
     values = now.shape[1]
     groups = len(steps.offsets) - 1
-    cursor[k.C_VALUES], cursor[k.C_LOOKS] = values, 1 if len(hidden.ahead) > 0 else 0
+    cursor[k.C_VALUES], cursor[k.C_LOOKAHEAD] = values, 1 if len(hidden.ahead) > 0 else 0
     while cursor[k.C_GROUP] < groups:
         group = cursor[k.C_GROUP]
         if cursor[k.C_BEGUN] == 0:
             count = 0
-            for i in range(given_offsets[group], given_offsets[group + 1]):
-                state = given[i, 0]
+            for i in range(initial_offsets[group], initial_offsets[group + 1]):
+                state = initial[i, 0]
                 if slots[state] < 0:
                     slots[state] = count
                     order[count] = state
                     count += 1
-                now[slots[state], given[i, 1]] += given_weight[i]
+                now[slots[state], initial[i, 1]] += initial_weight[i]
             for i in range(count):
                 slots[order[i]] = -1
             cursor[k.C_COUNT], cursor[k.C_STEP], cursor[k.C_BEGUN] = count, steps.offsets[group], 1
@@ -181,7 +191,7 @@ def advance(
             step = cursor[k.C_STEP]
             if cursor[k.C_IDLE] < 0:
                 if steps.afresh[step] or (mode == k.TABLES and steps.idle[step] > 0):
-                    k.forget_value(work)
+                    k.reset_hidden(work)
                 cursor[k.C_IDLE] = min(steps.idle[step], longest + 1)
             while cursor[k.C_IDLE] > 0:
                 status = grow_older(edges, branchings, work, sums)
@@ -191,30 +201,30 @@ def advance(
             letters = k.letters_of(steps, step, join, work)
             if letters < 0:
                 return k.JOIN_UNKNOWN
-            made = edges_of(mode, group, step, letters, steps, hidden, join, work, edges, len(edges.old))
-            if made < 0:
-                return -made
-            status = branch(made, edges, branchings, work, sums)
+            edge_count = edges_of(mode, group, step, letters, steps, hidden, join, work, edges, len(edges.old))
+            if edge_count < 0:
+                return -edge_count
+            status = branch(edge_count, edges, branchings, work, sums)
             if status != k.FINISHED:
-                k.take_back(work)
+                k.discard_step(work)
                 return status
             if mode == k.MODEL and sums[k.S_WHOLE] == 0.0:
                 # No value explains the reading: it is ignored.
-                k.take_back(work)
+                k.discard_step(work)
                 hidden.reading[steps.at[step]] = len(hidden.likelihood) - 1
                 continue
             k.clear(work)
             posterior = mode in (k.JOINT, k.MODEL)
             scale = 1.0 / sums[k.S_WHOLE] if posterior and sums[k.S_WHOLE] > 0.0 else 1.0
             k.settle(scale, 0.0, work)
-            told[step] = (
+            expected[step] = (
                 sums[k.S_DONE] / sums[k.S_AHEAD] if posterior and sums[k.S_AHEAD] > 0.0 else sums[k.S_DONE] * scale
             )
             cursor[k.C_STEP] += 1
             cursor[k.C_IDLE] = -1
         if cursor[k.C_REST] < 0:
             if steps.ends[group]:
-                k.forget_value(work)
+                k.reset_hidden(work)
             cursor[k.C_REST] = min(steps.rest[group], longest + 1)
         while cursor[k.C_REST] > 0:
             status = grow_older(edges, branchings, work, sums)
@@ -222,54 +232,56 @@ def advance(
                 return status
             cursor[k.C_REST] -= 1
         out = cursor[k.C_OUT]
-        if out + cursor[k.C_COUNT] * values > len(left):
-            return k.NO_ROOM
+        if out + cursor[k.C_COUNT] * values > len(final):
+            return k.BUFFER_FULL
         for i in range(cursor[k.C_COUNT]):
             for x in range(values):
                 if now[i, x] > 0.0:
-                    left[out, 0], left[out, 1] = order[i], x
-                    left_weight[out] = now[i, x]
+                    final[out, 0], final[out, 1] = order[i], x
+                    final_weight[out] = now[i, x]
                     out += 1
                 now[i, x] = 0.0
-        cursor[k.C_OUT], left_offsets[group + 1] = out, out
+        cursor[k.C_OUT], final_offsets[group + 1] = out, out
         cursor[k.C_BEGUN] = 0
         cursor[k.C_GROUP] += 1
     return k.FINISHED
 
 
-def count(ways: Ways, mode: int, steps: k.Steps, hidden: k.Hidden, given: StateWeights, *, values: int = 0) -> Moved:
+def count(
+    ways: Ways, mode: int, steps: k.Steps, hidden: k.Hidden, initial: StateWeights, *, values: int = 0
+) -> AdvanceResult:
     """Advance every group over its steps; compute the expected number of completed matches per step."""
     groups, size = len(steps.offsets) - 1, len(steps.idle)
     longest = count_steps(ways.nfa.longest_us, ways.elapsed) + 1 if ways.nfa.is_timed else -1
-    told, sums = np.zeros(size), np.zeros(k.S_SIZE)
-    left, left_weight = np.zeros((1024, 2), np.int64), np.zeros(1024)
-    left_offsets = np.zeros(groups + 1, np.int64)
-    work, edges = room(ways, values + 1, None), _edges(256 + 2 * values)
+    expected, sums = np.zeros(size), np.zeros(k.S_SIZE)
+    final, final_weight = np.zeros((1024, 2), np.int64), np.zeros(1024)
+    final_offsets = np.zeros(groups + 1, np.int64)
+    work, edges = allocate_buffers(ways, values + 1, None), _edges(256 + 2 * values)
     steps = in_bytes(steps)
     while True:
         branchings = Branchings(ways.next, ways.offsets, ways.targets, ways.complete)
         with np.errstate(all="ignore"):
             status = advance(
-                mode, steps, hidden, branchings, ways.join, longest, given.pairs, given.weight, given.offsets, work, edges,
-                sums, told, left, left_weight, left_offsets,
+                mode, steps, hidden, branchings, ways.join, longest, initial.pairs, initial.weight, initial.offsets, work, edges,
+                sums, expected, final, final_weight, final_offsets,
             )  # fmt: skip
         first, second = int(work.cursor[k.C_FIRST]), int(work.cursor[k.C_SECOND])
         if status == k.FINISHED:
             out = int(work.cursor[k.C_OUT])
-            kept = StateWeights(left[:out].copy(), left_weight[:out].copy(), left_offsets)
-            _refuse_infinite(ways, told, kept)
-            return Moved(told, kept, np.zeros(groups), 0, np.zeros(size), np.full(groups, -1, np.int64))
-        if status == k.NO_ROOM:
-            more = 2 * len(left) + len(ways.states) * (values + 1)
-            left = np.concatenate([left, np.zeros((more, 2), np.int64)])
-            left_weight = np.concatenate([left_weight, np.zeros(more)])
+            weights = StateWeights(final[:out].copy(), final_weight[:out].copy(), final_offsets)
+            _refuse_infinite(ways, expected, weights)
+            return AdvanceResult(expected, weights, np.zeros(groups), 0, np.zeros(size), np.full(groups, -1, np.int64))
+        if status == k.BUFFER_FULL:
+            added = 2 * len(final) + len(ways.states) * (values + 1)
+            final = np.concatenate([final, np.zeros((added, 2), np.int64)])
+            final_weight = np.concatenate([final_weight, np.zeros(added)])
         elif status == NO_EDGES:
             edges = _edges(2 * len(edges.old) + len(hidden.old) + values)
         elif status == k.NEXT_UNKNOWN:
             ways.resolve(first, second)
         else:
             ways.joined(first, second)
-        work = room(ways, values + 1, work)
+        work = allocate_buffers(ways, values + 1, work)
 
 
 def _edges(size: int) -> Edges:
@@ -277,8 +289,8 @@ def _edges(size: int) -> Edges:
     return Edges(old, new, letter, np.zeros(size), np.zeros(size))
 
 
-def _refuse_infinite(ways: Ways, told: FloatArray, kept: StateWeights) -> None:
-    if not (np.isfinite(told).all() and np.isfinite(kept.weight).all()):
+def _refuse_infinite(ways: Ways, expected: FloatArray, weights: StateWeights) -> None:
+    if not (np.isfinite(expected).all() and np.isfinite(weights.weight).all()):
         raise LimitError(
             f"Pattern {ways.pattern.name} has too many partial matches: their number exceeds the range of a double.",
             hint="Add a window: the number grows with every event.",

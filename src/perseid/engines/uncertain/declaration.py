@@ -104,25 +104,27 @@ def _distributions(rows: object, columns: UncertainColumns, correlated: bool) ->
             "previous= makes steps depend on the step before, and correlated=False makes them independent.",
             hint="Remove correlated=False, or give a distribution for each step without previous=.",
         )
-    known = Known.INDEPENDENT if columns.previous is None else Known.LINKED
-    stream = Stream(columns.event_type, known, columns.key, columns.value, correlations=correlated)
+    certainty = Known.INDEPENDENT if columns.previous is None else Known.LINKED
+    stream = Stream(columns.event_type, certainty, columns.key, columns.value, correlations=correlated)
     return Belief(stream, rows, columns.time, columns.probability or "p", columns.previous or ())
 
 
-def read_inference(given: str | Inference) -> Inference:
-    if isinstance(given, Inference):
-        return given
-    found = re.fullmatch(r"\s*([a-z]+)\s*(?:\(\s*(\d{1,9})\s*\))?\s*", given) if isinstance(given, str) else None
-    name, number = found.groups() if found else (str(given), None)
+def read_inference(inference: str | Inference) -> Inference:
+    if isinstance(inference, Inference):
+        return inference
+    parsed = (
+        re.fullmatch(r"\s*([a-z]+)\s*(?:\(\s*(\d{1,9})\s*\))?\s*", inference) if isinstance(inference, str) else None
+    )
+    name, number = parsed.groups() if parsed else (str(inference), None)
     if name not in WAYS:
         raise EventDataError(
-            f"Unknown inference {given!r}.",
+            f"Unknown inference {inference!r}.",
             nearest=nearest(name, WAYS),
             hint="Available: 'filter', 'lag(5)', 'smooth', 'viterbi', 'likeliest', 'particles(1000)'.",
         )
     if (name in ("lag", "particles")) != (number is not None) or (number is not None and int(number) < 1):
         raise EventDataError(
-            f"inference={given!r}: 'lag(5)' and 'particles(1000)' require a number of at least 1, the others have none."
+            f"inference={inference!r}: 'lag(5)' and 'particles(1000)' require a number of at least 1, the others have none."
         )
     return Inference(name, int(number or 0))
 

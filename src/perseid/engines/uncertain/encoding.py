@@ -40,7 +40,7 @@ class Encoding:
             elif isinstance(element, c.Loop):
                 hops.append(element.hop)
         self.hops = list(dict.fromkeys(hops))
-        self._places = {element: i for i, element in enumerate(self.elements)}
+        self._positions = {element: i for i, element in enumerate(self.elements)}
         self._hops = {hop: i for i, hop in enumerate(self.hops)}
         self._valid_rests = {_without_counts(self._write_rest(rest)) for rest in rests_after_events(body)}
 
@@ -54,19 +54,19 @@ class Encoding:
             thread.last_time,
             thread.clock,
             thread.barrier,
-            [[self._places[one.body], one.since, one.until, one.depth] for one in thread.negations],
-            [[self._places[zone], first] for zone, first in thread.zones],
+            [[self._positions[one.body], one.since, one.until, one.depth] for one in thread.negations],
+            [[self._positions[zone], first] for zone, first in thread.zones],
             *([self._write_events(thread)] if self.nfa.refers_back else []),
         ]
 
     def read(self, written: Any) -> Configuration:
         """Decode a configuration; raise :class:`StateError` if this pattern cannot have it."""
         try:
-            rest, waiting, first_time, last_time, clock, barrier, negations, zones, *more = written
+            rest, waiting, first_time, last_time, clock, barrier, negations, zones, *events = written
             numbers = [*waiting, first_time, last_time, clock, *([] if barrier is None else [barrier])]
             if any(type(number) is not int or abs(number) >= 1 << 62 for number in numbers):
                 raise ValueError("numbers")
-            step, bound, unified = self._read_events(*more) if self.nfa.refers_back or more else (-1, {}, {})
+            step, bound, unified = self._read_events(*events) if self.nfa.refers_back or events else (-1, {}, {})
             thread = NfaThread(
                 rest=self._read_rest(rest),
                 first_time=first_time,
@@ -135,38 +135,38 @@ class Encoding:
             if isinstance(task, c.Hop):
                 out.append(["hop", self._hops[task]])
             elif isinstance(task, Iteration):
-                out.append(["round", self._places[task.loop], task.count])
+                out.append(["round", self._positions[task.loop], task.count])
             elif isinstance(task, ZoneEnd):
-                out.append(["close", self._places[task.zone]])
+                out.append(["close", self._positions[task.zone]])
             else:
-                out.append(["do", self._places[task]])
+                out.append(["do", self._positions[task]])
         return out
 
     def _read_rest(self, written: list[Any]) -> Continuation:
         if _without_counts(written) not in self._valid_rests:
             raise ValueError("rest")
         rest: Continuation = None
-        for kind, place, *more in reversed(written):
-            rest = self._read_task(kind, place, more), rest
+        for kind, position, *counts in reversed(written):
+            rest = self._read_task(kind, position, counts), rest
         return rest
 
-    def _read_task(self, kind: object, place: int, more: list[object]) -> Task:
+    def _read_task(self, kind: object, position: int, counts: list[object]) -> Task:
         if kind == "hop":
-            return self.hops[place]
-        element = self.elements[place]
+            return self.hops[position]
+        element = self.elements[position]
         if kind == "do":
             return element
         if kind == "close" and isinstance(element, c.Zone):
             return ZoneEnd(element)
-        (count,) = more
+        (count,) = counts
         if kind != "round" or not isinstance(element, c.Loop) or type(count) is not int or not 0 < count < 1 << 31:
             raise ValueError("task")
         if element.high is not None and count > element.high:
             raise ValueError("iterations")
         return Iteration(element, count, False)
 
-    def _read_negation(self, place: int, since: int | None, until: int | None, depth: int) -> Negation:
-        body = self.elements[place]
+    def _read_negation(self, position: int, since: int | None, until: int | None, depth: int) -> Negation:
+        body = self.elements[position]
         times = [time for time in (since, until) if time is not None]
         if not isinstance(body, c.Take) or any(
             type(number) is not int or abs(number) >= 1 << 62 for number in (*times, depth)
@@ -174,8 +174,8 @@ class Encoding:
             raise ValueError("negation")
         return Negation(body, since, until, depth)
 
-    def _read_zone(self, place: int, first: int | None) -> tuple[c.Zone, int | None]:
-        zone = self.elements[place]
+    def _read_zone(self, position: int, first: int | None) -> tuple[c.Zone, int | None]:
+        zone = self.elements[position]
         if not isinstance(zone, c.Zone) or not (first is None or (type(first) is int and abs(first) < 1 << 62)):
             raise ValueError("zone")
         return zone, first
@@ -183,7 +183,7 @@ class Encoding:
 
 def _without_counts(written: Sequence[Sequence[object]]) -> tuple[tuple[object, ...], ...]:
     """Drop the iteration counts from an encoded rest."""
-    return tuple((kind, place) for kind, place, *_ in written)
+    return tuple((kind, position) for kind, position, *_ in written)
 
 
 def _zones_left(rest: Continuation) -> list[c.Zone]:
@@ -195,7 +195,7 @@ def _zones_left(rest: Continuation) -> list[c.Zone]:
     return out
 
 
-def _name(given: object) -> str:
-    if not isinstance(given, str):
+def _name(value: object) -> str:
+    if not isinstance(value, str):
         raise ValueError("name")
-    return given
+    return value

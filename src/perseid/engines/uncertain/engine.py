@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.uncertain.output import (
-    APART,
     BINDING,
+    BINDING_COLUMNS,
     CHANCE,
     DRAWN,
     ERROR,
     EXPECTED,
     GROUP,
     SAMPLED,
-    apart_schema,
+    binding_schema,
     numeric_columns,
     output_schema,
 )
@@ -46,59 +46,59 @@ def make_plan(
     streams: Streams,
     types: Mapping[str, pa.DataType],
     *,
-    telling: OutputPolicy = EVERY,
+    output_policy: OutputPolicy = EVERY,
 ) -> UncertainPlan:
     """Plan patterns over an uncertain stream; ``types`` maps column names to Arrow types."""
     from perseid.engines.uncertain.pattern_nfa import PatternNFA, durations_us
 
-    asked = tuple(plan_query(pattern, streams) for pattern in patterns)
-    for one in asked:
-        nfa = PatternNFA(one.pattern)  # also rejects unsupported patterns
+    queries = tuple(plan_query(pattern, streams) for pattern in patterns)
+    for query in queries:
+        nfa = PatternNFA(query.pattern)  # also rejects unsupported patterns
         if nfa.is_timed and streams.every is None:
             raise EventDataError(
-                f"Pattern {one.name} has a time bound, but the stream has no step length.",
+                f"Pattern {query.name} has a time bound, but the stream has no step length.",
                 hint="Add it to the stream: ps.uncertain_events(…, every='1 second').",
             )
-        for micros in durations_us(one.pattern):
+        for micros in durations_us(query.pattern):
             if streams.every is not None and micros % streams.every:
                 raise EventDataError(
-                    f"Pattern {one.name} has a time bound of {print_duration(micros)}, which is not a multiple of the step length, "
+                    f"Pattern {query.name} has a time bound of {print_duration(micros)}, which is not a multiple of the step length, "
                     f"{print_duration(streams.every)}.",
                     hint="Use a bound that is a multiple of the step length.",
                 )
-    return UncertainPlan(asked, streams, output_schema(asked, types, telling), telling)
+    return UncertainPlan(queries, streams, output_schema(queries, types, output_policy), output_policy)
 
 
 def match_all(plan: UncertainPlan, rows: EventBatch) -> StepResult:
     """Match a finite stream in one call. Rows that are not a probability distribution are dropped as bad rows."""
     from perseid.engines.uncertain.answers import join_expected
     from perseid.engines.uncertain.memory import OFF
-    from perseid.engines.uncertain.output import apart_table, output_table
+    from perseid.engines.uncertain.output import binding_table, output_table
     from perseid.engines.uncertain.telling import no_open_alerts
     from perseid.engines.uncertain.traces import gather
 
-    schema = apart_schema(plan) if plan.apart else plan.schema
-    given, impossible = gather(plan.streams, rows)
+    schema = binding_schema(plan) if plan.apart else plan.schema
+    call_input, impossible = gather(plan.streams, rows)
     tables = []
-    counted: Counter[str] = Counter(events=len(rows) - len(given.bad), impossible=impossible)
-    for number, one in enumerate(plan.asked):
-        answers, passed_over, fell = evaluate_pattern(one, plan.streams, given, plan.apart)
+    counted: Counter[str] = Counter(events=len(rows) - len(call_input.bad), impossible=impossible)
+    for number, query in enumerate(plan.asked):
+        results, ignored, sampled_steps = evaluate_pattern(query, plan.streams, call_input, plan.apart)
         if plan.telling.counts:
-            answers = join_expected(answers, expected_of(one, plan.streams, given, plan.apart))
-        counted["impossible"] += passed_over
-        counted[SAMPLED] += fell
+            results = join_expected(results, expected_of(query, plan.streams, call_input, plan.apart))
+        counted["impossible"] += ignored
+        counted[SAMPLED] += sampled_steps
         if plan.apart:
-            tables.append(apart_table(one, number, answers, plan.streams.every, schema))
+            tables.append(binding_table(query, number, results, plan.streams.every, schema))
         else:
-            before = no_open_alerts(int(answers.group.max(initial=-1)) + 1, OFF)
-            tables.append(output_table(one, answers, plan, before, OFF, None, True)[0])
+            before = no_open_alerts(int(results.group.max(initial=-1)) + 1, OFF)
+            tables.append(output_table(query, results, plan, before, OFF, None, True)[0])
     table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
     counted["matches"] = table.num_rows
-    return StepResult(table, None, None, {**counted, "bad": len(given.bad)}, bad=given.bad)
+    return StepResult(table, None, None, {**counted, "bad": len(call_input.bad)}, bad=call_input.bad)
 
 
 def evaluate_pattern(
-    one: PlannedQuery, streams: Streams, given: CallInput, apart: bool = False
+    query: PlannedQuery, streams: Streams, call_input: CallInput, per_binding: bool = False
 ) -> tuple[StepProbabilities, int, int]:
     """Evaluate a pattern, exactly or by sampling; also count impossible readings, and steps sampled as a fallback."""
     from perseid.engines.uncertain.answers import exactly, sampled
@@ -107,29 +107,39 @@ def evaluate_pattern(
     from perseid.engines.uncertain.safe import safely
     from perseid.engines.uncertain.sparse import SparseAutomaton
 
-    rows, fell = given.rows, False
-    if not one.is_sampled(streams):
+    rows, is_fallback = call_input.rows, False
+    if not query.is_sampled(streams):
         try:
-            if one.classified.kind is QueryClass.SAFE:
-                return safely(one, streams, given)[0], 0, 0
-            reader = SymbolEncoder(Automaton(one.pattern, rows.relations, elapsed=streams.every or 0))
-            found, impossible = exactly(one, streams, reader, given, apart)
-            return found, impossible, int(found.drawn.sum())
+            if query.classified.kind is QueryClass.SAFE:
+                return safely(query, streams, call_input)[0], 0, 0
+            reader = SymbolEncoder(Automaton(query.pattern, rows.relations, elapsed=streams.every or 0))
+            results, impossible = exactly(query, streams, reader, call_input, per_binding)
+            return results, impossible, int(results.drawn.sum())
         except StateLimitExceeded:
-            fell = True
+            is_fallback = True
     elapsed = streams.every or 0
     try:
         drawn = sampled(
-            one, streams, SymbolEncoder(Automaton(one.pattern, rows.relations, elapsed=elapsed)), given, apart
+            query,
+            streams,
+            SymbolEncoder(Automaton(query.pattern, rows.relations, elapsed=elapsed)),
+            call_input,
+            per_binding,
         )
     except StateLimitExceeded:  # the same worlds, advanced event by event
         drawn = sampled(
-            one, streams, SymbolEncoder(SparseAutomaton(one.pattern, rows.relations, elapsed=elapsed)), given, apart
+            query,
+            streams,
+            SymbolEncoder(SparseAutomaton(query.pattern, rows.relations, elapsed=elapsed)),
+            call_input,
+            per_binding,
         )
-    return drawn, 0, len(drawn.step) if fell else 0
+    return drawn, 0, len(drawn.step) if is_fallback else 0
 
 
-def expected_of(one: PlannedQuery, streams: Streams, given: CallInput, apart: bool = False) -> StepProbabilities:
+def expected_of(
+    query: PlannedQuery, streams: Streams, call_input: CallInput, per_binding: bool = False
+) -> StepProbabilities:
     """Return the exact expected number of matches per step, for any query class."""
     from perseid.engines.uncertain.answers import count_limit_error, exactly
     from perseid.engines.uncertain.automaton import StateLimitExceeded
@@ -137,10 +147,10 @@ def expected_of(one: PlannedQuery, streams: Streams, given: CallInput, apart: bo
     from perseid.engines.uncertain.ways import Ways
 
     try:
-        reader = SymbolEncoder(Ways(one.pattern, given.rows.relations, elapsed=streams.every or 0))
-        return exactly(one, streams, reader, given, apart)[0]
+        reader = SymbolEncoder(Ways(query.pattern, call_input.rows.relations, elapsed=streams.every or 0))
+        return exactly(query, streams, reader, call_input, per_binding)[0]
     except StateLimitExceeded:
-        raise count_limit_error(one) from None
+        raise count_limit_error(query) from None
 
 
 def step(plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
@@ -159,24 +169,24 @@ def report(state: bytes) -> StateReport:
     return reported(state)
 
 
-def finish(plan: UncertainPlan, told: pa.Table) -> pa.Table:
+def finish(plan: UncertainPlan, rows: pa.Table) -> pa.Table:
     """Combine per-binding rows, in any order, into one row per group and step; each group and step is complete."""
     from perseid.engines.sequence.partition_sort import comparable
     from perseid.engines.uncertain.answers import anyone, beginnings, errors, summed
     from perseid.runtime.key_encoding import key_codes
 
-    groups = told.column_names[: -len(numeric_columns(plan.telling)) - len(APART)]
-    columns = [comparable(told[name].combine_chunks()) for name in groups]
-    codes, _ = key_codes([*columns, told[GROUP].combine_chunks()], told.num_rows)
-    order = np.lexsort((told[BINDING].to_numpy(), codes))  # the order of the one-pass evaluation
-    told, codes = told.take(pa.array(order)), codes[order]
+    groups = rows.column_names[: -len(numeric_columns(plan.telling)) - len(BINDING_COLUMNS)]
+    columns = [comparable(rows[name].combine_chunks()) for name in groups]
+    codes, _ = key_codes([*columns, rows[GROUP].combine_chunks()], rows.num_rows)
+    order = np.lexsort((rows[BINDING].to_numpy(), codes))  # the order of the one-pass evaluation
+    rows, codes = rows.take(pa.array(order)), codes[order]
     at = beginnings([codes])
-    error, _ = errors(told[ERROR].to_numpy(), told[DRAWN].to_numpy(), at, plan.streams)
-    made = {CHANCE: pa.array(anyone(told[CHANCE].to_numpy(), at)), ERROR: pa.array(error)}
+    error, _ = errors(rows[ERROR].to_numpy(), rows[DRAWN].to_numpy(), at, plan.streams)
+    combined = {CHANCE: pa.array(anyone(rows[CHANCE].to_numpy(), at)), ERROR: pa.array(error)}
     if plan.telling.counts:
-        made[EXPECTED] = pa.array(summed(told[EXPECTED].to_numpy(), at))
-    out = told.take(pa.array(at))
-    columns = [made[field.name] if field.name in made else out[field.name] for field in plan.schema]
+        combined[EXPECTED] = pa.array(summed(rows[EXPECTED].to_numpy(), at))
+    first_rows = rows.take(pa.array(at))
+    columns = [combined[field.name] if field.name in combined else first_rows[field.name] for field in plan.schema]
     whole = pa.table(columns, schema=plan.schema)
     decides = whole[EXPECTED if plan.telling.counts else CHANCE].to_numpy()
     return whole.filter(pa.array(decides > plan.telling.rise))

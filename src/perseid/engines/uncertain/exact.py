@@ -29,14 +29,14 @@ class StateWeights:
 
 
 @dataclass(frozen=True)
-class Moved:
+class AdvanceResult:
     """Probability per step, state after the call, and probability mass lost to pruning per group."""
 
-    told: FloatArray
+    probability: FloatArray
     weights: StateWeights
     lost: FloatArray
     impossible: int
-    gone: FloatArray
+    absorbed: FloatArray
     """By step: probability absorbed at it."""
     fell: IntArray
     """By group: the step at which its worlds exceed the state limit, or -1; its state is that before the step."""
@@ -47,13 +47,13 @@ def move(
     mode: int,
     steps: k.Steps,
     hidden: k.Hidden,
-    given: StateWeights,
+    initial: StateWeights,
     *,
     values: int = 0,
     prune: float = 0.0,
     absorbing: Callable[[Automaton], BoolArray] | None = None,
     falls: bool = False,
-) -> Moved:
+) -> AdvanceResult:
     """Advance every group over its steps; ``values`` is the number of hidden values, not counting "no event".
 
     ``absorbing`` returns a table by state and letter: True where worlds are absorbed. The default is the transitions
@@ -66,12 +66,12 @@ def move(
     if nfa.is_timed:
         # Without a time bound, ages still stop changing after the longest duration of the pattern.
         longest = count_steps(nfa.longest_us, automaton.elapsed) + 1
-    told, gone, lost = np.zeros(count), np.zeros(count), np.zeros(groups)
-    fell = np.full(groups, -1, np.int64)
-    begin = given.pairs.copy()
-    left, left_weight = np.zeros((1024, 2), np.int64), np.zeros(1024)
-    left_offsets = np.zeros(groups + 1, np.int64)
-    work = room(automaton, values + 1, None)
+    probability, absorbed_weight, lost = np.zeros(count), np.zeros(count), np.zeros(groups)
+    limit_step = np.full(groups, -1, np.int64)
+    initial_pairs = initial.pairs.copy()
+    final, final_weight = np.zeros((1024, 2), np.int64), np.zeros(1024)
+    final_offsets = np.zeros(groups + 1, np.int64)
+    work = allocate_buffers(automaton, values + 1, None)
     sums = np.zeros(k.S_SIZE)
     steps = in_bytes(steps)
     while True:
@@ -80,27 +80,31 @@ def move(
         with np.errstate(all="ignore"):
             status = k.advance(
                 mode, steps, hidden, automaton.next, done, absorbed, automaton.join, longest, automaton.most, prune,
-                begin, given.weight, given.offsets, work, sums, told, gone, lost, fell, left, left_weight, left_offsets,
+                initial_pairs, initial.weight, initial.offsets, work, sums, probability, absorbed_weight, lost, limit_step, final, final_weight, final_offsets,
             )  # fmt: skip
         first, second = int(work.cursor[k.C_FIRST]), int(work.cursor[k.C_SECOND])
         if status == k.FINISHED:
             out = int(work.cursor[k.C_OUT])
-            kept = StateWeights(left[:out].copy(), left_weight[:out].copy(), left_offsets)
-            if not falls and (fell >= 0).any():
+            weights = StateWeights(final[:out].copy(), final_weight[:out].copy(), final_offsets)
+            if not falls and (limit_step >= 0).any():
                 raise StateLimitExceeded
-            return Moved(told, kept, lost, int(work.cursor[k.C_IMPOSSIBLE]), gone, fell)
-        if status == k.NO_ROOM:
-            more = 2 * len(left) + len(automaton.states) * (values + 1)
-            left = np.concatenate([left, np.zeros((more, 2), np.int64)])
-            left_weight = np.concatenate([left_weight, np.zeros(more)])
+            return AdvanceResult(
+                probability, weights, lost, int(work.cursor[k.C_IMPOSSIBLE]), absorbed_weight, limit_step
+            )
+        if status == k.BUFFER_FULL:
+            added = 2 * len(final) + len(automaton.states) * (values + 1)
+            final = np.concatenate([final, np.zeros((added, 2), np.int64)])
+            final_weight = np.concatenate([final_weight, np.zeros(added)])
         elif status == k.NEXT_UNKNOWN and automaton.is_crowded():
-            at, many, out = (int(work.cursor[place]) for place in (k.C_GROUP, k.C_COUNT, k.C_OUT))
-            automaton.forget(work.order[:many], left[:out, 0], begin[given.offsets[at + 1] :, 0])
+            at, count_of_states, out = (int(work.cursor[slot]) for slot in (k.C_GROUP, k.C_COUNT, k.C_OUT))
+            automaton.evict_states(
+                work.order[:count_of_states], final[:out, 0], initial_pairs[initial.offsets[at + 1] :, 0]
+            )
         elif status == k.NEXT_UNKNOWN:
             automaton.resolve(first, second)
         else:
             automaton.joined(first, second)
-        work = room(automaton, values + 1, work)
+        work = allocate_buffers(automaton, values + 1, work)
 
 
 def _bytes(truths: k.Truths) -> ByteArray:
@@ -117,7 +121,7 @@ def count_steps(micros: int, elapsed: int) -> int:
     return -(-micros // max(elapsed, 1))
 
 
-def room(automaton: Automaton, values: int, before: k.Work | None) -> k.Work:
+def allocate_buffers(automaton: Automaton, values: int, before: k.Work | None) -> k.Work:
     """Buffers for the current number of states and letters; work in progress is copied over."""
     states, letters = len(automaton.next), automaton.next.shape[1]
     if before is not None and len(before.slots) >= states and len(before.seen) >= letters:

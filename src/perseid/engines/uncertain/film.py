@@ -24,7 +24,7 @@ from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.resolve import resolve
 
-MOST_VALUES, MOST_FRAMES = 60, 60
+MAX_VALUES, MAX_FRAMES = 60, 60
 """Limits of a readable drawing."""
 
 
@@ -34,13 +34,13 @@ class Frame:
 
     time: int
     """Microseconds since 1970 UTC."""
-    shares: Sequence[float]
+    probabilities: Sequence[float]
     """By value: how probable it is."""
     chances: Sequence[float]
     """By pattern: the probability that it is completed at this step."""
     reading: str | None = None
     """The reading; None without a row, empty if nothing was read."""
-    heard: Sequence[int] = ()
+    likely_values: Sequence[int] = ()
     """The values at which that reading is most likely."""
     truth: int | None = None
 
@@ -63,30 +63,30 @@ def film_of(
 ) -> Film:
     """Compute the frames of one key; ``truth`` names the column with the true values, where they are known."""
     part = _drawn(streams)
-    chosen, whose = _of_key(part, rows, key)
-    own = take_events(rows, chosen)
-    values = _values(part, own, truth)
-    if len(values) > MOST_VALUES:
-        raise LimitError(f"A drawing shows at most {MOST_VALUES} values, got {len(values)}.", hint="Use match(…).")
-    shares = _shares(part, streams, own, values)
-    chances = _chances(cores, streams, rows, whose)
+    chosen, key_values = _of_key(part, rows, key)
+    key_rows = take_events(rows, chosen)
+    values = _values(part, key_rows, truth)
+    if len(values) > MAX_VALUES:
+        raise LimitError(f"A drawing shows at most {MAX_VALUES} values, got {len(values)}.", hint="Use match(…).")
+    shares = _shares(part, streams, key_rows, values)
+    chances = _chances(cores, streams, rows, key_values)
     width = streams.every or 1
-    rowed = own.time // width * width
+    rowed = key_rows.time // width * width
     steps = sorted({*shares, *(int(time) for time in rowed)})
-    if len(steps) > MOST_FRAMES:
-        raise LimitError(f"A drawing shows at most {MOST_FRAMES} steps, got {len(steps)}.", hint="Use fewer rows.")
-    said = {int(time): row for row, time in enumerate(rowed)}
+    if len(steps) > MAX_FRAMES:
+        raise LimitError(f"A drawing shows at most {MAX_FRAMES} steps, got {len(steps)}.", hint="Use fewer rows.")
+    row_at = {int(time): row for row, time in enumerate(rowed)}
     frames = [
         Frame(
             step,
             [shares.get(step, {}).get(number, 0.0) for number in range(len(values))],
-            [found.get(step, 0.0) for found in chances],
-            *_row(part, own, said.get(step), values, truth),
+            [by_step.get(step, 0.0) for by_step in chances],
+            *_row(part, key_rows, row_at.get(step), values, truth),
         )
         for step in steps
     ]
-    doors = _doors(part, own, values)
-    named = ", ".join(f"{name} {v.text(v.plain(value))}" for name, value in whose.items())
+    doors = _doors(part, key_rows, values)
+    named = ", ".join(f"{name} {v.text(v.plain(value))}" for name, value in key_values.items())
     return Film(named, [str(v.text(value)) for value in values], doors, [core.name for core in cores], frames)
 
 
@@ -106,27 +106,27 @@ def _drawn(streams: Streams) -> Stream:
 
 def _of_key(part: Stream, rows: EventBatch, key: object) -> tuple[IntArray, dict[str, object]]:
     """Return the rows of a key, and the key by column name."""
-    there = np.flatnonzero(rows.type_codes == rows.type_names.index(part.type))
+    rows_of_type = np.flatnonzero(rows.type_codes == rows.type_names.index(part.type))
     columns = {name: rows.columns[name].to_pylist() for name in part.of}
-    keys = [tuple(column[row] for column in columns.values()) for row in there]
-    found = list(dict.fromkeys(keys))
+    keys = [tuple(column[row] for column in columns.values()) for row in rows_of_type]
+    distinct = list(dict.fromkeys(keys))
     if key is None:
-        if len(found) != 1:
+        if len(distinct) != 1:
             raise EventDataError(
-                f"A drawing shows one key, but the rows have {len(found)} keys.",
-                hint="Use draw(stream=…, key=…)." if found else "Add rows.",
+                f"A drawing shows one key, but the rows have {len(distinct)} keys.",
+                hint="Use draw(stream=…, key=…)." if distinct else "Add rows.",
             )
-        wanted = found[0]
+        chosen_key = distinct[0]
     else:
-        given = tuple(key.get(name) for name in part.of) if isinstance(key, Mapping) else key
-        wanted = given if isinstance(given, tuple) else (given,)
-        if wanted not in found:
+        key_parts = tuple(key.get(name) for name in part.of) if isinstance(key, Mapping) else key
+        chosen_key = key_parts if isinstance(key_parts, tuple) else (key_parts,)
+        if chosen_key not in distinct:
             raise EventDataError(
                 f"Key {key!r} not found in the rows of {part.type}.",
-                hint=f"Available: {', '.join(map(str, found[:5]))}{', …' if len(found) > 5 else ''}.",
+                hint=f"Available: {', '.join(map(str, distinct[:5]))}{', …' if len(distinct) > 5 else ''}.",
             )
-    chosen = [row for row, own in zip(there, keys, strict=True) if own == wanted]
-    return np.array(chosen, np.int64), dict(zip(part.of, wanted, strict=True))
+    chosen = [row for row, row_key in zip(rows_of_type, keys, strict=True) if row_key == chosen_key]
+    return np.array(chosen, np.int64), dict(zip(part.of, chosen_key, strict=True))
 
 
 def _values(part: Stream, rows: EventBatch, truth: str | None) -> list[object]:
@@ -134,8 +134,8 @@ def _values(part: Stream, rows: EventBatch, truth: str | None) -> list[object]:
         return [v.plain(value) for value in part.model.values]
     columns = [part.about[0], *([truth] if truth else [])]
     columns += [GIVEN + part.about[0]] if part.known is Known.LINKED else []
-    found = (v.plain(value) for name in columns for value in rows.columns[name].to_pylist())
-    return list(dict.fromkeys(value for value in found if value is not None))
+    all_values = (v.plain(value) for name in columns for value in rows.columns[name].to_pylist())
+    return list(dict.fromkeys(value for value in all_values if value is not None))
 
 
 def _shares(part: Stream, streams: Streams, rows: EventBatch, values: Sequence[object]) -> dict[int, dict[int, float]]:
@@ -155,19 +155,19 @@ def _shares(part: Stream, streams: Streams, rows: EventBatch, values: Sequence[o
 
 
 def _chances(
-    cores: Sequence[CorePattern], streams: Streams, rows: EventBatch, whose: Mapping[str, object]
+    cores: Sequence[CorePattern], streams: Streams, rows: EventBatch, key_values: Mapping[str, object]
 ) -> list[dict[int, float]]:
     """By pattern and step: the probability that it is completed."""
     for core in cores:
-        other = next((path.parts[0] for path in core.partition if path.parts[0] not in whose), None)
-        if other is not None:
+        foreign = next((path.parts[0] for path in core.partition if path.parts[0] not in key_values), None)
+        if foreign is not None:
             raise UnsupportedError(
-                f"Pattern {core.name} is partitioned by {other}, which is not part of the key of the drawing.",
+                f"Pattern {core.name} is partitioned by {foreign}, which is not part of the key of the drawing.",
                 hint="Use match(…).",
             )
     out: dict[str, dict[int, float]] = {core.name: {} for core in cores}
     for row in _frame_results(cores, streams, rows):
-        if all(row.get(name) in (None, value) for name, value in whose.items()):
+        if all(row.get(name) in (None, value) for name, value in key_values.items()):
             out[row["pattern"]][_micros(row["time"])] = row["p"]
     return list(out.values())
 
@@ -189,17 +189,17 @@ def _row(
     """The reading of a row, the values at which it is most likely, and the true value."""
     if row is None:
         return None, (), None
-    was = None if truth is None else v.plain(rows.columns[truth][row].as_py())
-    if was is not None and was not in values:
-        raise EventDataError(f"Column {truth!r} contains {was!r}, which is not a value of the drawing.")
-    number = None if was is None else values.index(was)
+    true_value = None if truth is None else v.plain(rows.columns[truth][row].as_py())
+    if true_value is not None and true_value not in values:
+        raise EventDataError(f"Column {truth!r} contains {true_value!r}, which is not a value of the drawing.")
+    number = None if true_value is None else values.index(true_value)
     if part.model is None or READING not in rows.columns:
         return None, (), number
-    read = v.plain(rows.columns[READING][row].as_py())
-    if read is None or read not in part.model.readings:
+    reading = v.plain(rows.columns[READING][row].as_py())
+    if reading is None or reading not in part.model.readings:
         return "", (), number
-    likely = part.model.emissions[part.model.readings.index(read)]
-    return v.text(read), tuple(np.flatnonzero(likely == likely.max()).tolist()), number
+    likelihoods = part.model.emissions[part.model.readings.index(reading)]
+    return v.text(reading), tuple(np.flatnonzero(likelihoods == likelihoods.max()).tolist()), number
 
 
 def _doors(part: Stream, rows: EventBatch, values: Sequence[object]) -> list[tuple[int, int]]:

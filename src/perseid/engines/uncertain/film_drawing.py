@@ -12,7 +12,7 @@ from perseid.semantics import values as v
 
 WIDE = 940
 """Maximum width of a strip before it wraps."""
-ROOM, TALL, APART, HEAD, LINE = 64, 50, 26, 20, 16
+CELL_WIDTH, TALL, MARGIN, HEAD, LINE = 64, 50, 26, 20, 16
 BLUE, RED, INK, GREY, WALL = "#0072b2", "#d55e00", "#222222", "#666666", "#555555"
 FONT = "font-family='Helvetica, Arial, sans-serif'"
 DARK, SHADED = 0.8, 0.2
@@ -38,12 +38,16 @@ def _text(film: Film) -> str:
     times = [v.clock(frame.time) for frame in film.frames]
     first = max(map(len, times))
     reads = [_read(frame) for frame in film.frames]
-    told = max(len("read"), *map(len, reads)) if _reads(film) else 0
-    head = [f"{'time':{first}}", *([f"{'read':{told}}"] if told else []), *(f"{name:{width}}" for name in film.values)]
+    read_width = max(len("read"), *map(len, reads)) if _reads(film) else 0
+    head = [
+        f"{'time':{first}}",
+        *([f"{'read':{read_width}}"] if read_width else []),
+        *(f"{name:{width}}" for name in film.values),
+    ]
     lines = ["  ".join([*head, *film.patterns]).rstrip()]
     for time, read, frame in zip(times, reads, film.frames, strict=True):
-        cells = [f"{time:{first}}", *([f"{read:{told}}"] if told else [])]
-        for number, share in enumerate(frame.shares):
+        cells = [f"{time:{first}}", *([f"{read:{read_width}}"] if read_width else [])]
+        for number, share in enumerate(frame.probabilities):
             bar = "#" * round(width * share) or ("." if share > 0 else "")
             cells.append(f"{bar[: width - 2] + ' *' if frame.truth == number else bar:{width}}")
         chances = [f"{chance:<{len(name)}.4f}" for name, chance in zip(film.patterns, frame.chances, strict=True)]
@@ -62,25 +66,25 @@ def _svg(film: Film) -> str:
     cells = floor_cells(len(film.values), film.doors)
     columns, rows = (1 + max(cell[i] for cell in cells) for i in range(2))
     foot = LINE * (len(film.patterns) + _reads(film)) + 8
-    across, down = columns * ROOM + APART, HEAD + rows * TALL + foot + APART
-    abreast = max(1, min(len(film.frames), (WIDE - APART) // across))
+    across, down = columns * CELL_WIDTH + MARGIN, HEAD + rows * TALL + foot + MARGIN
+    abreast = max(1, min(len(film.frames), (WIDE - MARGIN) // across))
     lines = -(-len(film.frames) // abreast)
     legend = list(_legend(film))
-    width = max(APART + abreast * across, 2 * APART + sum(wide for _, wide in legend))
-    height = APART + lines * down + HEAD
+    width = max(MARGIN + abreast * across, 2 * MARGIN + sum(wide for _, wide in legend))
+    height = MARGIN + lines * down + HEAD
     out = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}' {FONT}>",
         f"<title>{escape(_title(film))}</title>",
         f"<rect width='{width}' height='{height}' fill='white'/>",
     ]
     for number, frame in enumerate(film.frames):
-        left, top = APART + number % abreast * across, APART / 2 + number // abreast * down
+        left, top = MARGIN + number % abreast * across, MARGIN / 2 + number // abreast * down
         out.append(f"<g transform='translate({left:g} {top:g})'>")
         out += _frame(film, frame, cells)
         out.append("</g>")
-    at = APART
+    at = MARGIN
     for drawn, wide in legend:
-        out.append(f"<g transform='translate({at} {height - APART})'>{drawn}</g>")
+        out.append(f"<g transform='translate({at} {height - MARGIN})'>{drawn}</g>")
         at += wide
     return "\n".join([*out, "</svg>"]) + "\n"
 
@@ -96,24 +100,24 @@ def _title(film: Film) -> str:
 def _frame(film: Film, frame: Frame, cells: Sequence[Cell]) -> Iterator[str]:
     yield _words(0, 12, v.clock(frame.time), 12, INK, bold=True)
     yield f"<g transform='translate(0 {HEAD})'>"
-    places = {cell: number for number, cell in enumerate(cells)}
+    number_of_cell = {cell: number for number, cell in enumerate(cells)}
     doors = {frozenset(pair) for pair in film.doors}
     for number, (column, row) in enumerate(cells):
-        share = frame.shares[number]
-        at = f"x='{column * ROOM}' y='{row * TALL}' width='{ROOM}' height='{TALL}'"
+        share = frame.probabilities[number]
+        at = f"x='{column * CELL_WIDTH}' y='{row * TALL}' width='{CELL_WIDTH}' height='{TALL}'"
         yield f"<rect {at} fill='white'/>"
         yield f"<rect {at} fill='{BLUE}' fill-opacity='{share:.2f}' stroke='{WALL}' stroke-width='1.5'/>"
     for one, other in film.doors:
         if not _adjacent(cells[one], cells[other]):
             (x1, y1), (x2, y2) = _middle(cells[one]), _middle(cells[other])
             yield f"<line x1='{x1:g}' y1='{y1:g}' x2='{x2:g}' y2='{y2:g}' stroke='{GREY}' stroke-dasharray='2 3'/>"
-    for (column, row), number in places.items():
+    for (column, row), number in number_of_cell.items():
         for step in ((1, 0), (0, 1)):
-            next_door = places.get((column + step[0], row + step[1]))
+            next_door = number_of_cell.get((column + step[0], row + step[1]))
             if next_door is not None and frozenset((number, next_door)) in doors:
                 yield _door(column, row, step)
     for number, (column, row) in enumerate(cells):
-        yield from _room(film.values[number], frame, number, column * ROOM, row * TALL)
+        yield from _room(film.values[number], frame, number, column * CELL_WIDTH, row * TALL)
     yield "</g>"
     below = HEAD + TALL * (1 + max(row for _, row in cells)) + 4
     if frame.reading is not None:
@@ -124,27 +128,25 @@ def _frame(film: Film, frame: Frame, cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _room(name: str, frame: Frame, number: int, x: int, y: int) -> Iterator[str]:
-    share = frame.shares[number]
+    share = frame.probabilities[number]
     ink = "white" if share > DARK else INK
-    room = 7 if number in frame.heard else 10
-    shown = name if len(name) <= room else name[: room - 1] + "…"
+    max_length = 7 if number in frame.likely_values else 10
+    shown = name if len(name) <= max_length else name[: max_length - 1] + "…"
     yield _words(x + 6, y + 15, shown, 10.5, ink if share > SHADED else GREY, hover=name)
     if share > 0:
         yield _words(x + 6, y + 37, _percent(share), 12, ink)
-    if number in frame.heard:
-        yield _waves(x + ROOM - 12, y + 13)
+    if number in frame.likely_values:
+        yield _waves(x + CELL_WIDTH - 12, y + 13)
     if number == frame.truth:
-        yield _person(x + ROOM - 12, y + TALL - 14)
+        yield _person(x + CELL_WIDTH - 12, y + TALL - 14)
 
 
 def _door(column: int, row: int, step: Cell) -> str:
     """A gap in the wall between two rooms."""
-    x, y = (column + step[0]) * ROOM, (row + step[1]) * TALL
+    x, y = (column + step[0]) * CELL_WIDTH, (row + step[1]) * TALL
     if step[0]:
         return f"<line x1='{x}' x2='{x}' y1='{y + TALL * 0.35:g}' y2='{y + TALL * 0.65:g}' stroke='white' stroke-width='3'/>"
-    return (
-        f"<line x1='{x + ROOM * 0.38:g}' x2='{x + ROOM * 0.62:g}' y1='{y}' y2='{y}' stroke='white' stroke-width='3'/>"
-    )
+    return f"<line x1='{x + CELL_WIDTH * 0.38:g}' x2='{x + CELL_WIDTH * 0.62:g}' y1='{y}' y2='{y}' stroke='white' stroke-width='3'/>"
 
 
 def _adjacent(one: Cell, other: Cell) -> bool:
@@ -152,7 +154,7 @@ def _adjacent(one: Cell, other: Cell) -> bool:
 
 
 def _middle(cell: Cell) -> tuple[float, float]:
-    return (cell[0] + 0.5) * ROOM, (cell[1] + 0.5) * TALL
+    return (cell[0] + 0.5) * CELL_WIDTH, (cell[1] + 0.5) * TALL
 
 
 def _percent(share: float) -> str:
@@ -195,7 +197,7 @@ def _legend(film: Film) -> Iterator[tuple[str, int]]:
         for i in range(5)
     )
     yield shades + _words(86, 0, "probability, 0 to 100 %", 11, GREY), 240
-    if any(frame.heard for frame in film.frames):
+    if any(frame.likely_values for frame in film.frames):
         yield _waves(6, -4) + _words(20, 0, "reading", 11, GREY), 90
     if any(frame.truth is not None for frame in film.frames):
         yield _person(6, -8) + _words(20, 0, "true value", 11, GREY), 100

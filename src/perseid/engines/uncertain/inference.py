@@ -22,9 +22,9 @@ from perseid.engines.uncertain.passes import Likelihoods, TransitionTables
 from perseid.errors import BindingError, EventDataError
 from perseid.semantics.hidden import UNKNOWN, Bools, Floats, HiddenMarkov, Ints
 
-MOST_LIKELY = 1e100
+MAX_LIKELIHOOD = 1e100
 """Upper limit of a likelihood. Densities are unbounded, and sums of larger ones could overflow."""
-MOST_PARTICLES = 1 << 30
+MAX_PARTICLES = 1 << 30
 
 
 class Marginals(NamedTuple):
@@ -63,7 +63,7 @@ class Paths(NamedTuple):
     impossible: Bools
 
 
-class Shares(NamedTuple):
+class ParticleFractions(NamedTuple):
     """Fraction of particles at each value, by step."""
 
     marginals: Floats
@@ -78,9 +78,9 @@ def filtered(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) 
 def smoothed(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Marginals:
     """Smoothed marginals: each step given all readings of its key."""
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
-    known = _filtered(chain, evidence)
-    passes.smooth_all(chain, evidence.offsets, known.marginals)
-    return known
+    marginals_of_steps = _filtered(chain, evidence)
+    passes.smooth_all(chain, evidence.offsets, marginals_of_steps.marginals)
+    return marginals_of_steps
 
 
 def smoothed_tables(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> InhomogeneousChain:
@@ -90,18 +90,20 @@ def smoothed_tables(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.Arra
     transitions into the first step of a key, which has its marginal instead.
     """
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
-    known = _filtered(chain, evidence)
+    marginals_of_steps = _filtered(chain, evidence)
     weights = np.zeros((len(evidence.codes), len(model.weights)))
-    passes.tabulate_all(chain, evidence.offsets, known.marginals, weights)
-    return InhomogeneousChain(known.marginals, weights, known.log_likelihoods, known.impossible)
+    passes.tabulate_all(chain, evidence.offsets, marginals_of_steps.marginals, weights)
+    return InhomogeneousChain(
+        marginals_of_steps.marginals, weights, marginals_of_steps.log_likelihoods, marginals_of_steps.impossible
+    )
 
 
 def lagged(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, lag: int) -> Marginals:
     """Fixed-lag marginals: each step given the readings up to ``lag`` steps later, or to the end of its key."""
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
-    known = _filtered(chain, evidence)
-    passes.weigh_all(known.marginals, _ahead(chain, evidence, known, _lag(lag)))
-    return known
+    marginals_of_steps = _filtered(chain, evidence)
+    passes.weigh_all(marginals_of_steps.marginals, _lookahead(chain, evidence, marginals_of_steps, _lag(lag)))
+    return marginals_of_steps
 
 
 def look_ahead(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, lag: int) -> LaterLikelihoods:
@@ -111,8 +113,8 @@ def look_ahead(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike
     weights gives those of :func:`lagged`.
     """
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
-    known = _filtered(chain, evidence)
-    return LaterLikelihoods(_ahead(chain, evidence, known, _lag(lag)), known.impossible)
+    marginals_of_steps = _filtered(chain, evidence)
+    return LaterLikelihoods(_lookahead(chain, evidence, marginals_of_steps, _lag(lag)), marginals_of_steps.impossible)
 
 
 def likeliest_path(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Paths:
@@ -124,12 +126,12 @@ def likeliest_path(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.Array
         _logarithms(chain.initial), chain.starts, chain.targets, chain.weights, chain.arrivals, chain.sources,
         _logarithms(chain.inflows),
     )  # fmt: skip
-    said = Likelihoods(_logarithms(evidence.table), evidence.codes, evidence.offsets)
+    log_likelihoods = Likelihoods(_logarithms(evidence.table), evidence.codes, evidence.offsets)
     longest = int(np.diff(evidence.offsets).max(initial=0))
-    came = np.zeros((longest, len(model.values)), np.int64)
-    found = Paths(np.empty(steps, np.int64), np.empty(keys), impossible)
-    passes.likeliest_all(logs, said, impossible, came, found.path, found.log_probabilities)
-    return found
+    backpointers = np.zeros((longest, len(model.values)), np.int64)
+    paths = Paths(np.empty(steps, np.int64), np.empty(keys), impossible)
+    passes.likeliest_all(logs, log_likelihoods, impossible, backpointers, paths.path, paths.log_probabilities)
+    return paths
 
 
 def likeliest_each(marginals: npt.ArrayLike) -> Ints:
@@ -144,28 +146,24 @@ def likeliest_each(marginals: npt.ArrayLike) -> Ints:
 
 def particle_filter(
     model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, particles: int, seed: int | npt.ArrayLike
-) -> Shares:
+) -> ParticleFractions:
     """Approximate :func:`filtered` with that many particles, resampled after each reading (paper 5's source).
 
     ``seed`` is one number, or one for each key. A key's particles depend only on its seed, its readings and the model.
     Keys with the same seed have the same errors, so use one seed per key if errors are to average out. Where no
     particle explains a reading, new ones are drawn: see :func:`perseid.engines.uncertain.particles.particles_all`.
     """
-    if (
-        isinstance(particles, bool)
-        or not isinstance(particles, int | np.integer)
-        or not 0 < particles <= MOST_PARTICLES
-    ):
+    if isinstance(particles, bool) or not isinstance(particles, int | np.integer) or not 0 < particles <= MAX_PARTICLES:
         raise BindingError(
-            f"particles: expected an integer from 1 to {MOST_PARTICLES:,}, got {particles!r}.",
+            f"particles: expected an integer from 1 to {MAX_PARTICLES:,}, got {particles!r}.",
             hint="Use particles=1000.",
         )
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
-    shares = np.empty((len(evidence.codes), len(model.values)))
-    found = Shares(shares, np.zeros(len(evidence.codes), np.bool_))
+    fractions = np.empty((len(evidence.codes), len(model.values)))
+    result = ParticleFractions(fractions, np.zeros(len(evidence.codes), np.bool_))
     seeds = _seeds(seed, len(evidence.offsets) - 1)
-    sampling.particles_all(chain, evidence, seeds, int(particles), found.marginals, found.impossible)
-    return found
+    sampling.particles_all(chain, evidence, seeds, int(particles), result.marginals, result.impossible)
+    return result
 
 
 def chain_of(model: HiddenMarkov) -> TransitionTables:
@@ -175,53 +173,53 @@ def chain_of(model: HiddenMarkov) -> TransitionTables:
 
 def evidence_of(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Likelihoods:
     """Convert codes, or a matrix of likelihoods, to the kernel's layout: row numbers of a table."""
-    given = _array(codes)
-    if given.ndim == 2:
-        table = _likelihoods(given, model)
+    array_like = _array(codes)
+    if array_like.ndim == 2:
+        table = _likelihoods(array_like, model)
         return Likelihoods(table, np.arange(len(table)), _offsets(offsets, len(table)))
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+    if array_like.ndim != 1 or (array_like.size and array_like.dtype.kind not in "iu"):
         raise EventDataError(
             "Readings must be codes, or likelihoods with a row for each step.",
             hint="Use model.codes(readings).",
         )
-    many = len(model.readings)
-    if given.size and not (int(given.min()) >= UNKNOWN and int(given.max()) < many):
-        wrong = given.min() if given.min() < UNKNOWN else given.max()
+    reading_count = len(model.readings)
+    if array_like.size and not (int(array_like.min()) >= UNKNOWN and int(array_like.max()) < reading_count):
+        invalid = array_like.min() if array_like.min() < UNKNOWN else array_like.max()
         raise EventDataError(
-            f"Unknown reading code {wrong}: the model has {many} readings.",
+            f"Unknown reading code {invalid}: the model has {reading_count} readings.",
             hint="Use model.codes(readings). Codes begin at 0; -1 is an unknown reading.",
         )
-    return Likelihoods(model.emissions, given.astype(np.int64), _offsets(offsets, len(given)))
+    return Likelihoods(model.emissions, array_like.astype(np.int64), _offsets(offsets, len(array_like)))
 
 
-def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
+def _array(array_like: npt.ArrayLike) -> npt.NDArray[Any]:
     """Convert to an array; of zero dimensions if rows differ in length."""
     try:
-        return np.asarray(given)
+        return np.asarray(array_like)
     except ValueError:
         return np.empty((), object)
 
 
-def _likelihoods(given: npt.NDArray[Any], model: HiddenMarkov) -> Floats:
-    if given.shape[1] != len(model.values) or given.dtype.kind not in "fiub":
+def _likelihoods(array_like: npt.NDArray[Any], model: HiddenMarkov) -> Floats:
+    if array_like.shape[1] != len(model.values) or array_like.dtype.kind not in "fiub":
         raise EventDataError(
-            f"Likelihoods need {len(model.values)} columns of numbers, one for each value; got {given.shape[1]} of {given.dtype}.",
+            f"Likelihoods need {len(model.values)} columns of numbers, one for each value; got {array_like.shape[1]} of {array_like.dtype}.",
             hint="Use a row for each step: the likelihood of its reading under each value.",
         )
-    table = np.array(given, np.float64, order="C")
-    wrong = np.argwhere(~((table >= 0) & (table <= MOST_LIKELY)))
-    if len(wrong):
-        step, value = (int(at) for at in wrong[0])
+    table = np.array(array_like, np.float64, order="C")
+    invalid = np.argwhere(~((table >= 0) & (table <= MAX_LIKELIHOOD)))
+    if len(invalid):
+        step, value = (int(at) for at in invalid[0])
         raise EventDataError(
             f"Step {step} has the invalid likelihood {table[step, value]} for {model.values[value]!r}.",
-            hint=f"Use numbers from 0 to {MOST_LIKELY:g}; 1 for every value if the reading is unknown.",
+            hint=f"Use numbers from 0 to {MAX_LIKELIHOOD:g}; 1 for every value if the reading is unknown.",
         )
     table.flags.writeable = False  # like those of a model: kernels are compiled once for both
     return table
 
 
-def _offsets(given: npt.ArrayLike, steps: int) -> Ints:
-    offsets = _array(given)
+def _offsets(array_like: npt.ArrayLike, steps: int) -> Ints:
+    offsets = _array(array_like)
     if offsets.ndim == 1 and offsets.size and offsets.dtype.kind in "iu":
         offsets = offsets.astype(np.int64)
         if offsets[0] == 0 and offsets[-1] == steps and (np.diff(offsets) >= 0).all():
@@ -238,10 +236,10 @@ def _lag(lag: int) -> int:
     return min(int(lag), 1 << 40)
 
 
-def _seeds(given: int | npt.ArrayLike, keys: int) -> npt.NDArray[np.uint64]:
-    if isinstance(given, int) and not isinstance(given, bool):
-        return np.full(keys, given % (1 << 64), np.uint64)
-    seeds = _array(given)
+def _seeds(array_like: int | npt.ArrayLike, keys: int) -> npt.NDArray[np.uint64]:
+    if isinstance(array_like, int) and not isinstance(array_like, bool):
+        return np.full(keys, array_like % (1 << 64), np.uint64)
+    seeds = _array(array_like)
     if seeds.dtype.kind not in "iu" or seeds.shape not in ((), (keys,)):
         raise BindingError("seed: expected an integer, or one for each key.", hint="Use seed=7.")
     return np.ascontiguousarray(np.broadcast_to(seeds, (keys,))).astype(np.uint64)
@@ -249,18 +247,18 @@ def _seeds(given: int | npt.ArrayLike, keys: int) -> npt.NDArray[np.uint64]:
 
 def _filtered(chain: TransitionTables, evidence: Likelihoods) -> Marginals:
     steps, keys = len(evidence.codes), len(evidence.offsets) - 1
-    known = Marginals(np.empty((steps, len(chain.initial))), np.empty(keys), np.zeros(steps, np.bool_))
-    passes.filter_all(chain, evidence, *known)
-    return known
+    marginals_of_steps = Marginals(np.empty((steps, len(chain.initial))), np.empty(keys), np.zeros(steps, np.bool_))
+    passes.filter_all(chain, evidence, *marginals_of_steps)
+    return marginals_of_steps
 
 
-def _ahead(chain: TransitionTables, evidence: Likelihoods, known: Marginals, lag: int) -> Floats:
-    weights = np.empty_like(known.marginals)
-    passes.look_ahead_all(chain, evidence, known.marginals, known.impossible, lag, weights)
+def _lookahead(chain: TransitionTables, evidence: Likelihoods, marginals_of_steps: Marginals, lag: int) -> Floats:
+    weights = np.empty_like(marginals_of_steps.marginals)
+    passes.look_ahead_all(chain, evidence, marginals_of_steps.marginals, marginals_of_steps.impossible, lag, weights)
     return weights
 
 
-def _logarithms(given: Floats) -> Floats:
-    logs = np.empty_like(given)
-    passes.logarithms(np.atleast_2d(given), np.atleast_2d(logs))
+def _logarithms(array_like: Floats) -> Floats:
+    logs = np.empty_like(array_like)
+    passes.logarithms(np.atleast_2d(array_like), np.atleast_2d(logs))
     return logs

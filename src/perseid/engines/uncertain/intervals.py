@@ -29,7 +29,7 @@ from perseid.engines.uncertain.pattern_nfa import chooses
 from perseid.engines.uncertain.plan import Component, PlannedQuery
 from perseid.engines.uncertain.reading import SymbolEncoder, Units, unit_columns
 from perseid.engines.uncertain.streams import Streams
-from perseid.engines.uncertain.traces import NEVER, CallInput, Material, material, split_groups
+from perseid.engines.uncertain.traces import NEVER, CallInput, PatternInput, build_pattern_input, split_groups
 from perseid.engines.uncertain.tracks import Track, track_of
 from perseid.lang import ast
 from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
@@ -84,28 +84,28 @@ Plan: TypeAlias = Automata | Anyone | After
 class PlanLayout:
     """Compiles safe plans for the input of a group."""
 
-    def __init__(self, asked: PlannedQuery, streams: Streams, starts: Mapping[str, ChainMarginals]) -> None:
-        self.asked, self.streams, self.starts = asked, streams, starts
+    def __init__(self, query: PlannedQuery, streams: Streams, starts: Mapping[str, ChainMarginals]) -> None:
+        self.query, self.streams, self.starts = query, streams, starts
         # The window of a match is the grid.
-        self.pattern = replace(asked.pattern, within=None)
+        self.pattern = replace(query.pattern, within=None)
         self._readers: dict[c.Core, SymbolEncoder] = {}
 
-    def of(self, plan: SafePlan, given: CallInput) -> Plan:
+    def of(self, plan: SafePlan, call_input: CallInput) -> Plan:
         match plan:
             case Reg():
                 body = self.pattern.body
                 if isinstance(body, c.Seq) and plan.items < len(body.items):
                     body = replace(body, items=body.items[: plan.items], hops=body.hops[: plan.items - 1])
                     body = body.items[0] if len(body.items) == 1 else body
-                return Automata(tuple(self.tracks(body, of_types(given, self._types(plan)))))
+                return Automata(tuple(self.tracks(body, of_types(call_input, self._types(plan)))))
             case IndependentProject():
-                own = of_types(given, self._types(plan))
+                own = of_types(call_input, self._types(plan))
                 return Anyone(tuple(self.of(plan.plan, one) for one in self._bindings(plan, own)))
             case Then():
                 step = self.pattern.steps[plan.step]
-                hidden = [part for part in self.asked.hidden(self.streams) if ast.EventType(part.type) == step.kind]
-                tracks = self.tracks(c.Take(plan.step), of_types(given, self._kinds((plan.step,))))
-                before = self.of(plan.plan, of_types(given, self._types(plan.plan)))
+                hidden = [part for part in self.query.hidden(self.streams) if ast.EventType(part.type) == step.kind]
+                tracks = self.tracks(c.Take(plan.step), of_types(call_input, self._kinds((plan.step,))))
+                before = self.of(plan.plan, of_types(call_input, self._types(plan.plan)))
                 return After(before, tuple(tracks), _fitting(plan.step), bool(step.must or hidden))
 
     def _types(self, plan: SafePlan) -> set[str]:
@@ -121,90 +121,111 @@ class PlanLayout:
         kinds = (self.pattern.steps[number].kind for number in steps)
         return {kind.name for kind in kinds if isinstance(kind, ast.EventType)}
 
-    def _bindings(self, plan: IndependentProject, given: CallInput) -> Iterator[CallInput]:
+    def _bindings(self, plan: IndependentProject, call_input: CallInput) -> Iterator[CallInput]:
         """Input of each value of a variable, in the order of the values' hashes."""
         columns = bound_column(self.pattern, self.streams.keys, plan.variable)
-        units = units_of(given, (Component(plan.variable, columns),))
-        for number, one in put_apart(given, units):
+        units = units_of(call_input, (Component(plan.variable, columns),))
+        for number, one in split_by_group(call_input, units):
             if units.keys[0][number].is_valid:  # null does not bind a variable
                 yield one
 
-    def tracks(self, body: c.Core, given: CallInput, *, every_chain: bool = False) -> Iterator[Track]:
+    def tracks(self, body: c.Core, call_input: CallInput, *, every_chain: bool = False) -> Iterator[Track]:
         """Split a query without variables into independent tracks; that of a single event has one per hidden chain.
 
         Hidden chains with no event that the query can take are left out, unless ``every_chain`` is set.
         """
         pattern = grounded(replace(self.pattern, body=body), self.pattern.unified)
-        alone = isinstance(body, c.Take)
-        there = np.unique(given.rows.type_codes)
-        types = {given.rows.type_names[code] for code in there if code >= 0} | set(given.chains)
+        is_single_event = isinstance(body, c.Take)
+        types_present = np.unique(call_input.rows.type_codes)
+        types = {call_input.rows.type_names[code] for code in types_present if code >= 0} | set(call_input.chains)
         hidden = [part for part in self.streams.parts if part.hidden and part.type in types]
-        unit = tuple(Component(name) for part in hidden for name in part.of) if alone else ()
+        unit = tuple(Component(name) for part in hidden for name in part.of) if is_single_event else ()
         if len(hidden) > 1:
             raise StateLimitExceeded
         if body not in self._readers:
-            relations = given.rows.relations
+            relations = call_input.rows.relations
             self._readers[body] = SymbolEncoder(Automaton(pattern, relations, elapsed=self.streams.every or 0))
         reader = self._readers[body]
-        asked = PlannedQuery(pattern, self.asked.classified, unit, len(unit), frozenset(types))
-        found = material(asked, self.streams, reader, given)
+        query = PlannedQuery(pattern, self.query.classified, unit, len(unit), frozenset(types))
+        pattern_input = build_pattern_input(query, self.streams, reader, call_input)
         if not every_chain:
-            found = _with_effect(found, _taken_by(reader.automaton, c.takes(body)))
-        if not alone and any(len(np.unique(entries.chain)) > 1 for entries in found.entries):
+            pattern_input = _with_effect(pattern_input, _letters_taken(reader.automaton, c.takes(body)))
+        if not is_single_event and any(len(np.unique(entries.chain)) > 1 for entries in pattern_input.entries):
             raise StateLimitExceeded
-        if not alone and any(len(np.unique(read.chains.hashes)) > 1 for read in found.read):
+        if not is_single_event and any(len(np.unique(read.chains.hashes)) > 1 for read in pattern_input.read):
             raise StateLimitExceeded
-        known = self.starts.get(hidden[0].type) if hidden else None
-        values = None if known is None else known.value[known.event]
-        for lot in split_groups(found, np.full(len(found.units), NEVER), given.numbered, values=values):
-            for group in np.argsort(found.units.hashes[lot.groups], kind="stable"):
-                chain = _chain(found, int(lot.groups[group]))
-                start = None if known is None or lot.hashes is None else _start(known, chain, lot.hashes)
-                track = track_of(reader, lot, int(group), start, chain)
-                if start is not None and known is not None and track.lot.step[0] != known.step + 1:
+        start_marginals = self.starts.get(hidden[0].type) if hidden else None
+        values = None if start_marginals is None else start_marginals.value[start_marginals.event]
+        for chain_groups in split_groups(
+            pattern_input, np.full(len(pattern_input.units), NEVER), call_input.numbered, values=values
+        ):
+            for group in np.argsort(pattern_input.units.hashes[chain_groups.groups], kind="stable"):
+                chain = _chain(pattern_input, int(chain_groups.groups[group]))
+                start = (
+                    None
+                    if start_marginals is None or chain_groups.hashes is None
+                    else _start(start_marginals, chain, chain_groups.hashes)
+                )
+                track = track_of(reader, chain_groups, int(group), start, chain)
+                if (
+                    start is not None
+                    and start_marginals is not None
+                    and track.chain_groups.step[0] != start_marginals.step + 1
+                ):
                     track = replace(track, start=None)  # a gap means no event, so the start does not apply
                 yield track
 
 
-def _taken_by(automaton: Automaton, steps: Sequence[int]) -> BoolArray:
+def _letters_taken(automaton: Automaton, steps: Sequence[int]) -> BoolArray:
     """By letter: True if one of these steps can take an event of it."""
     mask = sum(chooses(step) for step in set(steps))
     return np.array([any(bits & mask for bits, _ in letter) for letter in automaton.letters], bool)
 
 
-def _with_effect(found: Material, effective: BoolArray) -> Material:
+def _with_effect(pattern_input: PatternInput, effective: BoolArray) -> PatternInput:
     """Drop hidden chains that have no event with an ``effective`` letter."""
     entries = tuple(
-        one.chosen(np.flatnonzero(np.isin(one.chain, one.chain[effective[one.letter]]))) for one in found.entries
+        one.chosen(np.flatnonzero(np.isin(one.chain, one.chain[effective[one.letter]])))
+        for one in pattern_input.entries
     )
     read = []
-    for one in found.read:
-        some = np.flatnonzero(effective[one.letters].any(axis=1))
-        if len(some) == len(one.letters):
+    for one in pattern_input.read:
+        effective_chains = np.flatnonzero(effective[one.letters].any(axis=1))
+        if len(effective_chains) == len(one.letters):
             read.append(one)
-        elif len(some):
-            chains, steps = one.chains.some(some)
+        elif len(effective_chains):
+            chains, steps = one.chains.some(effective_chains)
             ahead = None if one.ahead is None else one.ahead[steps]
-            read.append(replace(one, chains=chains, unit=one.unit[some], letters=one.letters[some], ahead=ahead))
-    return replace(found, entries=entries, read=tuple(read))
+            read.append(
+                replace(
+                    one,
+                    chains=chains,
+                    unit=one.unit[effective_chains],
+                    letters=one.letters[effective_chains],
+                    ahead=ahead,
+                )
+            )
+    return replace(pattern_input, entries=entries, read=tuple(read))
 
 
-def _chain(found: Material, unit: int) -> int:
-    for entries in found.entries:
+def _chain(pattern_input: PatternInput, unit: int) -> int:
+    for entries in pattern_input.entries:
         own = np.flatnonzero(entries.unit == unit)
         if len(own):
             return int(entries.chain[own[0]])
     return 0
 
 
-def _start(known: ChainMarginals, chain: int, values: IntArray) -> FloatArray | None:
+def _start(marginals: ChainMarginals, chain: int, values: IntArray) -> FloatArray | None:
     """By value: its probability; None if the chain is not among the known ones."""
-    own = np.flatnonzero(known.chain == chain)
-    if not len(own):
+    rows_of_chain = np.flatnonzero(marginals.chain == chain)
+    if not len(rows_of_chain):
         return None
     out = np.zeros(len(values) + 1)
-    place = np.where(known.event[own], np.searchsorted(values, known.value[own]), len(values))
-    out[place] = known.weight[own]
+    value_index = np.where(
+        marginals.event[rows_of_chain], np.searchsorted(values, marginals.value[rows_of_chain]), len(values)
+    )
+    out[value_index] = marginals.weight[rows_of_chain]
     return out
 
 
@@ -223,40 +244,50 @@ def _fitting(step: int) -> Callable[[Automaton], BoolArray]:
 # input
 
 
-def of_types(given: CallInput, types: set[str] | frozenset[str]) -> CallInput:
+def of_types(call_input: CallInput, types: set[str] | frozenset[str]) -> CallInput:
     """Restrict the input to some event types, without the bad rows."""
-    wanted = np.array([*(name in types for name in given.rows.type_names), False])[given.rows.type_codes]
-    wanted[given.bad] = False
-    chains = {type_: one for type_, one in given.chains.items() if type_ in types}
-    if wanted.all() and len(chains) == len(given.chains):
-        return given
-    rows = np.flatnonzero(wanted)
+    is_wanted = np.array([*(name in types for name in call_input.rows.type_names), False])[call_input.rows.type_codes]
+    is_wanted[call_input.bad] = False
+    chains = {type_: one for type_, one in call_input.chains.items() if type_ in types}
+    if is_wanted.all() and len(chains) == len(call_input.chains):
+        return call_input
+    rows = np.flatnonzero(is_wanted)
     return replace(
-        given, rows=take_events(given.rows, rows), step=given.step[rows], chains=chains, bad=np.zeros(0, np.int64)
+        call_input,
+        rows=take_events(call_input.rows, rows),
+        step=call_input.step[rows],
+        chains=chains,
+        bad=np.zeros(0, np.int64),
     )
 
 
-def put_apart(given: CallInput, units: Units) -> Iterator[tuple[int, CallInput]]:
+def split_by_group(call_input: CallInput, units: Units) -> Iterator[tuple[int, CallInput]]:
     """Split the input by group, in the order of the groups' hashes."""
     for number in np.argsort(units.hashes, kind="stable"):
         rows = np.flatnonzero(units.of[0] == number)
         chains, beliefs = {}, {}
-        for (type_, all_), own in zip(given.chains.items(), units.of[1:-1], strict=True):
+        for (type_, all_), own in zip(call_input.chains.items(), units.of[1:-1], strict=True):
             which = np.flatnonzero(own == number)
             if len(which):
                 chains[type_], steps = all_.some(which)
-                if type_ in given.beliefs:
-                    beliefs[type_] = given.beliefs[type_][steps]
+                if type_ in call_input.beliefs:
+                    beliefs[type_] = call_input.beliefs[type_][steps]
         yield (
             int(number),
-            replace(given, rows=take_events(given.rows, rows), step=given.step[rows], chains=chains, beliefs=beliefs),
+            replace(
+                call_input,
+                rows=take_events(call_input.rows, rows),
+                step=call_input.step[rows],
+                chains=chains,
+                beliefs=beliefs,
+            ),
         )
 
 
-def units_of(given: CallInput, unit: tuple[Component, ...], more: Sequence[ArrowColumn] | None = None) -> Units:
+def units_of(call_input: CallInput, unit: tuple[Component, ...], more: Sequence[ArrowColumn] | None = None) -> Units:
     """Groups of rows, of chains, and of additional key columns (``more``)."""
-    sources, sizes = [unit_columns(given.rows, unit)], [len(given.rows)]
-    for type_, chains in given.chains.items():
+    sources, sizes = [unit_columns(call_input.rows, unit)], [len(call_input.rows)]
+    for type_, chains in call_input.chains.items():
         missing = pa.nulls(len(chains.afresh))
         sources.append([chains.keys.get(component.column(type_), missing) for component in unit])
         sizes.append(len(chains.afresh))
@@ -265,9 +296,9 @@ def units_of(given: CallInput, unit: tuple[Component, ...], more: Sequence[Arrow
     return Units(sources, sizes)
 
 
-def grid_of(given: CallInput) -> IntArray:
+def grid_of(call_input: CallInput) -> IntArray:
     """The steps with input."""
-    return np.unique(np.concatenate([given.step, *(one.step[one.counted] for one in given.chains.values())]))
+    return np.unique(np.concatenate([call_input.step, *(one.step[one.counted] for one in call_input.chains.values())]))
 
 
 # evaluation
@@ -294,9 +325,9 @@ def never(plan: Plan, grid: IntArray) -> FloatArray:
         case Automata():
             out = np.ones((len(grid), len(grid)))
             for track in plan.tracks:
-                found = track.over(grid)
-                if found is not None:
-                    out *= 1.0 - np.cumsum(found[1], axis=1)
+                result = track.over(grid)
+                if result is not None:
+                    out *= 1.0 - np.cumsum(result[1], axis=1)
             return out
         case Anyone():
             out = np.ones((len(grid), len(grid)))
@@ -322,7 +353,7 @@ def _is_quiet(plan: Plan, grid: IntArray) -> bool:
 def _points_after(plan: After, grid: IntArray, first: int) -> FloatArray:
     """Equation 2 for a single step: an event of g passes at it, and q was true since the last event that fits g."""
     true = 1.0 - never(plan.plan, grid)
-    none, nor = _apart(plan, grid)
+    none, nor = _no_fit(plan, grid)
     out = np.zeros(len(grid) - first)
     for t in range(max(first, 1), len(grid)):
         # By the step after the last event that fits: none of them up to t, and one that passes at t.
@@ -331,16 +362,16 @@ def _points_after(plan: After, grid: IntArray, first: int) -> FloatArray:
     return out
 
 
-def _apart(plan: After, grid: IntArray) -> tuple[FloatArray, FloatArray]:
+def _no_fit(plan: After, grid: IntArray) -> tuple[FloatArray, FloatArray]:
     """By steps s <= t: the probability that no event fits g from s to before t; and that, besides, none passes at t."""
     none, nor = np.ones((len(grid), len(grid))), np.ones((len(grid), len(grid)))
     for track in plan.tracks:
-        found = track.over(grid, plan.fits)
-        if found is not None:
-            told, gone = found
-            before = 1.0 - (np.cumsum(gone, axis=1) - gone)
+        result = track.over(grid, plan.fits)
+        if result is not None:
+            completed, absorbed = result
+            before = 1.0 - (np.cumsum(absorbed, axis=1) - absorbed)
             none *= before
-            nor *= before - told
+            nor *= before - completed
     return none, nor
 
 
@@ -349,7 +380,7 @@ def _never_after(plan: After, grid: IntArray) -> FloatArray:
     if plan.is_last:
         raise StateLimitExceeded
     true = 1.0 - never(plan.plan, grid)
-    _, nor = _apart(plan, grid)
+    _, nor = _no_fit(plan, grid)
     quiet = np.diag(nor)  # no event fits at the step
     count = len(grid)
     reached = np.zeros((count, count))

@@ -36,7 +36,7 @@ Moves: TypeAlias = Int32Array
 ALONE, TABLES, JOINT, MODEL, SMOOTHED = range(5)
 """Sources of a hidden chain's transitions: none (no hidden chain); rows of the data; joint tables of several chains; a
 model with likelihoods of readings; a model with a smoothed table for each step."""
-FINISHED, NEXT_UNKNOWN, JOIN_UNKNOWN, NO_ROOM, TOO_MANY = range(5)
+FINISHED, NEXT_UNKNOWN, JOIN_UNKNOWN, BUFFER_FULL, STATE_LIMIT = range(5)
 """Status of a call: finished; transition missing for a state and a letter; joint letter missing for two letters; output
 buffer full; and the status of a step that takes the worlds of a group over the state limit."""
 (
@@ -52,13 +52,13 @@ buffer full; and the status of a step that takes the worlds of a group over the 
     C_IMPOSSIBLE,
     C_FRESH,
     C_VALUES,
-    C_LOOKS,
+    C_LOOKAHEAD,
     C_SIZE,
 ) = range(14)
 """Slots of the cursor: group; step; number of states with weight; arguments of the missing entry (two); output pairs
 written; True once the group is initialized; idle steps left before the step, and after the last; readings with zero
 likelihood; states that get weight in this step; number of hidden values; True if later readings count."""
-S_DONE, S_WHOLE, S_AHEAD, S_GONE, S_SIZE = range(5)
+S_DONE, S_WHOLE, S_AHEAD, S_ABSORBED, S_SIZE = range(5)
 """Sums over a step: completed weight with lookahead, total weight, total weight with lookahead, absorbed weight."""
 
 
@@ -193,7 +193,7 @@ def slot_of(state: int, work: Work) -> int:
 
 
 @compiled
-def forget_rounding(work: Work) -> None:
+def round_initial(work: Work) -> None:
     """Round the weight of a group in the initial state to 1, so that no state is stored for it."""
     last = work.cursor[C_VALUES] - 1
     if work.cursor[C_COUNT] == 1 and work.order[0] == 0 and abs(work.now[0, last] - 1.0) < 1e-9:
@@ -205,31 +205,31 @@ def settle(scale: float, prune: float, work: Work) -> float:
     """Make ``then`` the current weights, scaled and pruned; update the number of states; return the pruned weight."""
     order, now, then = work.order, work.now, work.then
     count, values = work.cursor[C_COUNT], work.cursor[C_VALUES]
-    kept, lost = 0, 0.0
+    count_kept, lost = 0, 0.0
     for i in range(work.cursor[C_FRESH]):
         state = order[count + i]
         work.slots[state] = -1
-        some = False
+        has_weight = False
         for x in range(values):
             weight = then[i, x] * scale
             then[i, x] = 0.0
             if 0.0 < weight < prune:
                 lost += weight
                 weight = 0.0
-            some = some or weight > 0.0
-            now[kept, x] = weight
-        if some:
-            order[count + kept] = state
-            kept += 1
-    for i in range(kept):
+            has_weight = has_weight or weight > 0.0
+            now[count_kept, x] = weight
+        if has_weight:
+            order[count + count_kept] = state
+            count_kept += 1
+    for i in range(count_kept):
         order[i] = order[count + i]
-    work.cursor[C_COUNT] = kept
-    forget_rounding(work)
+    work.cursor[C_COUNT] = count_kept
+    round_initial(work)
     return lost
 
 
 @compiled
-def grow_older(following: Moves, work: Work) -> int:
+def advance_idle(following: Moves, work: Work) -> int:
     """Advance by a step without events; return a status."""
     order, now, cursor = work.order, work.now, work.cursor
     count = cursor[C_COUNT]
@@ -248,51 +248,53 @@ def grow_older(following: Moves, work: Work) -> int:
 
 
 @compiled
-def land(
-    state: int, letter: int, value: int, mass: float, seen: float, absorbs: bool, following: Moves, done: Facts,
-    absorbing: Facts, most: int, work: Work, sums: Floats,
+def add_weight(
+    state: int, letter: int, value: int, mass: float, weight_ahead: float, absorbs: bool, following: Moves, done: Facts,
+    absorbing: Facts, max_states: int, work: Work, sums: Floats,
 ) -> int:  # fmt: skip
-    """Move one weight along a transition; return a status. ``seen`` is the weight with the lookahead applied."""
+    """Move one weight along a transition; return a status. ``weight_ahead`` is the weight with the lookahead applied."""
     after = following[state, letter]
     if after < 0:
         work.cursor[C_FIRST], work.cursor[C_SECOND] = state, letter
         return NEXT_UNKNOWN
     sums[S_WHOLE] += mass
-    sums[S_AHEAD] += seen
+    sums[S_AHEAD] += weight_ahead
     if done[state, letter]:
-        sums[S_DONE] += seen
+        sums[S_DONE] += weight_ahead
     if absorbs and absorbing[state, letter]:
-        sums[S_GONE] += mass
+        sums[S_ABSORBED] += mass
         return FINISHED
     slot = slot_of(after, work)
-    if work.cursor[C_FRESH] > most:
-        return TOO_MANY
+    if work.cursor[C_FRESH] > max_states:
+        return STATE_LIMIT
     work.then[slot, value] += mass
     return FINISHED
 
 
 @compiled
-def stay(
-    i: int, beside: int, at: int, first: int, end: int, still: bool, absorbs: bool, hidden: Hidden, following: Moves,
-    done: Facts, absorbing: Facts, most: int, work: Work, sums: Floats,
+def move_uncovered(
+    i: int, other_letter: int, at: int, first: int, end: int, still: bool, absorbs: bool, hidden: Hidden, following: Moves,
+    done: Facts, absorbing: Facts, max_states: int, work: Work, sums: Floats,
 ) -> int:  # fmt: skip
     """Move the weight that the entries of each value do not cover: to "no event", or, if still, to the same value.
 
     Handles one state, and one letter of the independent chains; returns a status.
     """
-    values, looks = work.cursor[C_VALUES], work.cursor[C_LOOKS] != 0
+    values, has_lookahead = work.cursor[C_VALUES], work.cursor[C_LOOKAHEAD] != 0
     e = first
     for x in range(values):
         rest = 1.0
         while e < end and hidden.old[e] == x:
             rest -= hidden.weight[0, e]
             e += 1
-        mass = work.now[i, x] * rest * work.chance[beside]
+        mass = work.now[i, x] * rest * work.chance[other_letter]
         if rest <= 0.0 or mass == 0.0:
             continue
         to = x if still else values - 1
-        seen = mass * hidden.ahead[at, to] if looks else mass
-        status = land(work.order[i], beside, to, mass, seen, absorbs, following, done, absorbing, most, work, sums)
+        seen = mass * hidden.ahead[at, to] if has_lookahead else mass
+        status = add_weight(
+            work.order[i], other_letter, to, mass, seen, absorbs, following, done, absorbing, max_states, work, sums
+        )
         if status != FINISHED:
             return status
     return FINISHED
@@ -301,15 +303,15 @@ def stay(
 @compiled
 def move(
     mode: int, group: int, step: int, letters: int, steps: Steps, hidden: Hidden, following: Moves, done: Facts,
-    absorbing: Facts, join: Moves, most: int, work: Work, sums: Floats,
+    absorbing: Facts, join: Moves, max_states: int, work: Work, sums: Floats,
 ) -> int:  # fmt: skip
-    """Advance the weights of all pairs by one step into at most ``most`` states; return a status."""
+    """Advance the weights of all pairs by one step into at most ``max_states`` states; return a status."""
     now, cursor = work.now, work.cursor
     still = steps.still[step] != 0
     first, end = steps.entries[step], steps.entries_end[step]
     at = steps.at[step]
     reading = hidden.reading[at] if mode == MODEL else 0
-    looks = cursor[C_LOOKS] != 0
+    has_lookahead = cursor[C_LOOKAHEAD] != 0
     absorbs = step >= steps.absorbs[group]
     for s in range(S_SIZE):
         sums[s] = 0.0
@@ -317,13 +319,26 @@ def move(
     for i in range(cursor[C_COUNT]):
         state = work.order[i]
         for k in range(letters):
-            beside = work.seen[k]
-            chance = work.chance[beside]
+            other_letter = work.seen[k]
+            chance = work.chance[other_letter]
             if chance == 0.0:
                 continue
             if mode <= TABLES or still:
-                status = stay(
-                    i, beside, at, first, end, still, absorbs, hidden, following, done, absorbing, most, work, sums
+                status = move_uncovered(
+                    i,
+                    other_letter,
+                    at,
+                    first,
+                    end,
+                    still,
+                    absorbs,
+                    hidden,
+                    following,
+                    done,
+                    absorbing,
+                    max_states,
+                    work,
+                    sums,
                 )
                 if status != FINISHED:
                     return status
@@ -343,21 +358,23 @@ def move(
                     letter = hidden.letters[group, value]
                 if mass == 0.0:
                     continue
-                if beside != 0:
-                    both = join[letter, beside]
-                    if both < 0:
-                        cursor[C_FIRST], cursor[C_SECOND] = letter, beside
+                if other_letter != 0:
+                    joint_letter = join[letter, other_letter]
+                    if joint_letter < 0:
+                        cursor[C_FIRST], cursor[C_SECOND] = letter, other_letter
                         return JOIN_UNKNOWN
-                    letter = both
-                seen = mass * hidden.ahead[at, value] if looks else mass
-                status = land(state, letter, value, mass, seen, absorbs, following, done, absorbing, most, work, sums)
+                    letter = joint_letter
+                seen = mass * hidden.ahead[at, value] if has_lookahead else mass
+                status = add_weight(
+                    state, letter, value, mass, seen, absorbs, following, done, absorbing, max_states, work, sums
+                )
                 if status != FINISHED:
                     return status
     return FINISHED
 
 
 @compiled
-def take_back(work: Work) -> None:
+def discard_step(work: Work) -> None:
     """Discard the weights of an incomplete step."""
     count = work.cursor[C_COUNT]
     for i in range(work.cursor[C_FRESH]):
@@ -375,7 +392,7 @@ def clear(work: Work) -> None:
 
 
 @compiled
-def forget_value(work: Work) -> None:
+def reset_hidden(work: Work) -> None:
     """Reset the hidden chain to "no event", its value before the first step."""
     values = work.cursor[C_VALUES]
     for i in range(work.cursor[C_COUNT]):
@@ -384,38 +401,38 @@ def forget_value(work: Work) -> None:
             sum_ += work.now[i, x]
             work.now[i, x] = 0.0
         work.now[i, values - 1] = sum_
-    forget_rounding(work)
+    round_initial(work)
 
 
 @entry
 def advance(
-    mode: int, steps: Steps, hidden: Hidden, following: Moves, done: Facts, absorbing: Facts, join: Moves, longest: int, most: int,
-    prune: float, given: Rows, given_weight: Floats, given_offsets: Ints, work: Work, sums: Floats,
-    told: Floats, gone: Floats, lost: Floats, fell: Ints, left: Rows, left_weight: Floats, left_offsets: Ints,
+    mode: int, steps: Steps, hidden: Hidden, following: Moves, done: Facts, absorbing: Facts, join: Moves, longest: int, max_states: int,
+    prune: float, initial: Rows, initial_weight: Floats, initial_offsets: Ints, work: Work, sums: Floats,
+    completed: Floats, absorbed: Floats, lost: Floats, limit_step: Ints, final: Rows, final_weight: Floats, final_offsets: Ints,
 ) -> int:  # fmt: skip
     """Advance every group over its steps; return a status.
 
-    ``given`` are the initial (state, value) pairs of groups, and ``left`` the final ones, with their weights. ``told``
-    gets the probability of each step, ``gone`` the probability absorbed at it, and ``lost``, by group, the pruned
+    ``initial`` are the initial (state, value) pairs of groups, and ``final`` the final ones, with their weights. ``completed``
+    gets the probability of each step, ``absorbed`` the probability absorbed at it, and ``lost``, by group, the pruned
     weight; ``sums`` is a buffer for one step. ``longest`` is the number of idle steps after which more of them change
-    nothing; -1 if time does not matter. A group with worlds in more than ``most`` states is left as it was before that
-    step, and ``fell`` gets the step.
+    nothing; -1 if time does not matter. A group with worlds in more than ``max_states`` states is left as it was before that
+    step, and ``limit_step`` gets the step.
     """
     cursor, order, slots, now = work.cursor, work.order, work.slots, work.now
     values = now.shape[1]
     groups = len(steps.offsets) - 1
-    cursor[C_VALUES], cursor[C_LOOKS] = values, 1 if len(hidden.ahead) > 0 else 0
+    cursor[C_VALUES], cursor[C_LOOKAHEAD] = values, 1 if len(hidden.ahead) > 0 else 0
     while cursor[C_GROUP] < groups:
         group = cursor[C_GROUP]
         if cursor[C_BEGUN] == 0:
             count = 0
-            for i in range(given_offsets[group], given_offsets[group + 1]):
-                state = given[i, 0]
+            for i in range(initial_offsets[group], initial_offsets[group + 1]):
+                state = initial[i, 0]
                 if slots[state] < 0:
                     slots[state] = count
                     order[count] = state
                     count += 1
-                now[slots[state], given[i, 1]] += given_weight[i]
+                now[slots[state], initial[i, 1]] += initial_weight[i]
             for i in range(count):
                 slots[order[i]] = -1
             cursor[C_COUNT], cursor[C_STEP], cursor[C_BEGUN] = count, steps.offsets[group], 1
@@ -424,27 +441,29 @@ def advance(
             step = cursor[C_STEP]
             if cursor[C_IDLE] < 0:
                 if steps.afresh[step] or (mode == TABLES and steps.idle[step] > 0):
-                    forget_value(work)
+                    reset_hidden(work)
                 cursor[C_IDLE] = min(steps.idle[step], longest + 1)
             while cursor[C_IDLE] > 0:
-                if grow_older(following, work) != FINISHED:
+                if advance_idle(following, work) != FINISHED:
                     return NEXT_UNKNOWN
                 cursor[C_IDLE] -= 1
             letters = letters_of(steps, step, join, work)
             if letters < 0:
                 return JOIN_UNKNOWN
-            status = move(mode, group, step, letters, steps, hidden, following, done, absorbing, join, most, work, sums)
-            if status == TOO_MANY:
-                take_back(work)
-                fell[group] = step
+            status = move(
+                mode, group, step, letters, steps, hidden, following, done, absorbing, join, max_states, work, sums
+            )
+            if status == STATE_LIMIT:
+                discard_step(work)
+                limit_step[group] = step
                 cursor[C_STEP], cursor[C_REST] = steps.offsets[group + 1], 0
                 break
             if status != FINISHED:
-                take_back(work)
+                discard_step(work)
                 return status
             if mode == MODEL and sums[S_WHOLE] == 0.0:
                 # No value explains the reading: it is ignored, and counted.
-                take_back(work)
+                discard_step(work)
                 hidden.reading[steps.at[step]] = len(hidden.likelihood) - 1
                 cursor[C_IMPOSSIBLE] += 1
                 continue
@@ -454,29 +473,31 @@ def advance(
             scale = 1.0 / sums[S_WHOLE] if posterior and sums[S_WHOLE] > 0.0 else 1.0
             lost[group] += settle(scale, prune, work)
             # Without lookahead weight, the lookahead is ignored.
-            told[step] = sums[S_DONE] / sums[S_AHEAD] if posterior and sums[S_AHEAD] > 0.0 else sums[S_DONE] * scale
-            gone[step] = sums[S_GONE]
+            completed[step] = (
+                sums[S_DONE] / sums[S_AHEAD] if posterior and sums[S_AHEAD] > 0.0 else sums[S_DONE] * scale
+            )
+            absorbed[step] = sums[S_ABSORBED]
             cursor[C_STEP] += 1
             cursor[C_IDLE] = -1
         if cursor[C_REST] < 0:
             if steps.ends[group]:
-                forget_value(work)
+                reset_hidden(work)
             cursor[C_REST] = min(steps.rest[group], longest + 1)
         while cursor[C_REST] > 0:
-            if grow_older(following, work) != FINISHED:
+            if advance_idle(following, work) != FINISHED:
                 return NEXT_UNKNOWN
             cursor[C_REST] -= 1
         out = cursor[C_OUT]
-        if out + cursor[C_COUNT] * values > len(left):
-            return NO_ROOM
+        if out + cursor[C_COUNT] * values > len(final):
+            return BUFFER_FULL
         for i in range(cursor[C_COUNT]):
             for x in range(values):
                 if now[i, x] > 0.0:
-                    left[out, 0], left[out, 1] = order[i], x
-                    left_weight[out] = now[i, x]
+                    final[out, 0], final[out, 1] = order[i], x
+                    final_weight[out] = now[i, x]
                     out += 1
                 now[i, x] = 0.0
-        cursor[C_OUT], left_offsets[group + 1] = out, out
+        cursor[C_OUT], final_offsets[group + 1] = out, out
         cursor[C_BEGUN] = 0
         cursor[C_GROUP] += 1
     return FINISHED

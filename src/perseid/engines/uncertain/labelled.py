@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perseid.engines.uncertain.chains import chains_of, no_lives
+from perseid.engines.uncertain.chains import chains_of, no_retained_chains
 from perseid.engines.uncertain.streams import Stream
 from perseid.engines.uncertain.traces import steps_of
 from perseid.errors import EventDataError, UnsupportedError, nearest
@@ -39,7 +39,9 @@ def labelled_steps(stream: Stream, every: int | None, rows: EventBatch, truth: s
             hint="Remove truth=….",
         )
     step = steps_of(rows, every)
-    chains = chains_of(stream, rows, np.arange(len(rows)), step, no_lives(stream, rows), None, None, every is not None)
+    chains = chains_of(
+        stream, rows, np.arange(len(rows)), step, no_retained_chains(stream, rows), None, None, every is not None
+    )
     if len(chains.likelihood) > len(model.readings) + 1:
         raise UnsupportedError(
             "Some steps have several readings, but learning needs at most one for each step.",
@@ -47,22 +49,26 @@ def labelled_steps(stream: Stream, every: int | None, rows: EventBatch, truth: s
         )
     starts, last = chains.offsets[:-1], np.flatnonzero(chains.rows)
     ends = last[np.searchsorted(last, chains.offsets[1:]) - 1] + 1
-    kept = np.concatenate([np.arange(low, high) for low, high in zip(starts, ends, strict=True)])
-    said = chains.reading[kept]
-    hidden = np.full(len(kept), UNKNOWN)
+    indices = np.concatenate([np.arange(low, high) for low, high in zip(starts, ends, strict=True)])
+    readings = chains.reading[indices]
+    hidden = np.full(len(indices), UNKNOWN)
     if truth is not None:
         owner = np.repeat(np.arange(len(starts)), ends - starts)
-        known = _known(stream, rows, step, truth)
+        true_values = _true_values(stream, rows, step, truth)
         keys = [column.to_pylist() for column in chains.keys.values()]
-        whose = [tuple(v.identity(v.plain(column[chain])) for column in keys) for chain in range(len(starts))]
-        steps = chains.step[kept]
-        hidden = np.array([known.get((whose[own], int(at)), UNKNOWN) for own, at in zip(owner, steps, strict=True)])
+        trace_keys = [tuple(v.identity(v.plain(column[chain])) for column in keys) for chain in range(len(starts))]
+        steps = chains.step[indices]
+        hidden = np.array(
+            [true_values.get((trace_keys[own], int(at)), UNKNOWN) for own, at in zip(owner, steps, strict=True)]
+        )
     return LabelledTraces(
-        np.where(said < len(model.readings), said, UNKNOWN), hidden, np.append(0, np.cumsum(ends - starts))
+        np.where(readings < len(model.readings), readings, UNKNOWN), hidden, np.append(0, np.cumsum(ends - starts))
     )
 
 
-def _known(stream: Stream, rows: EventBatch, step: IntArray, truth: str) -> dict[tuple[tuple[object, ...], int], int]:
+def _true_values(
+    stream: Stream, rows: EventBatch, step: IntArray, truth: str
+) -> dict[tuple[tuple[object, ...], int], int]:
     """By key and step: the number of the true value."""
     assert stream.model is not None
     numbers = {v.identity(v.plain(value)): number for number, value in enumerate(stream.model.values)}

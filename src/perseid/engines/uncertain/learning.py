@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from perseid.engines.uncertain.inference import chain_of, evidence_of
-from perseid.engines.uncertain.passes import LEAST, Likelihoods, TransitionTables, fill_row, filter_all, step_back
+from perseid.engines.uncertain.passes import (
+    MIN_PROBABILITY,
+    Likelihoods,
+    TransitionTables,
+    fill_row,
+    filter_all,
+    step_back,
+)
 from perseid.errors import BindingError, EventDataError
 from perseid.runtime.jit import jit
 from perseid.semantics.hidden import Bools, Floats, HiddenMarkov
@@ -56,39 +63,39 @@ def learn_labelled(
     if isinstance(smoothing, bool) or not isinstance(smoothing, int | float) or not 0 <= smoothing < float("inf"):
         raise BindingError(f"smoothing: expected a finite number from 0, got {smoothing!r}.", hint="Use smoothing=1.0.")
     evidence = evidence_of(model, codes, offsets)
-    was, many = np.asarray(hidden, np.int64), len(model.values)
-    known = was >= 0
-    if not known.any():
+    true_values, value_count = np.asarray(hidden, np.int64), len(model.values)
+    is_known = true_values >= 0
+    if not is_known.any():
         raise EventDataError("No step has a known true value, so there is nothing to count.", hint="Remove truth=….")
-    first = np.zeros(len(was), np.bool_)
+    first = np.zeros(len(true_values), np.bool_)
     first[evidence.offsets[:-1][np.diff(evidence.offsets) > 0]] = True
-    began = was[first & known]
+    began = true_values[first & is_known]
     _refuse(model.initial[began] == 0, lambda at: f"The data of a key begins with {model.values[began[at]]!r}")
-    moved = np.flatnonzero(known & np.roll(known, 1) & ~first)
-    ways = np.repeat(np.arange(many), np.diff(model.starts)) * many + model.targets
-    went = was[moved - 1] * many + was[moved]
-    place = np.minimum(np.searchsorted(ways, went), len(ways) - 1)
-    said = "The data has a transition from {!r} to {!r}".format
-    _refuse((ways[place] != went) | (model.weights[place] == 0),
-            lambda at: said(model.values[was[moved[at] - 1]], model.values[was[moved[at]]]))  # fmt: skip
-    read = np.flatnonzero(known & (evidence.codes >= 0))
-    code, value = evidence.codes[read], was[read]
+    transition_steps = np.flatnonzero(is_known & np.roll(is_known, 1) & ~first)
+    transition_keys = np.repeat(np.arange(value_count), np.diff(model.starts)) * value_count + model.targets
+    transitions = true_values[transition_steps - 1] * value_count + true_values[transition_steps]
+    transition_index = np.minimum(np.searchsorted(transition_keys, transitions), len(transition_keys) - 1)
+    message = "The data has a transition from {!r} to {!r}".format
+    _refuse((transition_keys[transition_index] != transitions) | (model.weights[transition_index] == 0),
+            lambda at: message(model.values[true_values[transition_steps[at] - 1]], model.values[true_values[transition_steps[at]]]))  # fmt: skip
+    reading_steps = np.flatnonzero(is_known & (evidence.codes >= 0))
+    code, value = evidence.codes[reading_steps], true_values[reading_steps]
     _refuse(model.emissions[code, value] == 0,
             lambda at: f"{model.readings[code[at]]!r} was read at {model.values[value[at]]!r}")  # fmt: skip
-    begun = (model.initial, model.weights, model.emissions)
-    counts = Expected(*(np.where(one > 0, float(smoothing), 0.0) for one in begun))
+    initial = (model.initial, model.weights, model.emissions)
+    counts = Expected(*(np.where(one > 0, float(smoothing), 0.0) for one in initial))
     np.add.at(counts.initial, began, 1)
-    np.add.at(counts.transitions, place, 1)
+    np.add.at(counts.transitions, transition_index, 1)
     np.add.at(counts.emissions, (code, value), 1)
     counted = _maximised(model, counts)
     return Learnt(counted, (_expected(model, evidence)[0], _expected(counted, evidence)[0]), True)
 
 
-def _refuse(wrong: Bools, say: Callable[[int], str]) -> None:
+def _refuse(contradictions: Bools, describe: Callable[[int], str]) -> None:
     """Raise an error that describes the first contradiction."""
-    for at in np.flatnonzero(wrong)[:1]:
+    for at in np.flatnonzero(contradictions)[:1]:
         raise EventDataError(
-            f"{say(int(at))}, which has probability 0 in the initial model.",
+            f"{describe(int(at))}, which has probability 0 in the initial model.",
             hint="Use an initial model in which it is possible, or remove the rows: a probability of 0 is never increased.",
         )
 
@@ -135,13 +142,13 @@ def learn(
 
 
 def _expected(model: HiddenMarkov, evidence: Likelihoods) -> tuple[float, Expected]:
-    steps, keys, many = len(evidence.codes), len(evidence.offsets) - 1, len(model.values)
+    steps, keys, value_count = len(evidence.codes), len(evidence.offsets) - 1, len(model.values)
     chain, likely = chain_of(model), np.empty(keys)
-    said = Likelihoods(model.emissions, evidence.codes, evidence.offsets)
-    marginals, impossible = np.empty((steps, many)), np.zeros(steps, np.bool_)
-    filter_all(chain, said, marginals, likely, impossible)
-    expected = Expected(np.zeros(many), np.zeros(len(model.weights)), np.zeros(model.emissions.shape))
-    expect_all(chain, said, marginals, impossible, expected)
+    evidence_of_model = Likelihoods(model.emissions, evidence.codes, evidence.offsets)
+    marginals, impossible = np.empty((steps, value_count)), np.zeros(steps, np.bool_)
+    filter_all(chain, evidence_of_model, marginals, likely, impossible)
+    expected = Expected(np.zeros(value_count), np.zeros(len(model.weights)), np.zeros(model.emissions.shape))
+    expect_all(chain, evidence_of_model, marginals, impossible, expected)
     return float(likely.sum()), expected
 
 
@@ -171,20 +178,20 @@ def expect_all(
 
 def _maximised(model: HiddenMarkov, expected: Expected) -> HiddenMarkov:
     """The model that maximizes the likelihood of the expected counts."""
-    many = len(model.values)
-    left = np.repeat(np.arange(many), np.diff(model.starts))
-    leaves = np.bincount(left, expected.transitions, many)
+    value_count = len(model.values)
+    source = np.repeat(np.arange(value_count), np.diff(model.starts))
+    totals = np.bincount(source, expected.transitions, value_count)
     return replace(
         model,
         initial=_scaled(expected.initial, expected.initial.sum(), model.initial),
-        weights=_scaled(expected.transitions, leaves[left], model.weights),
+        weights=_scaled(expected.transitions, totals[source], model.weights),
         emissions=_scaled(expected.emissions, expected.emissions.sum(axis=0), model.emissions),
     )
 
 
 def _scaled(counts: Floats, totals: npt.ArrayLike, otherwise: Floats) -> Floats:
     """Normalize counts by their totals; where the total is too small, use the previous value."""
-    enough = np.broadcast_to(totals, counts.shape) >= LEAST
-    shares = otherwise.copy()
-    np.divide(counts, totals, out=shares, where=enough)
-    return shares.clip(0.0, 1.0)
+    enough = np.broadcast_to(totals, counts.shape) >= MIN_PROBABILITY
+    normalized = otherwise.copy()
+    np.divide(counts, totals, out=normalized, where=enough)
+    return normalized.clip(0.0, 1.0)

@@ -17,17 +17,17 @@ from perseid.semantics import values as v
 from perseid.tables.columns import Table, read_table, time_column, type_codes
 
 
-def read_rows(stream: UncertainEvents, asked: Iterable[str], relations: Mapping[str, v.Relation]) -> EventBatch:
+def read_rows(stream: UncertainEvents, columns_read: Iterable[str], relations: Mapping[str, v.Relation]) -> EventBatch:
     """Read all rows, with the columns that the engine and the patterns need."""
-    wanted = set(asked)
+    columns_wanted = set(columns_read)
     tables: list[pa.Table] = []
     kinds: list[Int32Array] = []
     names: list[str] = []
     times: list[IntArray] = []
     for part in stream.parts:
-        table = _read(part, wanted)
+        table = _read(part, columns_wanted)
         times.append(time_column(table, part.time))
-        tables.append(_named(part, table, wanted))
+        tables.append(_named(part, table, columns_wanted))
         kinds.append(np.full(table.rows, len(names), np.int32))
         names.append(part.stream.type)
     for events in stream.certain:
@@ -37,7 +37,7 @@ def read_rows(stream: UncertainEvents, asked: Iterable[str], relations: Mapping[
             codes, own = (np.zeros(table.rows, np.int32), [kind]) if kind is not None else type_codes(table, one.type)
             kinds.append(np.where(codes < 0, -1, codes + len(names)).astype(np.int32))
             names += own
-            tables.append(_whole(table, wanted & table.columns.keys()))
+            tables.append(_whole(table, columns_wanted & table.columns.keys()))
     whole = _stacked(tables)
     columns = {name: whole[name].combine_chunks() for name in whole.column_names if name != _HIDDEN}
     time = np.concatenate(times)
@@ -54,9 +54,9 @@ _HIDDEN = "\0rows"
 """Placeholder column that gives a table without columns its row count."""
 
 
-def _read(part: Belief, wanted: set[str]) -> Table:
+def _read(part: Belief, columns_wanted: set[str]) -> Table:
     sources = part.sources()
-    table = read_table(part.data, {*sources.values(), *wanted, part.time})
+    table = read_table(part.data, {*sources.values(), *columns_wanted, part.time})
     there = list(table.names or table.columns)
     for ours, name in sources.items():
         if name not in table.columns and (table.rows or there):
@@ -66,14 +66,14 @@ def _read(part: Belief, wanted: set[str]) -> Table:
     return table
 
 
-def _named(part: Belief, table: Table, wanted: set[str]) -> pa.Table:
+def _named(part: Belief, table: Table, columns_wanted: set[str]) -> pa.Table:
     columns: dict[str, pa.Array] = {}
     for ours, name in part.sources().items():
         # An empty list of rows has no columns; that is no error.
         columns[ours] = _column(table, name) if name in table.columns else pa.nulls(0)
         if ours == CHANCE:
             columns[ours] = as_doubles(columns[ours], part.stream.type, name)
-    for name in wanted & table.columns.keys():
+    for name in columns_wanted & table.columns.keys():
         columns.setdefault(name, _column(table, name))
     return pa.table({**columns, _HIDDEN: pa.nulls(table.rows)})
 
@@ -89,8 +89,8 @@ def as_doubles(column: pa.Array | pa.ChunkedArray, type_: str, name: str) -> pa.
         ) from None
 
 
-def _whole(table: Table, wanted: Iterable[str]) -> pa.Table:
-    return pa.table({**{name: _column(table, name) for name in wanted}, _HIDDEN: pa.nulls(table.rows)})
+def _whole(table: Table, columns_wanted: Iterable[str]) -> pa.Table:
+    return pa.table({**{name: _column(table, name) for name in columns_wanted}, _HIDDEN: pa.nulls(table.rows)})
 
 
 def _column(table: Table, name: str) -> pa.Array:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from perseid.engines.uncertain.chains import Lives, no_lives
+from perseid.engines.uncertain.chains import RetainedChains, no_retained_chains
 from perseid.engines.uncertain.exact import StateWeights
 from perseid.engines.uncertain.past import WindowHistory
 from perseid.engines.uncertain.plan import UncertainPlan
@@ -57,13 +57,13 @@ class GroupStates:
 
     def among(self, values: IntArray) -> GroupStates:
         """Re-index the hidden values to a larger set."""
-        places = np.append(np.searchsorted(values, self.values), len(values)).astype(np.int64)
+        stored_index = np.append(np.searchsorted(values, self.values), len(values)).astype(np.int64)
         pairs = self.weights.pairs.copy()
-        pairs[:, 1] = places[pairs[:, 1]]
+        pairs[:, 1] = stored_index[pairs[:, 1]]
         return replace(self, weights=replace(self.weights, pairs=pairs), values=values)
 
 
-def no_memory(keys: Sequence[ArrowColumn], values: IntArray) -> GroupStates:
+def no_group_states(keys: Sequence[ArrowColumn], values: IntArray) -> GroupStates:
     """Return an empty state."""
     none, empty_state = np.zeros(0, np.int64), np.zeros(0)
     weights = StateWeights(np.zeros((0, 2), np.int64), empty_state, np.zeros(1, np.int64))
@@ -81,21 +81,21 @@ def chosen_weights(weights: StateWeights, groups: IntArray) -> StateWeights:
     return StateWeights(weights.pairs[rows], weights.weight[rows], np.append(0, ends).astype(np.int64))
 
 
-def begun(memory: GroupStates, places: IntArray, lot: ChainGroups) -> StateWeights:
-    """Initial weights of the groups of a lot: the stored ones (``places``, -1 for none), or the initial state."""
-    old = places[lot.groups]
-    fresh = StateWeights.fresh(len(old), lot.values)
+def initial_weights(memory: GroupStates, stored_index: IntArray, chain_groups: ChainGroups) -> StateWeights:
+    """Initial weights of the groups of a lot: the stored ones (``stored_index``, -1 for none), or the initial state."""
+    old = stored_index[chain_groups.groups]
+    fresh = StateWeights.fresh(len(old), chain_groups.values)
     if not (old >= 0).any():
         return fresh
     lengths = np.where(old >= 0, np.diff(memory.weights.offsets)[np.maximum(old, 0)], 1)
     ends = np.cumsum(lengths)
     pairs = np.repeat(fresh.pairs, lengths, axis=0)
     weight = np.ones(len(pairs))
-    kept = chosen_weights(memory.weights, old[old >= 0])
+    stored = chosen_weights(memory.weights, old[old >= 0])
     rows = np.repeat(old >= 0, lengths)
-    own = kept.pairs.copy()
-    own[own[:, 1] == len(memory.values), 1] = lot.values
-    pairs[rows], weight[rows] = own, kept.weight
+    own = stored.pairs.copy()
+    own[own[:, 1] == len(memory.values), 1] = chain_groups.values
+    pairs[rows], weight[rows] = own, stored.weight
     return StateWeights(pairs, weight, np.append(0, ends).astype(np.int64))
 
 
@@ -118,17 +118,17 @@ class UncertainState:
     """Step up to which rows were assumed complete."""
     done: int | None
     """Step up to which rows were evaluated."""
-    waiting: EventBatch
-    lives: Mapping[str, Lives]
+    buffered: EventBatch
+    lives: Mapping[str, RetainedChains]
     """By event type with readings."""
     memories: Mapping[str, GroupStates]
-    """By state name of the pattern (``Asked.memory``)."""
-    pasts: Mapping[str, WindowHistory] = field(default_factory=dict)
+    """By state name of the pattern (``PlannedQuery.memory``)."""
+    histories: Mapping[str, WindowHistory] = field(default_factory=dict)
     """The same, for patterns that are evaluated over windows."""
 
 
 def empty_state(plan: UncertainPlan, rows: EventBatch) -> UncertainState:
     """Return the initial state of a shard."""
     none = take_events(rows, np.zeros(0, np.int64))
-    lives = {part.type: no_lives(part, none) for part in plan.streams.parts if part.known is Known.READ}
+    lives = {part.type: no_retained_chains(part, none) for part in plan.streams.parts if part.known is Known.READ}
     return UncertainState(None, None, none, lives, {})

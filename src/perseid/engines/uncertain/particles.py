@@ -11,7 +11,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from perseid.engines.uncertain.passes import LEAST, Likelihoods, TransitionTables, predict
+from perseid.engines.uncertain.passes import MIN_PROBABILITY, Likelihoods, TransitionTables, predict
 from perseid.runtime.jit import jit, jit_with_overflow
 from perseid.semantics.hidden import Bools, Floats, Ints
 
@@ -110,18 +110,18 @@ def particles_all(
             if code >= 0:
                 mass[:] = counts
                 total = weighed(mass, evidence.table, code)
-                if total < LEAST:
+                if total < MIN_PROBABILITY:
                     spread[:] = before
                     if step == first:
                         mass[:] = chain.initial
                     else:
                         predict(chain, spread, mass)
                     total = weighed(mass, evidence.table, code)
-                if total < LEAST:
+                if total < MIN_PROBABILITY:
                     impossible[step] = True
                     mass[:] = 1.0
                     total = weighed(mass, evidence.table, code)
-                if total >= LEAST:
+                if total >= MIN_PROBABILITY:
                     redraw(mass, particles, uniform(seed, count + 1), counts)
             for value in range(many):
                 shares[step, value] = counts[value] / particles

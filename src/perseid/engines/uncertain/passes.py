@@ -2,7 +2,7 @@
 
 Each key is processed by itself, step by step, with every sum in the order of the model: its result is the same to the
 last bit whatever other keys are in the call. Distributions are normalized at each step, so nothing underflows. A
-probability below ``LEAST`` counts as 0: a double has no precision left below it.
+probability below ``MIN_PROBABILITY`` counts as 0: a double has no precision left below it.
 
 Backward passes do not multiply up probabilities either. The ratio of the smoothed to the predicted probability of a
 value is the evidence of later readings, and weighs the transitions into it.
@@ -18,9 +18,9 @@ import numpy as np
 from perseid.runtime.jit import jit
 from perseid.semantics.hidden import Bools, Floats, Ints
 
-LEAST = 1e-300
+MIN_PROBABILITY = 1e-300
 """Probabilities and likelihoods below it count as zero."""
-MOST = 1e100
+MAX_WEIGHT = 1e100
 """Cap of the weight of an impossible value, which could become infinite."""
 
 
@@ -51,7 +51,7 @@ def predict(chain: TransitionTables, before: Floats, after: Floats) -> None:
         total = 0.0
         for way in range(chain.arrivals[value], chain.arrivals[value + 1]):
             total += before[chain.sources[way]] * chain.inflows[way]
-        after[value] = total if total >= LEAST else 0.0
+        after[value] = total if total >= MIN_PROBABILITY else 0.0
 
 
 @jit
@@ -64,7 +64,7 @@ def condition(now: Floats, table: Floats, code: int) -> float:
     if code >= 0:
         for value in range(now.size):
             total += now[value] * table[code, value]
-        if total >= LEAST:
+        if total >= MIN_PROBABILITY:
             for value in range(now.size):
                 now[value] = now[value] * table[code, value] / total
             return total
@@ -82,19 +82,19 @@ def filter_all(
 ) -> None:
     """Forward pass: filtered distribution of each step, and log likelihood of each key's readings."""
     for key in range(evidence.offsets.size - 1):
-        said = 0.0
+        log_likelihood = 0.0
         for step in range(evidence.offsets[key], evidence.offsets[key + 1]):
             now = marginals[step]
             if step == evidence.offsets[key]:
                 for value in range(now.size):
-                    now[value] = chain.initial[value] if chain.initial[value] >= LEAST else 0.0
+                    now[value] = chain.initial[value] if chain.initial[value] >= MIN_PROBABILITY else 0.0
             else:
                 predict(chain, marginals[step - 1], now)
-            likely = condition(now, evidence.table, evidence.codes[step])
-            impossible[step] = likely == 0.0
-            if likely > 0.0:
-                said += math.log(likely)
-        likelihoods[key] = said
+            likelihood = condition(now, evidence.table, evidence.codes[step])
+            impossible[step] = likelihood == 0.0
+            if likelihood > 0.0:
+                log_likelihood += math.log(likelihood)
+        likelihoods[key] = log_likelihood
 
 
 @jit
@@ -115,7 +115,7 @@ def filter_on(
                 predict(chain, marginals[step - 1], now)
             elif afresh[key]:
                 for value in range(now.size):
-                    now[value] = chain.initial[value] if chain.initial[value] >= LEAST else 0.0
+                    now[value] = chain.initial[value] if chain.initial[value] >= MIN_PROBABILITY else 0.0
             else:
                 predict(chain, begin[key], now)
             impossible[step] = condition(now, table, step) == 0.0
@@ -187,8 +187,8 @@ def look_back(chain: TransitionTables, table: Floats, code: int, ahead: Floats, 
         if now[value] > 0.0 and total > largest:
             largest = total
     for value in range(weights.size):
-        if largest >= LEAST:
-            weights[value] = min(weights[value] / largest, MOST)
+        if largest >= MIN_PROBABILITY:
+            weights[value] = min(weights[value] / largest, MAX_WEIGHT)
         else:
             weights[value] = 1.0
 
@@ -240,18 +240,18 @@ def largest_all(rows: Floats, chosen: Ints) -> None:
 
 
 @jit
-def logarithms(given: Floats, logs: Floats) -> None:
+def logarithms(numbers: Floats, logs: Floats) -> None:
     """Logarithm of each number, minus infinity for 0; not vectorized, so that neighbors cannot change the result."""
-    for row in range(given.shape[0]):
-        for column in range(given.shape[1]):
-            logs[row, column] = math.log(given[row, column]) if given[row, column] > 0.0 else -np.inf
+    for row in range(numbers.shape[0]):
+        for column in range(numbers.shape[1]):
+            logs[row, column] = math.log(numbers[row, column]) if numbers[row, column] > 0.0 else -np.inf
 
 
 @jit
 def likeliest_all(
-    chain: TransitionTables, evidence: Likelihoods, impossible: Bools, came: Ints, path: Ints, logs: Floats
+    chain: TransitionTables, evidence: Likelihoods, impossible: Bools, backpointers: Ints, path: Ints, logs: Floats
 ) -> None:
-    """Viterbi algorithm in logarithms; ``came`` has backpointers for each step of the longest key."""
+    """Viterbi algorithm in logarithms; ``backpointers`` has backpointers for each step of the longest key."""
     before, now = np.empty(chain.initial.size), np.empty(chain.initial.size)
     for key in range(evidence.offsets.size - 1):
         first, last = evidence.offsets[key], evidence.offsets[key + 1] - 1
@@ -261,7 +261,7 @@ def likeliest_all(
                 now[:] = chain.initial
             else:
                 before[:] = now
-                arrive(chain, before, now, came[step - first])
+                arrive(chain, before, now, backpointers[step - first])
             code = evidence.codes[step]
             if code >= 0 and not impossible[step]:
                 for value in range(now.size):
@@ -274,17 +274,17 @@ def likeliest_all(
             logs[key] = now[best]
             for step in range(last, first - 1, -1):
                 path[step] = best
-                best = came[step - first, best]
+                best = backpointers[step - first, best]
 
 
 @jit
-def arrive(chain: TransitionTables, before: Floats, now: Floats, came: Ints) -> None:
+def arrive(chain: TransitionTables, before: Floats, now: Floats, backpointers: Ints) -> None:
     """One Viterbi step: the best log probability of each value, and its backpointer; of equals, the first source."""
     for value in range(now.size):
-        best, whence = -np.inf, 0
+        best, source = -np.inf, 0
         for way in range(chain.arrivals[value], chain.arrivals[value + 1]):
-            there = before[chain.sources[way]] + chain.inflows[way]
-            if there > best:
-                best, whence = there, chain.sources[way]
+            log_probability = before[chain.sources[way]] + chain.inflows[way]
+            if log_probability > best:
+                best, source = log_probability, chain.sources[way]
         now[value] = best
-        came[value] = whence
+        backpointers[value] = source

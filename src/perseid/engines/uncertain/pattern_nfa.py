@@ -26,7 +26,7 @@ from perseid.semantics.names import references
 from perseid.semantics.scope import Bindings, MatchScope, holds, unify
 from perseid.semantics.values import Relation
 
-THERE = 1
+EVENT_PRESENT = 1
 """Symbol bit: there is an event. Two bits for each pattern step follow: the event fits, and it also passes the test."""
 NO_STEP = -1
 END_OF_TIME = 1 << 62
@@ -213,8 +213,8 @@ class PatternNFA:
         out = []
         for place, symbol in enumerate(letter):
             for move in moves:
-                if self._fits(move, symbol):
-                    thread = self._take(move, symbol, first_time=0)
+                if self._matches(move, symbol):
+                    thread = self._bind_event(move, symbol, first_time=0)
                     out += [((place, move.step), thread)] if thread is not None else []
         return out
 
@@ -223,9 +223,9 @@ class PatternNFA:
 
         ``elapsed_us`` is the time since the previous step, in microseconds.
         """
-        taken, still = self.transitions(configuration, letter, elapsed_us)
-        configurations, complete = self.settle([thread for _, thread in taken])
-        return configurations if still is None else [*configurations, still], complete
+        bound, remaining = self.transitions(configuration, letter, elapsed_us)
+        configurations, complete = self.settle([thread for _, thread in bound])
+        return configurations if remaining is None else [*configurations, remaining], complete
 
     def transitions(
         self, configuration: Configuration, letter: Letter, elapsed_us: int
@@ -240,15 +240,15 @@ class PatternNFA:
                 end = self._window_end(move.thread)
                 if end is None or end >= 0:
                     waiting.append((number, move))
-        taken: list[tuple[TakenEvent, NfaThread]] = []
+        bound: list[tuple[TakenEvent, NfaThread]] = []
         fitting = set()
         for place, symbol in enumerate(letter):
             for number, move in waiting:
-                if self._is_due(move.thread) and self._fits(move, symbol):
+                if self._is_due(move.thread) and self._matches(move, symbol):
                     fitting.add(number)
-                    after = self._take(move, symbol, first_time=thread.first_time)
-                    taken += [((place, move.step), after)] if after is not None else []
-        still = []
+                    after = self._bind_event(move, symbol, first_time=thread.first_time)
+                    bound += [((place, move.step), after)] if after is not None else []
+        remaining = []
         for number, move in waiting:
             if number in fitting and move.contiguity is not ast.Contiguity.ANY:
                 continue
@@ -256,8 +256,8 @@ class PatternNFA:
                 continue
             end = self._window_end(move.thread)
             if not (self._violates_negation(move.thread, letter) or (end is not None and end <= 0)):
-                still.append(number)
-        return taken, self.configuration(thread, tuple(still)) if still else None
+                remaining.append(number)
+        return bound, self.configuration(thread, tuple(remaining)) if remaining else None
 
     def settle(self, threads: Sequence[NfaThread]) -> tuple[list[Configuration], int]:
         """For threads that have just taken an event: the waiting configurations, and the number of accepted threads."""
@@ -347,10 +347,10 @@ class PatternNFA:
             hop=loop.hop if count > 0 else thread.hop,
             bound={step: event for step, event in thread.bound.items() if step not in loop.inside},
         )
-        ways = [(may_repeat, repeat), (may_leave, leave)]
-        for allowed, way in reversed(ways) if loop.reluctant else ways:
+        continuations = [(may_repeat, repeat), (may_leave, leave)]
+        for allowed, continuation in reversed(continuations) if loop.reluctant else continuations:
             if allowed:
-                yield from self.closure(way)
+                yield from self.closure(continuation)
 
     # conditions
 
@@ -387,11 +387,11 @@ class PatternNFA:
         """Return True if an event of the letter violates a negation."""
         for negation in thread.negations:
             active = (negation.until is None or negation.until >= 0) and (negation.since is None or negation.since < 0)
-            if active and any(self._fits(Move(negation.body.step, thread), symbol) for symbol in letter):
+            if active and any(self._matches(Move(negation.body.step, thread), symbol) for symbol in letter):
                 return True
         return False
 
-    def _fits(self, move: Move, symbol: Symbol) -> bool:
+    def _matches(self, move: Move, symbol: Symbol) -> bool:
         """Return True if the event has the step's type, and satisfies the conditions that choose events."""
         bits, _ = symbol
         if not bits & chooses(move.step):
@@ -411,21 +411,21 @@ class PatternNFA:
             for condition in conditions
         )
 
-    def _take(self, move: Move, symbol: Symbol, first_time: int) -> NfaThread | None:
+    def _bind_event(self, move: Move, symbol: Symbol, first_time: int) -> NfaThread | None:
         """The thread after it takes the event, or None if the step's test fails."""
         if not symbol[0] & passes(move.step):
             return None
         before = move.thread
         step = self.pattern.steps[move.step]
-        kept = symbol if self.refers_back else NO_SYMBOL
-        event = _event(0, kept)
+        kept_symbol = symbol if self.refers_back else NO_SYMBOL
+        event = _event(0, kept_symbol)
         unified = unify(step.unify, event, before.unified) if step.unify else before.unified
         assert unified is not None, "the event fits"
         thread = NfaThread(
             rest=_after_event(before.rest),
             first_time=first_time,
             last_step=move.step,
-            bound={**before.bound, move.step: (0, kept)},
+            bound={**before.bound, move.step: (0, kept_symbol)},
             unified=unified,
             zones=tuple((zone, 0 if first is None else first) for zone, first in before.zones),
         )
@@ -433,13 +433,13 @@ class PatternNFA:
             return None
         return thread._replace(bound={one: at for one, at in thread.bound.items() if one in self._referenced})
 
-    def _holds(self, condition: Expr, thread: NfaThread, own: Event) -> bool:
+    def _holds(self, condition: Expr, thread: NfaThread, event: Event) -> bool:
         current = {}
         for step, (time, symbol) in thread.bound.items():
             name = self.pattern.steps[step].name
             if name is not None:
                 current[name] = _event(time, symbol)
-        scope = MatchScope(self._names, Bindings(current=current, unified=thread.unified), own, self.relations)
+        scope = MatchScope(self._names, Bindings(current=current, unified=thread.unified), event, self.relations)
         return holds(condition, scope)
 
 

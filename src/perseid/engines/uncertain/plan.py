@@ -29,8 +29,8 @@ from perseid.semantics.classes import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-WAYS = " ways"
-LONGEST = 512
+COUNTS_SUFFIX = " ways"
+MAX_WINDOW_STEPS = 512
 """Maximum window of a safe plan, in steps; time per step grows with its square."""
 
 
@@ -71,14 +71,14 @@ class PlannedQuery:
 
     def memory(self, ways: bool) -> str:
         """Name of its state: of probabilities, or, with ``ways``, of its counted partial matches."""
-        return self.pattern.semantic_hash + (WAYS if ways else "")
+        return self.pattern.semantic_hash + (COUNTS_SUFFIX if ways else "")
 
-    def asks(self, type_: str) -> bool:
+    def reads_type(self, type_: str) -> bool:
         return self.types is None or type_ in self.types
 
     def hidden(self, streams: Streams) -> tuple[Stream, ...]:
         """Streams that the pattern reads, with steps that depend on one another."""
-        return tuple(part for part in streams.parts if part.hidden and self.asks(part.type))
+        return tuple(part for part in streams.parts if part.hidden and self.reads_type(part.type))
 
     def is_sampled(self, streams: Streams) -> bool:
         """Return True if it is never evaluated exactly."""
@@ -108,16 +108,16 @@ class PlannedQuery:
         part = self.unsampled(streams)
         if part is None:
             return
-        what, how = f"must be sampled ({why or self._said})", "sampled"
+        problem, evaluated = f"must be sampled ({why or self._class_reason})", "sampled"
         if why is None and self.classified.kind is QueryClass.SAFE and not streams.sampling.always:
-            what, how = f"is evaluated over time intervals ({self._said})", "evaluated like this"
+            problem, evaluated = f"is evaluated over time intervals ({self._class_reason})", "evaluated like this"
         raise UnsupportedError(
-            f"Pattern {self.name} {what}, but readings of {part.type} with inference={str(part.inference)!r} cannot be {how}.",
+            f"Pattern {self.name} {problem}, but readings of {part.type} with inference={str(part.inference)!r} cannot be {evaluated}.",
             hint="Use correlated=False, which makes steps independent, or inference='smooth' over finished data.",
         )
 
     @property
-    def _said(self) -> str:
+    def _class_reason(self) -> str:
         return f"{self.classified.kind.value}: {self.classified.why}"
 
 
@@ -220,11 +220,11 @@ def _windowed(pattern: c.CorePattern, streams: Streams, classified: Classified) 
 
     The decision depends on declarations alone: a stream cannot retract what it has emitted.
     """
-    lasts = window_of(pattern)
-    if classified.plan is None or lasts is None:
+    window_us = window_of(pattern)
+    if classified.plan is None or window_us is None:
         return classified, None
-    steps = lasts // (streams.every or lasts or 1)
-    why = f"its window has more than {LONGEST:,} steps" if steps > LONGEST else None
+    steps = window_us // (streams.every or window_us or 1)
+    why = f"its window has more than {MAX_WINDOW_STEPS:,} steps" if steps > MAX_WINDOW_STEPS else None
     why = why or _not_followed(pattern, streams, classified.plan, frozenset(), inside=False)
     if why is None:
         return classified, steps
@@ -235,11 +235,11 @@ def _windowed(pattern: c.CorePattern, streams: Streams, classified: Classified) 
 
 def _constant_columns(steps: Sequence[c.CoreStep], part: Stream) -> set[str]:
     """Columns of a stream's key with the same constant in all of these steps."""
-    found = [key_constants(step, part.keys) for step in steps]
+    constants_by_step = [key_constants(step, part.keys) for step in steps]
     columns = set[str]()
-    for column in found[0]:
-        constants = {known.get(column) for known in found}
-        if len(constants) == 1 and len(found[0][column]) == 1:
+    for column in constants_by_step[0]:
+        constants = {known.get(column) for known in constants_by_step}
+        if len(constants) == 1 and len(constants_by_step[0][column]) == 1:
             columns.add(column)
     return columns
 

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from perseid.engines.sequence.columns import value_at
 from perseid.engines.sequence.partition_sort import comparable
 from perseid.engines.sequence.schema import common_type
-from perseid.engines.uncertain.automaton import FORGET, MOST_LETTERS, Automaton
-from perseid.engines.uncertain.pattern_nfa import THERE, Symbol, chooses, passes
+from perseid.engines.uncertain.automaton import EVICT_ABOVE_STATES, MAX_LETTERS, Automaton
+from perseid.engines.uncertain.pattern_nfa import EVENT_PRESENT, Symbol, chooses, passes
 from perseid.engines.uncertain.plan import Component, PlannedQuery
 from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.symbols import Symbols, Test
-from perseid.engines.uncertain.ways import MOST_WAYS, Ways
+from perseid.engines.uncertain.ways import MAX_WAYS, Ways
 from perseid.runtime.arrays import ArrowColumn, BoolArray, IntArray
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.hashing import hash_columns
@@ -28,7 +28,7 @@ from perseid.semantics.classes import is_strict
 from perseid.semantics.events import Event
 from perseid.semantics.hidden import HiddenMarkov
 
-MOST_KNOWN = 100_000
+MAX_CACHED_RESULTS = 100_000
 """Maximum number of cached condition results."""
 
 
@@ -39,24 +39,25 @@ class Columns:
     columns: Mapping[str, ArrowColumn | list[object]]
     count: int
     time: IntArray | None = None
-    _known: dict[tuple[tuple[str, ...], bool, bool], tuple[IntArray, IntArray]] = field(default_factory=dict)
+    _cache: dict[tuple[tuple[str, ...], bool, bool], tuple[IntArray, IntArray]] = field(default_factory=dict)
 
     def distinct(self, test: Test) -> tuple[IntArray, IntArray]:
         """The first event of each class that a condition cannot distinguish, and by event its class."""
         key = test.columns, test.timed, test.only_null
-        if key not in self._known:
-            self._known[key] = self._distinct(test)
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = self._distinct(test)
+        return self._cache[key]
 
     def _distinct(self, test: Test) -> tuple[IntArray, IntArray]:
-        asked = [comparable(self.columns[name]) for name in test.columns if name in self.columns]
+        columns = [comparable(self.columns[name]) for name in test.columns if name in self.columns]
         if test.only_null:
-            asked = [
-                pa.array([one is None for one in key]) if isinstance(key, list) else key.is_null() for key in asked
+            columns = [
+                pa.array([value is None for value in key]) if isinstance(key, list) else key.is_null()
+                for key in columns
             ]
         if test.timed and self.time is not None:
-            asked.append(pa.array(self.time))
-        return numbered(asked, self.count)
+            columns.append(pa.array(self.time))
+        return numbered(columns, self.count)
 
     def event(self, type_: str, names: Iterable[str], row: int, more: Mapping[str, object]) -> Event:
         attributes = {name: value_at(self.columns[name], row) for name in names if name in self.columns}
@@ -71,12 +72,14 @@ class SymbolEncoder:
         self.pattern = automaton.pattern
         self.symbols = Symbols(self.pattern, automaton.nfa.relations)
         self.strict = is_strict(self.pattern)
-        self._known: dict[tuple[int, str | None, int, tuple[object, ...]], bool] = {}
+        self._cache: dict[tuple[int, str | None, int, tuple[object, ...]], bool] = {}
 
     def letters(self, rows: EventBatch, type_: str, chosen: IntArray) -> IntArray:
         """Letters of some rows of one type; 0 if the pattern ignores the row."""
-        there = {name: taken(rows.columns[name], chosen) for name in self.symbols.columns if name in rows.columns}
-        return self._letters(type_, Columns(there, len(chosen), rows.time[chosen]), [{}])[:, 0]
+        columns = {
+            name: select_values(rows.columns[name], chosen) for name in self.symbols.columns if name in rows.columns
+        }
+        return self._letters(type_, Columns(columns, len(chosen), rows.time[chosen]), [{}])[:, 0]
 
     def value_letters(
         self, type_: str, keys: Mapping[str, ArrowColumn], count: int, model: HiddenMarkov, about: Sequence[str]
@@ -90,7 +93,7 @@ class SymbolEncoder:
     def _letters(self, type_: str, events: Columns, values: Sequence[Mapping[str, object]]) -> IntArray:
         """By event and additional attributes: the letter."""
         which = np.zeros((events.count, len(values)), np.int64)
-        bits = [THERE]
+        bits = [EVENT_PRESENT]
         for step in self.symbols.steps(type_):
             fits = self._hold(step.choose, type_, events, values)
             which, bits = _split_classes(which, bits, fits, chooses(step.id))
@@ -104,11 +107,11 @@ class SymbolEncoder:
         for i, row in enumerate(first):
             for x, value in enumerate(values):
                 event = events.event(type_, self.symbols.columns, int(row), value)
-                found[i, x] = self._letter((bits[which[row, x]], self.symbols.seen(event)))
+                found[i, x] = self._letter((bits[which[row, x]], self.symbols.read_columns(event)))
         return found[kind]
 
     def _letter(self, symbol: Symbol) -> int:
-        return self.automaton.letter((symbol,)) if self.strict or symbol[0] & ~THERE else 0
+        return self.automaton.letter((symbol,)) if self.strict or symbol[0] & ~EVENT_PRESENT else 0
 
     def _hold(
         self, tests: Sequence[Test], type_: str, events: Columns, values: Sequence[Mapping[str, object]]
@@ -126,38 +129,42 @@ class SymbolEncoder:
         return out
 
     def _holds(self, test: Test, event: Event) -> bool:
-        seen = tuple(v.identity(event.attributes.get(name)) for name in test.columns)
-        key = id(test), event.type, event.time if test.timed else 0, seen
-        known = self._known.get(key)
-        if known is None:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            known = self._known[key] = self.symbols.holds(test, event)
-        return known
+        values_read = tuple(v.identity(event.attributes.get(name)) for name in test.columns)
+        key = id(test), event.type, event.time if test.timed else 0, values_read
+        result = self._cache.get(key)
+        if result is None:
+            if len(self._cache) >= MAX_CACHED_RESULTS:
+                self._cache.clear()
+            result = self._cache[key] = self.symbols.holds(test, event)
+        return result
 
 
 def _split_classes(which: IntArray, bits: list[int], truth: BoolArray, bit: int) -> tuple[IntArray, list[int]]:
     """Split classes of events by one more bit; return the class of each event, and the bits of each class."""
     mixed = 2 * which + truth
-    there = np.bincount(mixed.reshape(-1), minlength=2 * len(bits)) > 0
-    made = [bits[number // 2] | (bit if number % 2 else 0) for number in np.flatnonzero(there)]
-    return (np.cumsum(there) - 1)[mixed], made
+    is_present = np.bincount(mixed.reshape(-1), minlength=2 * len(bits)) > 0
+    bits_of_class = [bits[number // 2] | (bit if number % 2 else 0) for number in np.flatnonzero(is_present)]
+    return (np.cumsum(is_present) - 1)[mixed], bits_of_class
 
 
 def reader_of(
-    one: PlannedQuery, every: int | None, relations: Mapping[str, v.Relation], ways: bool = False, sparse: bool = False
+    query: PlannedQuery,
+    every: int | None,
+    relations: Mapping[str, v.Relation],
+    ways: bool = False,
+    sparse: bool = False,
 ) -> SymbolEncoder:
     """Return the cached encoder and automaton of a pattern, for use in one call with its own state numbers. With
     ``ways``, the automaton counts partial matches; a ``sparse`` one has no joint letters."""
     named = _Named(tuple(sorted((name, repr(table.rows)) for name, table in relations.items())), relations)
     kind = Ways if ways else SparseAutomaton if sparse else Automaton
-    reader = _reader(_Meant(one), every or 0, named, kind)
+    reader = _reader(_Meant(query), every or 0, named, kind)
     automaton = reader.automaton
-    most = MOST_WAYS if ways else FORGET
-    if len(automaton.states) > most // 2 or len(automaton.letters) > MOST_LETTERS // 2:
+    max_states = MAX_WAYS if ways else EVICT_ABOVE_STATES
+    if len(automaton.states) > max_states // 2 or len(automaton.letters) > MAX_LETTERS // 2:
         _reader.cache_clear()
-        reader = _reader(_Meant(one), every or 0, named, kind)
-    reader.automaton.held.clear()
+        reader = _reader(_Meant(query), every or 0, named, kind)
+    reader.automaton.used_arrays.clear()
     return reader
 
 
@@ -178,14 +185,14 @@ class _Meant:
 class _Named:
     """Cache key: relations, compared by their rows."""
 
-    said: tuple[tuple[str, str], ...]
+    rows_text: tuple[tuple[str, str], ...]
     relations: Mapping[str, v.Relation]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Named) and self.said == other.said
+        return isinstance(other, _Named) and self.rows_text == other.rows_text
 
     def __hash__(self) -> int:
-        return hash(self.said)
+        return hash(self.rows_text)
 
 
 @functools.lru_cache(maxsize=64)
@@ -198,10 +205,10 @@ def hashed(
 ) -> tuple[IntArray, IntArray]:
     """By row: the number of its combination of values; and by number: a hash of it."""
     first, which = numbered([comparable(column) for column in columns], rows)
-    return which, hash_columns([taken(column, first) for column in columns], leading=leading, rows=len(first))
+    return which, hash_columns([select_values(column, first) for column in columns], leading=leading, rows=len(first))
 
 
-def taken(column: ArrowColumn, chosen: IntArray | Sequence[int]) -> pa.Array:
+def select_values(column: ArrowColumn, chosen: IntArray | Sequence[int]) -> pa.Array:
     """Select values of a column."""
     if len(chosen) == len(column) and np.array_equal(chosen, np.arange(len(column))):
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -18,7 +18,7 @@ from perseid.engines.uncertain.intervals import (
     grid_of,
     of_types,
     points,
-    put_apart,
+    split_by_group,
     units_of,
 )
 from perseid.engines.uncertain.plan import PlannedQuery
@@ -32,9 +32,9 @@ from perseid.semantics.classes import Reg, SafePlan, Then
 
 
 def safely(
-    asked: PlannedQuery,
+    query: PlannedQuery,
     streams: Streams,
-    given: CallInput,
+    call_input: CallInput,
     *,
     after: int = NEVER,
     starts: Mapping[str, ChainMarginals] | None = None,
@@ -44,52 +44,54 @@ def safely(
 
     ``starts`` has the distribution of table chains before the first step of the input.
     """
-    asked.refuse_unsampled(streams)
-    plan = asked.classified.plan
+    query.refuse_unsampled(streams)
+    plan = query.classified.plan
     if plan is None:
         raise UnsupportedError(
-            f"Pattern {asked.name} has no safe plan ({asked.classified.why}).",
+            f"Pattern {query.name} has no safe plan ({query.classified.why}).",
             hint="Use sampling=ps.uncertain.Sampling(always=True).",
         )
-    given = of_types(given, asked.named_types)
-    layout = PlanLayout(asked, streams, starts or {})
-    units = units_of(given, asked.unit[: asked.groups], more)
-    told: list[tuple[IntArray, IntArray, FloatArray]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
-    for group, own in put_apart(given, units):
-        grid = grid_of(own)
-        if asked.window is None:
-            step, found = grid, points(layout.of(plan, own), grid)
+    call_input = of_types(call_input, query.named_types)
+    layout = PlanLayout(query, streams, starts or {})
+    units = units_of(call_input, query.unit[: query.groups], more)
+    group_results: list[tuple[IntArray, IntArray, FloatArray]] = [
+        (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    ]
+    for group, group_input in split_by_group(call_input, units):
+        grid = grid_of(group_input)
+        if query.window is None:
+            step, found = grid, points(layout.of(plan, group_input), grid)
         else:
-            ends = grid_of(of_types(own, {_last_type(asked, plan)}))
+            ends = grid_of(of_types(group_input, {_last_type(query, plan)}))
             step = ends[ends > after]  # no other step can complete it
-            found = _windows(layout, plan, own, grid, step, asked.window)
-        told.append((np.full(len(step), group), step, found))
-    group_, step, found = (np.concatenate(parts) for parts in zip(*told, strict=True))
+            found = _windows(layout, plan, group_input, grid, step, query.window)
+        group_results.append((np.full(len(step), group), step, found))
+    group_, step, found = (np.concatenate(parts) for parts in zip(*group_results, strict=True))
     order = np.lexsort((step, group_))
-    nothing = np.zeros(len(order))
-    answers = StepProbabilities(units.keys, group_[order], step[order], found[order], nothing, nothing.astype(bool))
-    return answers, units
+    zeros = np.zeros(len(order))
+    results = StepProbabilities(units.keys, group_[order], step[order], found[order], zeros, zeros.astype(bool))
+    return results, units
 
 
 def _windows(
-    layout: PlanLayout, plan: SafePlan, given: CallInput, grid: IntArray, steps: IntArray, window: int
+    layout: PlanLayout, plan: SafePlan, call_input: CallInput, grid: IntArray, steps: IntArray, window: int
 ) -> FloatArray:
     """By step: the probability that the query is true at it, within its window."""
     out = np.zeros(len(steps))
-    laid_out = layout.of(plan, given) if len(steps) else None
+    compiled_plan = layout.of(plan, call_input) if len(steps) else None
     for i, step in enumerate(steps):
         low, high = np.searchsorted(grid, [step - window, step + 1])
-        assert laid_out is not None
+        assert compiled_plan is not None
         if high - low > 1:
-            out[i] = points(laid_out, grid[low:high], int(high - low) - 1)[0]
+            out[i] = points(compiled_plan, grid[low:high], int(high - low) - 1)[0]
     return out
 
 
-def _last_type(asked: PlannedQuery, plan: SafePlan) -> str:
+def _last_type(query: PlannedQuery, plan: SafePlan) -> str:
     """Type of the event that completes a query."""
     while not isinstance(plan, Then):
         assert not isinstance(plan, Reg), "a Safe query has a step after its prefix"
         plan = plan.plan
-    kind = asked.pattern.steps[plan.step].kind
+    kind = query.pattern.steps[plan.step].kind
     assert isinstance(kind, ast.EventType)
     return kind.name

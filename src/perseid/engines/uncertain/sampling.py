@@ -13,12 +13,12 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.uncertain.exact import Moved
+from perseid.engines.uncertain.exact import AdvanceResult
 from perseid.engines.uncertain.inference import smoothed_tables
 from perseid.engines.uncertain.plan import PlannedQuery
 from perseid.engines.uncertain.reading import SymbolEncoder
 from perseid.engines.uncertain.streams import Known, Streams
-from perseid.engines.uncertain.traces import ChainGroups, Material, Read, TransitionRows
+from perseid.engines.uncertain.traces import ChainGroups, PatternInput, Read, TransitionRows
 from perseid.engines.uncertain.worlds import Doing, HiddenSamples, Table, Worlds, worlds_for
 from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
 from perseid.runtime.hashing import hash_columns
@@ -40,8 +40,8 @@ def fresh_worlds(reader: SymbolEncoder, streams: Streams) -> Worlds:
     return Worlds(reader.automaton, worlds_for(streams.sampling), streams.sampling.seed)
 
 
-def drawn_on(
-    found: Material,
+def advance_worlds(
+    pattern_input: PatternInput,
     numbered: bool,
     worlds_of: Callable[[int], Worlds | None],
     lost: FloatArray,
@@ -56,18 +56,18 @@ def drawn_on(
     """
     unit, steps, share = [], [], []
     returning: dict[int, int] = {}
-    for number, happening in enumerate(_by_unit(found)):
-        own = worlds_of(number) if happening else None
+    for number, actions in enumerate(_by_unit(pattern_input)):
+        own = worlds_of(number) if actions else None
         if own is None:
             continue
         begin = own.last
-        for step, doings in happening:
+        for step, doings in actions:
             if step <= begin:
                 continue
             if returns and numbered and own.is_over(step):
                 returning[number] = step
                 break
-            done = own.take(step, doings, numbered)
+            done = own.advance(step, doings, numbered)
             unit.append(number)
             steps.append(step)
             share.append(float(done.mean()))
@@ -75,92 +75,107 @@ def drawn_on(
     return SampledRows(of, np.array(steps, np.int64), np.array(share), lost[of], np.ones(len(of), bool)), returning
 
 
-def exact_rows(lot: ChainGroups, moved: Moved, lost: FloatArray) -> SampledRows:
+def exact_rows(chain_groups: ChainGroups, result: AdvanceResult, lost: FloatArray) -> SampledRows:
     """Exact results of a lot, up to the steps at which groups reached the limit; ``lost`` is the mass pruned before."""
-    lengths = np.diff(lot.steps.offsets)
-    place = np.repeat(np.arange(len(lot.groups)), lengths)
-    whole = (np.arange(len(place)) < moved.fell[place]) | (moved.fell[place] < 0)
+    lengths = np.diff(chain_groups.steps.offsets)
+    place = np.repeat(np.arange(len(chain_groups.groups)), lengths)
+    whole = (np.arange(len(place)) < result.fell[place]) | (result.fell[place] < 0)
     place = place[whole]
-    unit = lot.groups[place]
+    unit = chain_groups.groups[place]
     return SampledRows(
-        unit, lot.step[whole], moved.told[whole], moved.lost[place] + lost[unit], np.zeros(len(unit), bool)
+        unit,
+        chain_groups.step[whole],
+        result.probability[whole],
+        result.lost[place] + lost[unit],
+        np.zeros(len(unit), bool),
     )
 
 
-def fallen(
-    asked: PlannedQuery, streams: Streams, reader: SymbolEncoder, found: Material, lot: ChainGroups, moved: Moved
+def fallback_worlds(
+    query: PlannedQuery,
+    streams: Streams,
+    reader: SymbolEncoder,
+    pattern_input: PatternInput,
+    chain_groups: ChainGroups,
+    result: AdvanceResult,
 ) -> dict[int, Worlds]:
     """By group over the state limit: worlds drawn from its distribution before the step."""
     out: dict[int, Worlds] = {}
-    for place in np.flatnonzero(moved.fell >= 0):
-        asked.refuse_unsampled(streams, "a group is in too many states at once")
-        unit, step = int(lot.groups[place]), int(lot.step[moved.fell[place]])
-        rows = slice(moved.weights.offsets[place], moved.weights.offsets[place + 1])
+    for place in np.flatnonzero(result.fell >= 0):
+        query.refuse_unsampled(streams, "a group is in too many states at once")
+        unit, step = int(chain_groups.groups[place]), int(chain_groups.step[result.fell[place]])
+        rows = slice(result.weights.offsets[place], result.weights.offsets[place + 1])
         worlds = out[unit] = fresh_worlds(reader, streams)
-        value = worlds.fall(int(found.units.hashes[unit]), step, moved.weights.pairs[rows], moved.weights.weight[rows])
-        if not (value != lot.values).any():
+        value = worlds.fall(
+            int(pattern_input.units.hashes[unit]), step, result.weights.pairs[rows], result.weights.weight[rows]
+        )
+        if not (value != chain_groups.values).any():
             continue
-        chain, stays = _chain_at(asked, streams, found, unit, step)
+        chain, stays = _chain_at(query, streams, pattern_input, unit, step)
         if chain is not None:
-            worlds.values[chain] = HiddenSamples(value != lot.values, np.append(lot.names, 0)[value], stays)
+            worlds.values[chain] = HiddenSamples(
+                value != chain_groups.values, np.append(chain_groups.names, 0)[value], stays
+            )
     return out
 
 
-def _chain_at(asked: PlannedQuery, streams: Streams, found: Material, unit: int, step: int) -> tuple[int | None, bool]:
+def _chain_at(
+    query: PlannedQuery, streams: Streams, pattern_input: PatternInput, unit: int, step: int
+) -> tuple[int | None, bool]:
     """The hidden chain of a group, and True if it retains its value at steps without entries.
 
     A table chain that does not retain it has a value only at steps with entries.
     """
-    for entries in found.entries:
-        here = np.flatnonzero((entries.unit == unit) & (entries.stays | (entries.step == step)))
-        if len(here):
-            return int(entries.chain[here[0]]), entries.stays
+    for entries in pattern_input.entries:
+        rows_here = np.flatnonzero((entries.unit == unit) & (entries.stays | (entries.step == step)))
+        if len(rows_here):
+            return int(entries.chain[rows_here[0]]), entries.stays
         if entries.stays:  # its rows arrived in an earlier call
-            return _chain_of_key(asked, streams, found, entries, unit), True
-    for read in found.read:
-        here = np.flatnonzero(read.unit == unit)
-        if len(here):
-            return int(read.chains.hashes[here[0]]), True
+            return _chain_of_key(query, streams, pattern_input, entries, unit), True
+    for read in pattern_input.read:
+        rows_here = np.flatnonzero(read.unit == unit)
+        if len(rows_here):
+            return int(read.chains.hashes[rows_here[0]]), True
     return None, False
 
 
 def _chain_of_key(
-    asked: PlannedQuery, streams: Streams, found: Material, entries: TransitionRows, unit: int
+    query: PlannedQuery, streams: Streams, pattern_input: PatternInput, entries: TransitionRows, unit: int
 ) -> int | None:
     """Hash of the table chain of a group, computed from the group's key."""
-    part = next((one for one in asked.hidden(streams) if one.known is Known.LINKED), None)
+    part = next((one for one in query.hidden(streams) if one.known is Known.LINKED), None)
     if part is None:
         return None
-    columns = {one.column(part.type): key for one, key in zip(asked.unit, found.units.keys, strict=True)}
+    columns = {one.column(part.type): key for one, key in zip(query.unit, pattern_input.units.keys, strict=True)}
     key = [columns[name].take(pa.array([unit])) for name in part.of]
     key = [own if kind is None else own.cast(kind) for own, kind in zip(key, entries.key_types, strict=True)]
     return int(hash_columns(key, leading=hash_values([part.type]), rows=1)[0])
 
 
-def _by_unit(found: Material) -> Iterator[list[tuple[int, list[Doing]]]]:
+def _by_unit(pattern_input: PatternInput) -> Iterator[list[tuple[int, list[Doing]]]]:
     """By group: its steps in order, with a function for each chain that acts at the step."""
-    happening: list[dict[int, list[Doing]]] = [{} for _ in range(len(found.units))]
-    others = found.others
+    actions: list[dict[int, list[Doing]]] = [{} for _ in range(len(pattern_input.units))]
+    others = pattern_input.others
     order = np.lexsort((others.share, *others.order[::-1], others.step, others.unit))
     for rows in _runs(order, others.unit, others.step, others.chain):
         unit, step, chain = int(others.unit[rows[0]]), int(others.step[rows[0]]), int(others.order[0, rows[0]])
         letters, shares = others.letter[rows], others.share[rows]
-        happening[unit].setdefault(step, []).append(_happens(chain, letters, shares))
-    for entries in found.entries:
+        actions[unit].setdefault(step, []).append(_happens(chain, letters, shares))
+    for entries in pattern_input.entries:
         order = np.lexsort((entries.weight, entries.new, entries.old, entries.chain, entries.step, entries.unit))
         for rows in _runs(order, entries.unit, entries.step, entries.chain):
             unit, step, chain = (int(one[rows[0]]) for one in (entries.unit, entries.step, entries.chain))
             table = cast(
                 "Table", tuple(one[rows] for one in (entries.old, entries.new, entries.letter, entries.weight))
             )
-            happening[unit].setdefault(step, []).append(_follows(chain, table, entries.values, stays=entries.stays))
-    for read in found.read:
-        _posterior(happening, read)
-    for steps in happening:
+            actions[unit].setdefault(step, []).append(_follows(chain, table, entries.values, stays=entries.stays))
+    for read in pattern_input.read:
+        _posterior(actions, read)
+    for steps in actions:
         yield sorted(steps.items())
 
 
-def _posterior(happening: list[dict[int, list[Doing]]], read: Read) -> None:
+def _posterior(actions: list[dict[int, list[Doing]]], read: Read) -> None:
     """Add the smoothed Markov chains of chains with readings."""
     model, chains = read.stream.model, read.chains
     assert model is not None
@@ -177,7 +192,7 @@ def _posterior(happening: list[dict[int, list[Doing]]], read: Read) -> None:
             else:
                 old, new, weight = source, model.targets, tables.weights[at]
             table = old, new, letters[new], weight
-            happening[int(unit)].setdefault(step, []).append(
+            actions[int(unit)].setdefault(step, []).append(
                 _follows(chain, table, np.arange(values), afresh=at == low, stays=True)
             )
 

@@ -22,20 +22,34 @@ from perseid.engines.uncertain.answers import (
     letter_limit_error,
 )
 from perseid.engines.uncertain.automaton import StateLimitExceeded
-from perseid.engines.uncertain.chains import Chains, Lives, chains_of, looked_ahead, marginals_of, no_lives
+from perseid.engines.uncertain.chains import (
+    Chains,
+    RetainedChains,
+    chains_of,
+    lookahead_of,
+    marginals_of,
+    no_retained_chains,
+)
 from perseid.engines.uncertain.exact import count_steps
-from perseid.engines.uncertain.memory import OFF, GroupStates, UncertainState, empty_state, no_memory
+from perseid.engines.uncertain.memory import OFF, GroupStates, UncertainState, empty_state, no_group_states
 from perseid.engines.uncertain.moving import ForwardPass
-from perseid.engines.uncertain.output import SAMPLED, apart_schema, apart_table, output_table
-from perseid.engines.uncertain.past import WindowHistory, empty_history, evict_steps, followed
+from perseid.engines.uncertain.output import SAMPLED, binding_schema, binding_table, output_table
+from perseid.engines.uncertain.past import WindowHistory, append_input, empty_history, evict_steps
 from perseid.engines.uncertain.plan import PlannedQuery, UncertainPlan
-from perseid.engines.uncertain.reading import SymbolEncoder, Units, reader_of, taken, unit_columns
+from perseid.engines.uncertain.reading import SymbolEncoder, Units, reader_of, select_values, unit_columns
 from perseid.engines.uncertain.safe import safely
 from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.state import read_state, write_state
 from perseid.engines.uncertain.streams import Known, Stream
 from perseid.engines.uncertain.telling import OpenAlerts, no_open_alerts
-from perseid.engines.uncertain.traces import NEVER, CallInput, material, parts_of, steps_of, unsound
+from perseid.engines.uncertain.traces import (
+    NEVER,
+    CallInput,
+    bad_distributions,
+    build_pattern_input,
+    parts_of,
+    steps_of,
+)
 from perseid.errors import LimitError
 from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
 from perseid.runtime.contract import StepResult
@@ -49,7 +63,7 @@ class _SparseAutomatonNeeded(Exception):  # noqa: N818  Always caught; not an er
 
 
 @functools.lru_cache(maxsize=1024)
-def _needs(_pattern: str) -> list[bool]:
+def _sparse_flag(_pattern: str) -> list[bool]:
     """Mutable flag of a pattern: True if an earlier call in this process needed a sparse automaton."""
     return [False]
 
@@ -69,16 +83,16 @@ def advance(plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermar
 def _advance(
     plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermark: Watermark, sparse: set[str]
 ) -> StepResult:
-    names = {one.memory(ways): (one, ways) for one in plan.asked for ways in plan.telling.carries}
+    names = {query.memory(ways): (query, ways) for query in plan.asked for ways in plan.telling.carries}
     readers = {
-        name: reader_of(one, plan.streams.every, rows.relations, ways, name in sparse or _needs(name)[0])
-        for name, (one, ways) in names.items()
+        name: reader_of(query, plan.streams.every, rows.relations, ways, name in sparse or _sparse_flag(name)[0])
+        for name, (query, ways) in names.items()
     }
-    kept = empty_state(plan, rows) if state is None else read_state(plan, rows, state, readers)
-    shard = UncertainShard(plan, kept, rows, watermark, readers)
-    tables = [shard.answered(one, number) for number, one in enumerate(plan.asked)]
-    left = None if watermark.ended else shard.left()
-    written = None if left is None else write_state(plan, left, readers)
+    initial_state = empty_state(plan, rows) if state is None else read_state(plan, rows, state, readers)
+    shard = UncertainShard(plan, initial_state, rows, watermark, readers)
+    tables = [shard.evaluate(query, number) for number, query in enumerate(plan.asked)]
+    final = None if watermark.ended else shard.final_state()
+    written = None if final is None else write_state(plan, final, readers)
     if written is not None and len(written) > plan.max_state:
         raise LimitError(
             f"The state of the groups takes {len(written):,} bytes in one shard, more than the limit of {plan.max_state:,}.",
@@ -88,11 +102,15 @@ def _advance(
     counters = {
         **shard.counters,
         "matches": table.num_rows,
-        "live_keys": 0 if left is None else max([0, *(len(one) for one in left.memories.values())]),
-        "retained_events": 0 if left is None else len(left.waiting) + sum(len(one) for one in left.pasts.values()),
+        "live_keys": 0 if final is None else max([0, *(len(one) for one in final.memories.values())]),
+        "retained_events": 0
+        if final is None
+        else len(final.buffered) + sum(len(one) for one in final.histories.values()),
         "state_bytes": 0 if written is None else len(written),
     }
-    return StepResult(table, written, None if left is None else shard.wake(left), counters, shard.late, shard.why)
+    return StepResult(
+        table, written, None if final is None else shard.next_timer(final), counters, shard.late, shard.late_reasons
+    )
 
 
 def all_kinds(plan: UncertainPlan, rows: EventBatch) -> EventBatch:
@@ -107,13 +125,13 @@ class UncertainShard:
     def __init__(
         self,
         plan: UncertainPlan,
-        kept: UncertainState,
+        state: UncertainState,
         rows: EventBatch,
         watermark: Watermark,
         readers: Mapping[str, SymbolEncoder],
     ) -> None:
-        self.plan, self.kept, self.clock, self.readers = plan, kept, watermark, readers
-        self.schema = apart_schema(plan) if plan.apart else plan.schema
+        self.plan, self.state, self.clock, self.readers = plan, state, watermark, readers
+        self.schema = binding_schema(plan) if plan.apart else plan.schema
         self.streams = plan.streams
         self.every = plan.streams.every
         self.lag = max([0, *(part.inference.number for part in plan.streams.parts if part.inference.name == "lag")])
@@ -122,28 +140,28 @@ class UncertainShard:
         if watermark.ended:
             self.known = self.done = None
         steps = steps_of(rows, self.every)
-        behind = np.zeros(len(rows), np.int8)
+        reasons = np.zeros(len(rows), np.int8)
         if self.known is not None and not watermark.ended:
-            behind[steps <= self.known] = LateReason.BEHIND_WATERMARK
-        self.late = np.flatnonzero(behind)
-        self.why = behind[self.late]
-        accepted = take_events(rows, np.flatnonzero(behind == LateReason.NOT)) if len(self.late) else rows
-        self.rows = concat_batches(kept.waiting, accepted)
+            reasons[steps <= self.known] = LateReason.BEHIND_WATERMARK
+        self.late = np.flatnonzero(reasons)
+        self.late_reasons = reasons[self.late]
+        accepted = take_events(rows, np.flatnonzero(reasons == LateReason.NOT)) if len(self.late) else rows
+        self.rows = concat_batches(state.buffered, accepted)
         step = steps_of(self.rows, self.every)
         self.unknown = not watermark.ended and self.known is None
         """True if there is no watermark yet: then no step is evaluated."""
         counts = np.zeros(len(step), bool) if self.unknown else self._upto(step, self.done)
-        seen = np.zeros(len(step), bool) if self.unknown else self._upto(step, self.known)
+        complete = np.zeros(len(step), bool) if self.unknown else self._upto(step, self.known)
         self.counts = counts
-        self.lives: dict[str, Lives] = {}
+        self.lives: dict[str, RetainedChains] = {}
         self.memories: dict[str, GroupStates] = {}
-        self.pasts: dict[str, WindowHistory] = {}
+        self.histories: dict[str, WindowHistory] = {}
         self.counters: Counter[str] = Counter(events=len(accepted), late=len(self.late), impossible=0, bad=0, sampled=0)
-        self.given = self._given(step, counts, seen)
+        self.call_input = self._call_input(step, counts, complete)
 
     def _known(self, watermark: Watermark) -> int | None:
         """The last complete step."""
-        before = self.kept.known
+        before = self.state.known
         if watermark.current is None:
             return before
         now = watermark.current if self.every is None else (watermark.current + 1) // self.every - 1
@@ -152,200 +170,223 @@ class UncertainShard:
     def _upto(self, step: IntArray, last: int | None) -> BoolArray:
         return np.ones(len(step), bool) if last is None else step <= last
 
-    def _given(self, step: IntArray, counts: BoolArray, seen: BoolArray) -> CallInput:
+    def _call_input(self, step: IntArray, counts: BoolArray, complete: BoolArray) -> CallInput:
         ready = take_events(self.rows, np.flatnonzero(counts))
-        own = step[counts]
-        bad = unsound(self.streams, ready, own)
-        self.counters["bad"] += len(bad)
+        steps_ready = step[counts]
+        bad_rows = bad_distributions(self.streams, ready, steps_ready)
+        self.counters["bad"] += len(bad_rows)
         chains, beliefs, ahead = {}, {}, {}
         numbered = self.every is not None
         for part, chosen in parts_of(self.streams, self.rows):
             if part.known is not Known.READ:
                 continue
-            here = chosen[seen[chosen]]
-            kept = self.kept.lives.get(part.type) or no_lives(part, self.rows)
+            chosen_complete = chosen[complete[chosen]]
+            retained = self.state.lives.get(part.type) or no_retained_chains(part, self.rows)
             if self.unknown:
-                self.lives[part.type] = kept
+                self.lives[part.type] = retained
                 continue
-            found = chains_of(part, self.rows, here, step[here], kept, self.done, self.known, numbered)
-            chains[part.type] = found
+            new_chains = chains_of(
+                part, self.rows, chosen_complete, step[chosen_complete], retained, self.done, self.known, numbered
+            )
+            chains[part.type] = new_chains
             belief = None
             if not part.hidden:
-                beliefs[part.type], belief, impossible = marginals_of(part, found, kept, self.streams.sampling.seed)
+                beliefs[part.type], belief, impossible = marginals_of(
+                    part, new_chains, retained, self.streams.sampling.seed
+                )
                 self.counters["impossible"] += impossible
-            elif part.keeps_belief:
-                ahead[part.type], belief = looked_ahead(part, found, kept)
-            self.lives[part.type] = self._lived(part, found, kept, belief)
-        return CallInput(ready, own, chains, beliefs, ahead, bad, numbered)
+            elif part.stores_belief:
+                ahead[part.type], belief = lookahead_of(part, new_chains, retained)
+            self.lives[part.type] = self._retain_chains(part, new_chains, retained, belief)
+        return CallInput(ready, steps_ready, chains, beliefs, ahead, bad_rows, numbered)
 
-    def _lived(self, part: Stream, chains: Chains, kept: Lives, belief: FloatArray | None) -> Lives:
+    def _retain_chains(
+        self, part: Stream, chains: Chains, retained: RetainedChains, belief: FloatArray | None
+    ) -> RetainedChains:
         """Retain chains that may continue: of each key, the newest one with an evaluated step."""
         newest: dict[int, int] = {}
         for i, owner in enumerate(chains.hashes):
-            if chains.told[i] or chains.before[i] >= 0:
+            if chains.evaluated[i] or chains.before[i] >= 0:
                 newest[int(owner)] = i
         chosen = np.array(sorted(newest.values()), np.int64)
-        last = np.array([self._last_row(chains, kept, i) for i in chosen], np.int64)
+        last = np.array([self._last_row(chains, retained, i) for i in chosen], np.int64)
         before = chains.before[chosen]
-        done = kept.done[np.maximum(before, 0)] if len(kept) else np.zeros(len(chosen), np.int64)
-        own = chains.told[chosen] > 0
-        done[own] = chains.step[chains.offsets[chosen[own]] + chains.told[chosen[own]] - 1]
-        alive = np.ones(len(chosen), bool)
+        done = retained.done[np.maximum(before, 0)] if len(retained) else np.zeros(len(chosen), np.int64)
+        has_evaluated = chains.evaluated[chosen] > 0
+        done[has_evaluated] = chains.step[
+            chains.offsets[chosen[has_evaluated]] + chains.evaluated[chosen[has_evaluated]] - 1
+        ]
+        may_continue = np.ones(len(chosen), bool)
         if self.done is not None and self.every is not None:
-            alive = last + part.patience >= self.done
-        known = np.zeros((len(chosen), 0 if belief is None else belief.shape[1]))
+            may_continue = last + part.patience >= self.done
+        beliefs = np.zeros((len(chosen), 0 if belief is None else belief.shape[1]))
         for place, i in enumerate(chosen if belief is not None else ()):
             assert belief is not None
-            known[place] = belief[i] if chains.told[i] else kept.belief[chains.before[i]]
-        keep = np.flatnonzero(alive)
-        keys = {name: column.take(pa.array(chosen[keep])) for name, column in chains.keys.items()}
-        lived = Lives(keys, last[keep], done[keep], known[keep])
-        return self._with_quiet(part, kept, lived, np.isin(np.arange(len(kept)), chains.before))
+            beliefs[place] = belief[i] if chains.evaluated[i] else retained.belief[chains.before[i]]
+        indices = np.flatnonzero(may_continue)
+        keys = {name: column.take(pa.array(chosen[indices])) for name, column in chains.keys.items()}
+        retained_now = RetainedChains(keys, last[indices], done[indices], beliefs[indices])
+        return self._with_quiet(part, retained, retained_now, np.isin(np.arange(len(retained)), chains.before))
 
-    def _with_quiet(self, part: Stream, kept: Lives, lived: Lives, goes_on: BoolArray) -> Lives:
+    def _with_quiet(
+        self, part: Stream, retained: RetainedChains, new: RetainedChains, continues: BoolArray
+    ) -> RetainedChains:
         """Add retained chains without a step in this call that may still get one: time may not have advanced."""
-        both = Units([list(kept.keys.values()), list(lived.keys.values())], [len(kept), len(lived)])
-        quiet = ~goes_on & ~np.isin(both.of[0], both.of[1])
+        both = Units([list(retained.keys.values()), list(new.keys.values())], [len(retained), len(new)])
+        quiet = ~continues & ~np.isin(both.of[0], both.of[1])
         if self.done is not None and self.every is not None:
-            quiet &= kept.last + part.patience >= self.done
+            quiet &= retained.last + part.patience >= self.done
         if not quiet.any():
-            return lived
-        rows = np.append(np.flatnonzero(quiet), len(kept) + np.arange(len(lived)))
-        columns = (taken(key, rows) for key in both.whole)
-        belief = np.concatenate([kept.belief[quiet], lived.belief.reshape(len(lived), kept.belief.shape[1])])
-        last, done = np.concatenate([kept.last, lived.last])[rows], np.concatenate([kept.done, lived.done])[rows]
-        return Lives(dict(zip(lived.keys, columns, strict=True)), last, done, belief)
+            return new
+        rows = np.append(np.flatnonzero(quiet), len(retained) + np.arange(len(new)))
+        columns = (select_values(key, rows) for key in both.whole)
+        belief = np.concatenate([retained.belief[quiet], new.belief.reshape(len(new), retained.belief.shape[1])])
+        last, done = np.concatenate([retained.last, new.last])[rows], np.concatenate([retained.done, new.done])[rows]
+        return RetainedChains(dict(zip(new.keys, columns, strict=True)), last, done, belief)
 
-    def _last_row(self, chains: Chains, kept: Lives, i: int) -> int:
+    def _last_row(self, chains: Chains, retained: RetainedChains, i: int) -> int:
         """The last evaluated step of a chain that had a row."""
-        rows = chains.rows[chains.offsets[i] : chains.offsets[i] + chains.told[i]]
-        own = np.flatnonzero(rows)
-        if len(own):
-            return int(chains.step[chains.offsets[i] + own[-1]])
-        return int(kept.last[chains.before[i]])
+        rows = chains.rows[chains.offsets[i] : chains.offsets[i] + chains.evaluated[i]]
+        rows_with_data = np.flatnonzero(rows)
+        if len(rows_with_data):
+            return int(chains.step[chains.offsets[i] + rows_with_data[-1]])
+        return int(retained.last[chains.before[i]])
 
     # patterns
 
-    def answered(self, one: PlannedQuery, number: int) -> pa.Table:
+    def evaluate(self, query: PlannedQuery, number: int) -> pa.Table:
         """Evaluate a pattern and return its output rows; the new state is stored in ``self``."""
         if self.unknown:
-            names = [one.memory(ways) for ways in self.plan.telling.carries]
-            self.memories |= {name: self.kept.memories[name] for name in names if name in self.kept.memories}
-            self.pasts |= {name: self.kept.pasts[name] for name in names if name in self.kept.pasts}
+            names = [query.memory(ways) for ways in self.plan.telling.carries]
+            self.memories |= {name: self.state.memories[name] for name in names if name in self.state.memories}
+            self.histories |= {name: self.state.histories[name] for name in names if name in self.state.histories}
             return self.schema.empty_table()
-        if one.looks_back(self.streams):
-            return self._looked_back(one)
-        moving, answers = self._moved(one, ways=False)
-        self.counters["impossible"] += moving.impossible
-        if not one.is_sampled(self.streams):
-            self.counters[SAMPLED] += int(answers.drawn.sum())
-        table, ongoing = self._told(one, number, self._counted(one, answers), moving)
-        self.memories[one.memory(False)] = moving.remembered(ongoing)
+        if query.looks_back(self.streams):
+            return self._evaluate_windows(query)
+        forward_pass, results = self._advance(query, ways=False)
+        self.counters["impossible"] += forward_pass.impossible
+        if not query.is_sampled(self.streams):
+            self.counters[SAMPLED] += int(results.drawn.sum())
+        table, ongoing = self._emit(query, number, self._counted(query, results), forward_pass)
+        self.memories[query.memory(False)] = forward_pass.remembered(ongoing)
         return table
 
-    def _counted(self, one: PlannedQuery, answers: StepProbabilities) -> StepProbabilities:
+    def _counted(self, query: PlannedQuery, results: StepProbabilities) -> StepProbabilities:
         """Add expected numbers of matches, if the output policy requires them."""
         if not self.plan.telling.counts:
-            return answers
-        counting, counted = self._moved(one, ways=True)
-        self.memories[one.memory(True)] = counting.remembered(no_open_alerts(len(counting.found.units), OFF))
-        return join_expected(answers, counted)
+            return results
+        counting, counted = self._advance(query, ways=True)
+        self.memories[query.memory(True)] = counting.remembered(no_open_alerts(len(counting.found.units), OFF))
+        return join_expected(results, counted)
 
-    def _looked_back(self, one: PlannedQuery) -> pa.Table:
+    def _evaluate_windows(self, query: PlannedQuery) -> pa.Table:
         """Evaluate a pattern over windows and return its output rows; its history is appended and evicted."""
-        name = one.memory(False)
-        kept = self.kept.pasts.get(name)
-        past = empty_history(one, self.streams, self.rows) if kept is None else kept
-        given = followed(one, self.streams, past, self.given)
-        after = NEVER if self.kept.done is None else self.kept.done
-        lasting = past.groups if len(past.ongoing.since) else None
+        name = query.memory(False)
+        stored = self.state.histories.get(name)
+        history = empty_history(query, self.streams, self.rows) if stored is None else stored
+        call_input = append_input(query, self.streams, history, self.call_input)
+        after = NEVER if self.state.done is None else self.state.done
+        lasting = history.groups if len(history.ongoing.since) else None
         try:
-            answers, units = safely(one, self.streams, given, after=after, starts=past.starts, more=lasting)
+            results, units = safely(query, self.streams, call_input, after=after, starts=history.starts, more=lasting)
         except StateLimitExceeded:
-            raise letter_limit_error(one) from None
+            raise letter_limit_error(query) from None
         before = no_open_alerts(len(units), OFF)
-        for mine, theirs in zip(before, past.ongoing, strict=True):
-            mine[units.of[-1]] = theirs
-        answers = self._counted(one, answers)
-        table, ongoing = output_table(one, answers, self.plan, before, OFF, self.done, self.clock.ended)
+        for target, source in zip(before, history.ongoing, strict=True):
+            target[units.of[-1]] = source
+        results = self._counted(query, results)
+        table, ongoing = output_table(query, results, self.plan, before, OFF, self.done, self.clock.ended)
         if self.done is not None:
             last = np.flatnonzero(ongoing.since != OFF)
             groups = [key.take(pa.array(last)) for key in units.keys]
-            left = evict_steps(one, self.streams, past, given, self.done)
-            self.pasts[name] = replace(left, groups=groups, ongoing=OpenAlerts._make(some[last] for some in ongoing))
+            evicted = evict_steps(query, self.streams, history, call_input, self.done)
+            self.histories[name] = replace(
+                evicted, groups=groups, ongoing=OpenAlerts._make(values[last] for values in ongoing)
+            )
         return table
 
-    def _moved(self, one: PlannedQuery, *, ways: bool) -> tuple[ForwardPass, StepProbabilities]:
+    def _advance(self, query: PlannedQuery, *, ways: bool) -> tuple[ForwardPass, StepProbabilities]:
         """Advance a pattern over the complete steps: probabilities, or, with ``ways``, expected numbers of matches."""
-        reader = self.readers[one.memory(ways)]
-        model = next((part.model for part in one.hidden(self.streams) if part.known is Known.READ), None)
+        reader = self.readers[query.memory(ways)]
+        model = next((part.model for part in query.hidden(self.streams) if part.known is Known.READ), None)
         values = np.zeros(0, np.int64) if model is None else np.arange(len(model.values))
-        memory = self.kept.memories.get(one.memory(ways))
+        memory = self.state.memories.get(query.memory(ways))
         if memory is None:
-            memory = no_memory(unit_columns(self.rows, one.unit), values)
+            memory = no_group_states(unit_columns(self.rows, query.unit), values)
         try:
-            found = material(one, self.streams, reader, self.given, memory.keys if len(memory) else None)
-            if found.entries:
-                memory = memory.among(np.union1d(found.entries[0].values, memory.values))
-            moving = ForwardPass(one, self.streams, reader, found, memory, self.given.numbered, self.done, self.lives)
-            told = moving.told()
+            pattern_input = build_pattern_input(
+                query, self.streams, reader, self.call_input, memory.keys if len(memory) else None
+            )
+            if pattern_input.entries:
+                memory = memory.among(np.union1d(pattern_input.entries[0].values, memory.values))
+            forward_pass = ForwardPass(
+                query, self.streams, reader, pattern_input, memory, self.call_input.numbered, self.done, self.lives
+            )
+            rows = forward_pass.run()
         except StateLimitExceeded:
-            if not ways and one.is_sampled(self.streams) and not isinstance(reader.automaton, SparseAutomaton):
-                _needs(one.memory(ways))[0] = True
-                raise _SparseAutomatonNeeded(one.memory(ways)) from None
-            raise (count_limit_error if ways else letter_limit_error)(one) from None
-        return moving, combined(one, self.streams, found.units, told, apart=self.plan.apart, ways=ways)
+            if not ways and query.is_sampled(self.streams) and not isinstance(reader.automaton, SparseAutomaton):
+                _sparse_flag(query.memory(ways))[0] = True
+                raise _SparseAutomatonNeeded(query.memory(ways)) from None
+            raise (count_limit_error if ways else letter_limit_error)(query) from None
+        return forward_pass, combined(
+            query, self.streams, pattern_input.units, rows, per_binding=self.plan.apart, ways=ways
+        )
 
-    def _told(
-        self, one: PlannedQuery, number: int, answers: StepProbabilities, moving: ForwardPass
+    def _emit(
+        self, query: PlannedQuery, number: int, results: StepProbabilities, forward_pass: ForwardPass
     ) -> tuple[pa.Table, OpenAlerts]:
         """Return the output rows, and the alerts and spans that stay open."""
-        plan, count, memory, places = self.plan, len(moving.found.units), moving.memory, moving.places
-        kept = places >= 0
+        plan, count, memory, stored_index = (
+            self.plan,
+            len(forward_pass.found.units),
+            forward_pass.memory,
+            forward_pass.stored_index,
+        )
+        is_stored = stored_index >= 0
         before = no_open_alerts(count, OFF)
-        for mine, theirs in zip(before[:3], (memory.since, memory.peak, memory.error), strict=True):
-            mine[kept] = theirs[places[kept]]
-        before.last[kept] = memory.last[places[kept]]
+        for target, source in zip(before[:3], (memory.since, memory.peak, memory.error), strict=True):
+            target[is_stored] = source[stored_index[is_stored]]
+        before.last[is_stored] = memory.last[stored_index[is_stored]]
         if plan.apart:
-            return apart_table(one, number, answers, self.every, self.schema), before
-        return output_table(one, answers, plan, before, OFF, self.done, self.clock.ended)
+            return binding_table(query, number, results, self.every, self.schema), before
+        return output_table(query, results, plan, before, OFF, self.done, self.clock.ended)
 
     # state to store
 
-    def left(self) -> UncertainState | None:
+    def final_state(self) -> UncertainState | None:
         waiting = take_events(self.rows, np.flatnonzero(~self.counts))
         lives = {type_: one for type_, one in self.lives.items() if len(one)}
         memories = {name: one for name, one in self.memories.items() if len(one)}
-        pasts = {name: one for name, one in self.pasts.items() if not one.is_over}
+        pasts = {name: one for name, one in self.histories.items() if not one.is_over}
         if not len(waiting) and not lives and not memories and not pasts:
             return None
         return UncertainState(self.known, self.done, waiting, {**self.lives}, memories, pasts)
 
-    def wake(self, left: UncertainState) -> int | None:
+    def next_timer(self, final: UncertainState) -> int | None:
         """Return the time of the next timer: the earliest one at which there is work without a new row."""
         width = self.every or 1
-        wakes = []
-        if len(left.waiting):
-            first = int(steps_of(left.waiting, self.every).min())
-            wakes.append((first + self.lag + 1) * width - 1)
+        timers = []
+        if len(final.buffered):
+            first = int(steps_of(final.buffered, self.every).min())
+            timers.append((first + self.lag + 1) * width - 1)
         if self.every is not None and self.done is not None:
             done = self.done
             next_ = (done + 1 + self.lag + 1) * width - 1
-            if any(len(one) for one in left.lives.values()):
-                wakes.append(next_)
-            for one in self.plan.asked:
-                past = left.pasts.get(one.memory(False))
-                if past is not None and one.window is not None:
-                    over = (past.newest(self.every) + one.window + self.lag + 1) * width - 1
-                    wakes.append(next_ if len(past.ongoing.since) else max(next_, over))
-                nfa = self.readers[one.memory(False)].automaton.nfa
+            if any(len(one) for one in final.lives.values()):
+                timers.append(next_)
+            for query in self.plan.asked:
+                history = final.histories.get(query.memory(False))
+                if history is not None and query.window is not None:
+                    last_timer = (history.newest(self.every) + query.window + self.lag + 1) * width - 1
+                    timers.append(next_ if len(history.ongoing.since) else max(next_, last_timer))
+                nfa = self.readers[query.memory(False)].automaton.nfa
                 for ways in self.plan.telling.carries:
-                    memory = left.memories.get(one.memory(ways))
+                    memory = final.memories.get(query.memory(ways))
                     if memory is None or not len(memory):
                         continue
                     if (memory.since != OFF).any() or memory.hidden.any():
-                        wakes.append(next_)
+                        timers.append(next_)
                     elif nfa.is_timed:
                         longest = count_steps(nfa.longest_us, self.every) + 2
-                        wakes.append((done + longest + self.lag + 1) * width - 1)
-        return min(wakes, default=None)
+                        timers.append((done + longest + self.lag + 1) * width - 1)
+        return min(timers, default=None)

@@ -21,11 +21,11 @@ from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.pattern_nfa import Letter
 from perseid.runtime.arrays import BoolArray, IntArray
 
-MOST_EFFECTS = 1 << 19
+MAX_EFFECTS = 1 << 19
 """Maximum number of cached effects of events on configurations."""
-MOST_MOVE_BYTES = 1 << 25
+MAX_TRANSITION_BYTES = 1 << 25
 """Maximum size of the cache of state transitions, in bytes."""
-MOVE_BYTES = 200
+TRANSITION_BYTES = 200
 """Approximate size of a cached transition without its letters, in bytes."""
 
 
@@ -65,8 +65,8 @@ class SparseAutomaton(Automaton):
             self.states.append(own)
         return number
 
-    def forget(self, *used: IntArray) -> None:
-        super().forget(*used)
+    def evict_states(self, *used: IntArray) -> None:
+        super().evict_states(*used)
         self._drop_effects()
         self._drop_moves()
 
@@ -81,13 +81,13 @@ class SparseAutomaton(Automaton):
             letters = ordered[:, world]
             events = np.unique(letters[letters > 0])
             key = state, events.tobytes()
-            known = self._followed.get(key)
-            if known is None:
-                if self._followed_bytes >= MOST_MOVE_BYTES:
+            transition = self._followed.get(key)
+            if transition is None:
+                if self._followed_bytes >= MAX_TRANSITION_BYTES:
                     self._drop_moves()
-                known = self._followed[key] = self._moved(state, events.tolist())
-                self._followed_bytes += len(key[1]) + MOVE_BYTES
-            after[world], done[world] = known
+                transition = self._followed[key] = self._transition(state, events.tolist())
+                self._followed_bytes += len(key[1]) + TRANSITION_BYTES
+            after[world], done[world] = transition
         return after, done
 
     def _drop_moves(self) -> None:
@@ -96,62 +96,62 @@ class SparseAutomaton(Automaton):
     def _drop_effects(self) -> None:
         self._effects, self._counted = {}, 0
 
-    def _moved(self, state: int, letters: list[int]) -> tuple[int, bool]:
+    def _transition(self, state: int, letters: list[int]) -> tuple[int, bool]:
         """Transition of one state on the events of a step."""
         after: list[int] = []
         done = 0
         for letter in letters:
-            begun, more = self.begin(letter)
-            after += begun
-            done += more
+            started, completed = self.begin(letter)
+            after += started
+            done += completed
         for configuration in self.states[state]:
-            moved, more = self._goes_on(configuration, letters)
-            after += moved
-            done += more
+            successors, completed = self._successors_of(configuration, letters)
+            after += successors
+            done += completed
         if self.nfa.youngest_suffices:
             after = self._youngest(after)
         return self.state(after), done > 0
 
-    def _goes_on(self, configuration: int, letters: list[int]) -> tuple[list[int], int]:
+    def _successors_of(self, configuration: int, letters: list[int]) -> tuple[list[int], int]:
         """Successors of one configuration on the events of a step, and the number of threads that complete."""
-        known = self._effects.get(configuration)
-        if known is None:
-            known = self._effects[configuration] = {}
+        effects = self._effects.get(configuration)
+        if effects is None:
+            effects = self._effects[configuration] = {}
         after: list[int] = []
         done = 0
         ended: frozenset[int] = frozenset()
         for letter in letters:
-            if letter not in known:
-                if self._counted >= MOST_EFFECTS:
+            if letter not in effects:
+                if self._counted >= MAX_EFFECTS:
                     self._drop_effects()
-                    known = self._effects[configuration] = {}
-                known[letter] = self._effect(configuration, letter)
+                    effects = self._effects[configuration] = {}
+                effects[letter] = self._effect(configuration, letter)
                 self._counted += 1
-            effect = known[letter]
+            effect = effects[letter]
             if effect is not None:
                 after += effect.after
                 done += effect.done
                 ended |= effect.ended
-        after += self._waits(configuration, ended)
+        after += self._without_ended(configuration, ended)
         return after, done
 
-    def _waits(self, configuration: int, ended: frozenset[int]) -> tuple[int, ...]:
+    def _without_ended(self, configuration: int, ended: frozenset[int]) -> tuple[int, ...]:
         """The configuration one step later, without the ended moves."""
-        waited, _ = self.move(configuration, 0)
-        if not waited or not ended:
-            return waited
-        (number,) = waited
+        next_configurations, _ = self.move(configuration, 0)
+        if not next_configurations or not ended:
+            return next_configurations
+        (number,) = next_configurations
         later = self.configurations[number]
         waiting = tuple(one for one in later.waiting if one not in ended)
         return (self.number(self.nfa.configuration(later.thread, waiting)),) if waiting else ()
 
     def _effect(self, configuration: int, letter: int) -> Effect | None:
         """Effect of one event on a configuration, or None if it has none."""
-        taken, still = self.nfa.transitions(self.configurations[configuration], self.letters[letter], self.elapsed)
-        configurations, done = self.nfa.settle([thread for _, thread in taken])
-        waited, _ = self.move(configuration, 0)
-        before = set(self.configurations[waited[0]].waiting) if waited else set()
-        ended = frozenset(before - set(() if still is None else still.waiting))
+        bound, remaining = self.nfa.transitions(self.configurations[configuration], self.letters[letter], self.elapsed)
+        configurations, done = self.nfa.settle([thread for _, thread in bound])
+        next_configurations, _ = self.move(configuration, 0)
+        before = set(self.configurations[next_configurations[0]].waiting) if next_configurations else set()
+        ended = frozenset(before - set(() if remaining is None else remaining.waiting))
         if not configurations and not done and not ended:
             return None
         return Effect(tuple(self.number(one) for one in configurations), done, ended)

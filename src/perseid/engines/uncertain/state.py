@@ -17,13 +17,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from perseid.engines.uncertain.automaton import Automaton
-from perseid.engines.uncertain.chains import Lives
+from perseid.engines.uncertain.chains import RetainedChains
 from perseid.engines.uncertain.encoding import Encoding
 from perseid.engines.uncertain.exact import StateWeights
 from perseid.engines.uncertain.intervals import ChainMarginals
 from perseid.engines.uncertain.memory import GroupStates, UncertainState, empty_state
 from perseid.engines.uncertain.past import Believed, WindowHistory, empty_history
-from perseid.engines.uncertain.plan import WAYS, PlannedQuery, UncertainPlan
+from perseid.engines.uncertain.plan import COUNTS_SUFFIX, PlannedQuery, UncertainPlan
 from perseid.engines.uncertain.reading import SymbolEncoder
 from perseid.engines.uncertain.streams import Known, Streams
 from perseid.engines.uncertain.telling import OpenAlerts
@@ -170,10 +170,10 @@ _SHAPE = "its content does not fit this pattern or stream"
 
 def digest_of(streams: Streams) -> str:
     """Hash of the parts of a stream declaration that a state depends on."""
-    said = [repr(streams.every), repr(streams.prune)]
+    parts_text = [repr(streams.every), repr(streams.prune)]
     for part in streams.parts:
         model = "" if part.model is None else part.model.digest()
-        words = (
+        part_fields = (
             part.type,
             part.known.value,
             part.of,
@@ -184,34 +184,34 @@ def digest_of(streams: Streams) -> str:
             part.patience,
         )
         if part.known is not Known.CERTAIN:
-            said.append(repr(words))
-    return hashlib.blake2b("\0".join(said).encode(), digest_size=16).hexdigest()
+            parts_text.append(repr(part_fields))
+    return hashlib.blake2b("\0".join(parts_text).encode(), digest_size=16).hexdigest()
 
 
-def write_state(plan: UncertainPlan, kept: UncertainState, readers: Mapping[str, SymbolEncoder]) -> bytes:
+def write_state(plan: UncertainPlan, state: UncertainState, readers: Mapping[str, SymbolEncoder]) -> bytes:
     """Encode the state of a shard."""
     facts: dict[str, Any] = {
         "shards": plan.shards,
         "stream": digest_of(plan.streams),
-        "known": kept.known,
-        "done": kept.done,
+        "known": state.known,
+        "done": state.done,
         "counts": plan.telling.counts,
-        "kinds": list(kept.waiting.type_names),
+        "kinds": list(state.buffered.type_names),
         "read": [],
         "patterns": [],
     }
-    tables: list[pa.RecordBatch] = [_rows(kept.waiting)]
-    for type_, lives in kept.lives.items():
+    tables: list[pa.RecordBatch] = [_rows(state.buffered)]
+    for type_, lives in state.lives.items():
         if len(lives):
             facts["read"].append(type_)
             tables.append(_lives(lives))
     for one in plan.asked:
-        past = kept.pasts.get(one.memory(False))
+        past = state.histories.get(one.memory(False))
         if past is not None:
             facts["patterns"].append(_encode_history(one.memory(False), past))
             tables += _history_tables(past)
         for name in (one.memory(ways) for ways in plan.telling.carries):
-            memory = kept.memories.get(name)
+            memory = state.memories.get(name)
             if memory is None:
                 continue
             used = [memory.weights.pairs[:, 0], *(worlds.state for worlds in memory.worlds.values())]
@@ -233,7 +233,7 @@ def _rows(rows: EventBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _lives(lives: Lives) -> pa.RecordBatch:
+def _lives(lives: RetainedChains) -> pa.RecordBatch:
     belief = pa.array(list(lives.belief), pa.list_(pa.float64()))
     columns = {_KEY + name: column for name, column in lives.keys.items()}
     return pa.RecordBatch.from_pydict({**columns, "last": lives.last, "done": lives.done, "belief": belief})
@@ -326,35 +326,35 @@ def read_state(
     facts = content.facts
     tables = iter(content.tables.values())
     waiting = _read_rows(next(tables), facts["kinds"], rows)
-    lives: dict[str, Lives] = dict(empty_state(plan, rows).lives)
+    lives: dict[str, RetainedChains] = dict(empty_state(plan, rows).lives)
     for type_ in facts["read"]:
         part = plan.streams.part(type_)
         if part is None or part.known is not Known.READ or part.model is None:
             raise malformed(LAYOUT.engine, _SHAPE)
-        lives[type_] = _read_lives(next(tables), part.of, len(part.model.values) if part.keeps_belief else 0)
-    asked = {one.memory(ways): one for one in plan.asked for ways in plan.telling.carries}
+        lives[type_] = _read_lives(next(tables), part.of, len(part.model.values) if part.stores_belief else 0)
+    queries = {one.memory(ways): one for one in plan.asked for ways in plan.telling.carries}
     memories: dict[str, GroupStates] = {}
     pasts: dict[str, WindowHistory] = {}
     for number, written in enumerate(facts["patterns"]):
         own = [next(tables) for _ in _pattern_tables(number, written)]
         named = written["pattern"]
-        if named not in asked:
+        if named not in queries:
             continue  # the state of a pattern that was removed is dropped
         if plan.telling.counts and facts.get("counts") is not True:
             raise StateError(
                 "The checkpoint was made without emit=ps.uncertain.expected(), so it has no counts of partial matches.",
                 hint="Use a new checkpoint, or the output policy of this one.",
             )
-        looks_back = asked[named].looks_back(plan.streams) and not isinstance(readers[named].automaton, Ways)
+        looks_back = queries[named].looks_back(plan.streams) and not isinstance(readers[named].automaton, Ways)
         if looks_back != ("begin" in written):
             raise StateError(
-                f"Pattern {asked[named].name} was {'sampled' if looks_back else 'evaluated exactly'} when the checkpoint was made.",
+                f"Pattern {queries[named].name} was {'sampled' if looks_back else 'evaluated exactly'} when the checkpoint was made.",
                 hint=f"{'Use' if looks_back else 'Remove'} sampling=ps.uncertain.Sampling(always=True). {GO_BACK}",
             )
         if looks_back:
-            pasts[named] = _read_history(asked[named], plan.streams, written, own, rows)
+            pasts[named] = _read_history(queries[named], plan.streams, written, own, rows)
             continue
-        memories[named] = _read_memory(asked[named], plan.streams, readers[named].automaton, written, own)
+        memories[named] = _read_memory(queries[named], plan.streams, readers[named].automaton, written, own)
     return UncertainState(facts["known"], facts["done"], waiting, lives, memories, pasts)
 
 
@@ -374,9 +374,9 @@ def _read_rows(batch: pa.RecordBatch, names: list[str], rows: EventBatch) -> Eve
     return EventBatch(time, recoded, rows.type_names, columns, {}, identity, relations=rows.relations)
 
 
-def _read_lives(batch: pa.RecordBatch, of: tuple[str, ...], values: int) -> Lives:
+def _read_lives(batch: pa.RecordBatch, of: tuple[str, ...], values: int) -> RetainedChains:
     last, done = _arrays(batch, "last", "done")
-    return Lives(_read_keys(batch, of), last, done, _read_belief(batch, values))
+    return RetainedChains(_read_keys(batch, of), last, done, _read_belief(batch, values))
 
 
 _NO_KEYS = (pa.types.is_map, pa.types.is_dictionary, pa.types.is_run_end_encoded, pa.types.is_union)
@@ -408,15 +408,15 @@ def _read_belief(batch: pa.RecordBatch, values: int) -> FloatArray:
 def _read_history(
     one: PlannedQuery, streams: Streams, written: Facts, tables: list[pa.RecordBatch], rows: EventBatch
 ) -> WindowHistory:
-    said, lasting, *others = tables
+    rows_table, lasting, *others = tables
     begin, read, linked = written["begin"], written["believed"], written["starts"]
-    known = empty_history(one, streams, rows)
-    tabled = {part.type for part in streams.parts if part.known is Known.LINKED and one.asks(part.type)}
-    if set(read) != set(known.believed) or not set(linked) <= tabled or {*read} & {*linked}:
+    empty = empty_history(one, streams, rows)
+    tabled = {part.type for part in streams.parts if part.known is Known.LINKED and one.reads_type(part.type)}
+    if set(read) != set(empty.believed) or not set(linked) <= tabled or {*read} & {*linked}:
         raise malformed(LAYOUT.engine, _SHAPE)
-    own = _read_rows(said, written["kinds"], rows)
+    own = _read_rows(rows_table, written["kinds"], rows)
     believed = {
-        type_: _read_believed(batch, list(known.believed[type_].keys), known.believed[type_].shares.shape[1])
+        type_: _read_believed(batch, list(empty.believed[type_].keys), empty.believed[type_].shares.shape[1])
         for type_, batch in zip(read, others, strict=False)
     }
     starts = {type_: _read_start(begin, batch) for type_, batch in zip(linked, others[len(read) :], strict=True)}
@@ -442,12 +442,12 @@ def _read_start(begin: int, batch: pa.RecordBatch) -> ChainMarginals:
 def _read_memory(
     one: PlannedQuery, streams: Streams, automaton: Automaton, written: Facts, tables: list[pa.RecordBatch]
 ) -> GroupStates:
-    made = _read_states(automaton, written)
+    state_numbers = _read_states(automaton, written)
     units, pairs, *drawn = tables
     last, since, peak, error, lost, lengths = _arrays(units, "last", "since", "peak", "error", "lost", "pairs")
     state, value, event, weight = _arrays(pairs, "state", "value", "event", "weight")
     keys = list(_read_keys(units, [str(i) for i in range(len(one.unit))]).values())
-    worlds = _read_worlds(streams, automaton, written["sampling"], drawn[0], made) if drawn else {}
+    worlds = _read_worlds(streams, automaton, written["sampling"], drawn[0], state_numbers) if drawn else {}
     exact = np.ones(len(last), bool)
     exact[list(worlds)] = False
     if ((lengths < 1) == exact).any():
@@ -457,12 +457,12 @@ def _read_memory(
             f"Pattern {one.name} was evaluated exactly when the checkpoint was made.",
             hint=f"Remove always=True of Sampling. {GO_BACK}",
         )
-    if len(state) and state.max() >= len(made):
+    if len(state) and state.max() >= len(state_numbers):
         raise malformed(LAYOUT.engine, _SHAPE)
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
     # Counts are unbounded; probabilities, and the weights of ``WORLD`` among counts, add up to 1 at most.
     ways = isinstance(automaton, Ways)
-    alone = np.where(made[state] == WORLD, weight, 0.0) if ways else weight
+    alone = np.where(state_numbers[state] == WORLD, weight, 0.0) if ways else weight
     sums = np.bincount(np.repeat(np.arange(len(lengths)), lengths), alone, minlength=len(lengths))
     if (sums > 1 + 1e-6).any():
         raise malformed(LAYOUT.engine, _SHAPE)
@@ -471,7 +471,7 @@ def _read_memory(
     codes = np.searchsorted(values, value)
     if model is not None and (event & ((value < 0) | (value >= len(values)))).any():
         raise malformed(LAYOUT.engine, _SHAPE)
-    own = np.stack([made[state], np.where(event, codes, len(values))], axis=1)
+    own = np.stack([state_numbers[state], np.where(event, codes, len(values))], axis=1)
     weights = StateWeights(own.astype(np.int64), weight.copy(), offsets)
     return GroupStates(keys, last, weights, values.astype(np.int64), since, peak, error, lost, worlds)
 
@@ -479,17 +479,19 @@ def _read_memory(
 def _read_states(automaton: Automaton, written: Facts) -> IntArray:
     """Numbers of the stored states in this process."""
     encoding = Encoding(automaton.nfa)
-    numbers = [automaton.number(encoding.read(given)) for given in written["situations"]]
-    made = []
+    numbers = [
+        automaton.number(encoding.read(written_configuration)) for written_configuration in written["situations"]
+    ]
+    state_numbers = []
     for state in written["states"]:
         if any(i >= len(numbers) for i in state):
             raise malformed(LAYOUT.engine, _SHAPE)
-        made.append(automaton.state(numbers[i] for i in state))
-    return np.array(made, np.int64)
+        state_numbers.append(automaton.state(numbers[i] for i in state))
+    return np.array(state_numbers, np.int64)
 
 
 def _read_worlds(
-    streams: Streams, automaton: Automaton, sampling: object, batch: pa.RecordBatch, made: IntArray
+    streams: Streams, automaton: Automaton, sampling: object, batch: pa.RecordBatch, state_numbers: IntArray
 ) -> dict[int, Worlds]:
     if sampling != _sampling(streams):
         raise StateError(
@@ -502,12 +504,17 @@ def _read_worlds(
     for unit, reached, states, chains, there, value in zip(
         *(batch.column(name).to_pylist() for name in names), strict=True
     ):
-        if len(states) != count or len(value) != count * len(chains) or max(states) >= len(made) or unit in out:
+        if (
+            len(states) != count
+            or len(value) != count * len(chains)
+            or max(states) >= len(state_numbers)
+            or unit in out
+        ):
             raise malformed(LAYOUT.engine, _SHAPE)
-        some, held = (np.array(one).reshape(len(chains), count) for one in (there, value))
+        has_values, values_of_chains = (np.array(one).reshape(len(chains), count) for one in (there, value))
         stays = streams.every is None
-        values = {chain: HiddenSamples(some[i], held[i], stays) for i, chain in enumerate(chains)}
-        out[unit] = Worlds(automaton, count, seed, reached, made[np.array(states)], values)
+        values = {chain: HiddenSamples(has_values[i], values_of_chains[i], stays) for i, chain in enumerate(chains)}
+        out[unit] = Worlds(automaton, count, seed, reached, state_numbers[np.array(states)], values)
     return out
 
 
@@ -516,19 +523,19 @@ def report(state: bytes) -> StateReport:
     content = open_state(state)
     facts, tables = content.facts, content.tables
     waiting = tables["waiting"]
-    held, events = {}, waiting.num_rows
+    open_groups, events = {}, waiting.num_rows
     for number, written in enumerate(facts["patterns"]):
         first = tables[f"{number} rows" if "begin" in written else f"{number} units"].num_rows
         events += first if "begin" in written else 0
-        if not written["pattern"].endswith(WAYS):  # counts have the same groups
-            held[format_fact(written["pattern"])] = first
+        if not written["pattern"].endswith(COUNTS_SUFFIX):  # counts have the same groups
+            open_groups[format_fact(written["pattern"])] = first
     return StateReport(
         shards=facts["shards"],
         horizon=facts["known"],
         events=events,
         buffered=waiting.num_rows,
         oldest=min(waiting.column("time").to_pylist(), default=None),
-        open=held,
+        open=open_groups,
         keys={},
         bytes=len(state),
     )

@@ -11,7 +11,7 @@ import pyarrow as pa
 from perseid.deprecated import deprecated_method
 from perseid.engines.sequence.stream import Events
 from perseid.engines.uncertain.engine import make_plan
-from perseid.engines.uncertain.output import apart_schema, numeric_columns
+from perseid.engines.uncertain.output import binding_schema, numeric_columns
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.results import UncertainMatches
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, LIKELIHOOD, READING, Known, Sampling, Stream, Streams
@@ -108,9 +108,9 @@ class UncertainEvents(StreamDeclaration[UncertainMatches, Data_co]):
     def streams(self, types: Iterable[str]) -> Streams:
         """Stream descriptions for the engine; ``types`` are the types of the certain events."""
         own = tuple(part.stream for part in self.parts)
-        known = {part.type for part in own}
-        more = tuple(Stream(name, Known.CERTAIN) for name in types if name not in known)
-        return Streams((*own, *more), self.every, self.sampling, self.prune)
+        uncertain_types = {part.type for part in own}
+        certain_streams = tuple(Stream(name, Known.CERTAIN) for name in types if name not in uncertain_types)
+        return Streams((*own, *certain_streams), self.every, self.sampling, self.prune)
 
     def tables(self) -> list[DeclaredTable]:
         """The tables of the stream: one for each uncertain part, then those of the certain events."""
@@ -122,14 +122,14 @@ class UncertainEvents(StreamDeclaration[UncertainMatches, Data_co]):
         return [table.data for table in self.tables()]
 
     def bind(
-        self, patterns: Sequence[CorePattern], schemas: Sequence[TableSchema], telling: OutputPolicy = EVERY
+        self, patterns: Sequence[CorePattern], schemas: Sequence[TableSchema], output_policy: OutputPolicy = EVERY
     ) -> Query:
         """Bind patterns to tables with these schemas; return the query."""
-        return bind_patterns(self, patterns, schemas, telling)
+        return bind_patterns(self, patterns, schemas, output_policy)
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{part.stream.type} of {', '.join(part.stream.of) or 'one key'}" for part in self.parts)
-        return f"<uncertain events: {said}{' and certain events' if self.certain else ''}>"
+        described = ", ".join(f"{part.stream.type} of {', '.join(part.stream.of) or 'one key'}" for part in self.parts)
+        return f"<uncertain events: {described}{' and certain events' if self.certain else ''}>"
 
 
 def role_of(ours: str) -> str:
@@ -139,7 +139,10 @@ def role_of(ours: str) -> str:
 
 
 def bind_patterns(
-    stream: UncertainEvents, patterns: Sequence[CorePattern], schemas: Sequence[TableSchema], telling: OutputPolicy
+    stream: UncertainEvents,
+    patterns: Sequence[CorePattern],
+    schemas: Sequence[TableSchema],
+    output_policy: OutputPolicy,
 ) -> Query:
     """Bind patterns to tables with these schemas, in the order of :meth:`UncertainEvents.tables`; return the query.
 
@@ -149,10 +152,10 @@ def bind_patterns(
     sources = [(part, part.sources()) for part in stream.parts]
     for (part, named), schema in zip(sources, schemas, strict=False):
         _require_columns(part, named, schema)
-    wanted = columns_of(patterns)
+    columns_read = columns_of(patterns)
     named_columns = [named for _, named in sources] + [{} for _ in schemas[len(sources) :]]
-    columns = _column_types(wanted, schemas, named_columns, streams)
-    plan = make_plan(patterns, streams, columns, telling=telling)
+    columns = _column_types(columns_read, schemas, named_columns, streams)
+    plan = make_plan(patterns, streams, columns, output_policy=output_policy)
     plan = replace(plan, shards=stream.shards, max_state=stream.max_state)
     if len({repr(one.unit) for one in plan.asked}) > 1:
         raise UnsupportedError(
@@ -160,7 +163,7 @@ def bind_patterns(
         )
     plan.refuse_apart()
     plan = replace(plan, apart=any(one.groups < len(one.unit) for one in plan.asked))
-    step_schema = apart_schema(plan) if plan.apart else plan.schema
+    step_schema = binding_schema(plan) if plan.apart else plan.schema
     return Query(
         name=", ".join(one.name for one in plan.asked),
         engine="uncertain",
@@ -173,7 +176,7 @@ def bind_patterns(
         step_schema=step_schema,
         schema=plan.schema,
         state=StateOptions(stream.shards, stream.max_state, stream.idle),
-        finish_by=tuple(plan.schema.names[: -len(numeric_columns(telling))]) if plan.apart else None,
+        finish_by=tuple(plan.schema.names[: -len(numeric_columns(output_policy))]) if plan.apart else None,
     )
 
 
@@ -186,11 +189,11 @@ def event_types(patterns: Sequence[CorePattern], stream: UncertainEvents) -> lis
 
 def columns_of(patterns: Sequence[CorePattern]) -> set[str]:
     """Columns that the patterns read, or that they are partitioned by."""
-    found: set[str] = set()
+    names: set[str] = set()
     for core in patterns:
-        found |= condition_columns(core)
-        found |= {path.parts[0] for path in core.partition}
-    return found
+        names |= condition_columns(core)
+        names |= {path.parts[0] for path in core.partition}
+    return names
 
 
 def streams_for(patterns: Sequence[CorePattern], stream: UncertainEvents, certain: Sequence[str]) -> Streams:

@@ -71,7 +71,7 @@ class Stream:
         return Keys(None if self.known is Known.CERTAIN else self.of, self.about)
 
     @property
-    def keeps_belief(self) -> bool:
+    def stores_belief(self) -> bool:
         """True if filtered distributions are stored per chain, in addition to pattern states; a lag needs them to find
         readings with zero likelihood."""
         return self.known is Known.READ and (not self.hidden or self.inference.name == "lag")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from perseid.engines.uncertain.pattern_nfa import THERE, Symbol, chooses, passes, refers_back
+from perseid.engines.uncertain.pattern_nfa import EVENT_PRESENT, Symbol, chooses, passes, refers_back
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.semantics import core as c
@@ -89,7 +89,7 @@ class Symbols:
         own = {} if test.step is None else {test.step: event}
         return holds(test.expr, MatchScope(self._names, Bindings({}, own, {}), event, self.relations))
 
-    def seen(self, event: Event) -> tuple[tuple[str, object], ...]:
+    def read_columns(self, event: Event) -> tuple[tuple[str, object], ...]:
         """Columns of an event that conditions of other steps may read."""
         if not self.looks_back:
             return ()
@@ -97,13 +97,13 @@ class Symbols:
 
     def of(self, event: Event) -> Symbol:
         """Symbol of an event."""
-        bits = THERE
+        bits = EVENT_PRESENT
         for step in self.steps(event.type):
             if all(self.holds(test, event) for test in step.choose):
                 bits |= chooses(step.id)
                 if all(self.holds(test, event) for test in step.must):
                     bits |= passes(step.id)
-        return bits, self.seen(event)
+        return bits, self.read_columns(event)
 
 
 def _test(expr: ex.Expr, step: c.CoreStep, pattern: c.CorePattern) -> Test:

@@ -11,7 +11,7 @@ import numpy as np
 from perseid.errors import EventDataError
 from perseid.runtime.arrays import FloatArray, IntArray
 
-How = Literal["steps", "alerts", "spans", "expected"]
+PolicyKind = Literal["steps", "alerts", "spans", "expected"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class OutputPolicy:
     matches are expected, with their expected number.
     """
 
-    how: How = "steps"
+    how: PolicyKind = "steps"
     rise: float = 0.0
     fall: float = 0.0
 
@@ -62,7 +62,7 @@ def no_open_alerts(count: int, off: int) -> OpenAlerts:
     return OpenAlerts(np.full(count, off), np.zeros(count), np.zeros(count), np.full(count, off))
 
 
-class Ended(NamedTuple):
+class EmittedSpan(NamedTuple):
     """An output row: group, first and last step, highest probability and its error bound."""
 
     group: int
@@ -85,43 +85,47 @@ class GroupProbabilities(Protocol):
     def error(self) -> FloatArray: ...
 
 
-def go_on(
-    telling: OutputPolicy,
+def advance_alerts(
+    policy: OutputPolicy,
     before: OpenAlerts,
-    answers: GroupProbabilities,
+    results: GroupProbabilities,
     numbered: bool,
     done: int | None,
     ended: bool,
     off: int,
-) -> tuple[list[Ended], OpenAlerts]:
+) -> tuple[list[EmittedSpan], OpenAlerts]:
     """Advance alerts and spans; return those to emit now, and those that stay open.
 
     ``done`` is the last evaluated step; if steps are numbered, steps without a result up to it have probability 0.
     ``off`` marks groups without an open alert or span.
     """
     since, peak, error, last = before.since.copy(), before.peak.copy(), before.error.copy(), before.last.copy()
-    told: list[Ended] = []
-    alerts = telling.how == "alerts"
+    emitted: list[EmittedSpan] = []
+    alerts = policy.how == "alerts"
 
     def close(group: int) -> None:
         if since[group] != off and not alerts:
-            told.append(Ended(group, int(since[group]), int(last[group]), float(peak[group]), float(error[group])))
+            emitted.append(
+                EmittedSpan(group, int(since[group]), int(last[group]), float(peak[group]), float(error[group]))
+            )
         since[group] = off
 
-    for group, step, p, wrong in zip(answers.group, answers.step, answers.probability, answers.error, strict=True):
-        if since[group] != off and (p < telling.fall or (numbered and step != last[group] + 1)):
+    for group, step, p, error_bound in zip(
+        results.group, results.step, results.probability, results.error, strict=True
+    ):
+        if since[group] != off and (p < policy.fall or (numbered and step != last[group] + 1)):
             close(group)
-        if since[group] == off and p >= telling.rise:
-            since[group], peak[group], error[group] = step, p, wrong
+        if since[group] == off and p >= policy.rise:
+            since[group], peak[group], error[group] = step, p, error_bound
             if alerts:
-                told.append(Ended(int(group), int(step), int(step), float(p), float(wrong)))
+                emitted.append(EmittedSpan(int(group), int(step), int(step), float(p), float(error_bound)))
         elif since[group] != off and p > peak[group]:
-            peak[group], error[group] = p, wrong
+            peak[group], error[group] = p, error_bound
         last[group] = step
     for group in np.flatnonzero(since != off):
         if ended or (numbered and done is not None and last[group] < done):
             close(int(group))
-    return sorted(told), OpenAlerts(since, peak, error, last)
+    return sorted(emitted), OpenAlerts(since, peak, error, last)
 
 
 def above(p: float) -> OutputPolicy:
@@ -159,7 +163,7 @@ def expected(above: float = 0.0) -> OutputPolicy:
     return OutputPolicy("expected", float(above), 0.0)
 
 
-def _bound(given: float, name: str) -> float:
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
-        raise EventDataError(f"{name}={given!r}: expected a probability from 0 to 1.")
-    return float(given)
+def _bound(number: float, name: str) -> float:
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= 1:
+        raise EventDataError(f"{name}={number!r}: expected a probability from 0 to 1.")
+    return float(number)

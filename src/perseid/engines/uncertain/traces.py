@@ -15,18 +15,25 @@ import pyarrow as pa
 
 from perseid.engines.sequence.partition_sort import comparable
 from perseid.engines.uncertain import kernel as k
-from perseid.engines.uncertain.chains import Chains, chains_of, looked_ahead, marginals_of, no_lives, owners_of
+from perseid.engines.uncertain.chains import (
+    Chains,
+    chains_of,
+    lookahead_of,
+    marginals_of,
+    no_retained_chains,
+    owners_of,
+)
 from perseid.engines.uncertain.inference import smoothed_tables
 from perseid.engines.uncertain.ordering import begins, by_step, ordered, ranks
 from perseid.engines.uncertain.plan import PlannedQuery
-from perseid.engines.uncertain.reading import SymbolEncoder, Units, hashed, taken, unit_columns
+from perseid.engines.uncertain.reading import SymbolEncoder, Units, hashed, select_values, unit_columns
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, Known, Stream, Streams
 from perseid.errors import EventDataError
 from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.key_encoding import key_codes
 
-TOO_MUCH = 1e-6
+SUM_TOLERANCE = 1e-6
 """Tolerance for probabilities of one step that add up to more than 1 because they are rounded."""
 
 
@@ -122,7 +129,7 @@ class CallInput:
 
 
 @dataclass(frozen=True)
-class Material:
+class PatternInput:
     """Input of one pattern in one call."""
 
     units: Units
@@ -131,7 +138,7 @@ class Material:
     """One for each event type with tables."""
     read: tuple[Read, ...]
 
-    def since(self, first: IntArray) -> Material:
+    def since(self, first: IntArray) -> PatternInput:
         """Restrict the rows of each group to those from a step on; chains with readings are unchanged."""
         own = np.flatnonzero(self.others.step >= first[self.others.unit])
         if len(own) == len(self.others.unit) and all((e.step >= first[e.unit]).all() for e in self.entries):
@@ -150,18 +157,18 @@ def steps_of(rows: EventBatch, every: int | None) -> IntArray:
 def gather(streams: Streams, rows: EventBatch) -> tuple[CallInput, int]:
     """Input of a finite stream, and the number of readings with zero likelihood."""
     step = steps_of(rows, streams.every)
-    bad = unsound(streams, rows, step)
+    bad = bad_distributions(streams, rows, step)
     numbered = streams.every is not None
     chains, beliefs, ahead, impossible = {}, {}, {}, 0
     for part, chosen in parts_of(streams, rows):
         if part.known is Known.READ:
-            kept = no_lives(part, rows)
-            own = chains[part.type] = chains_of(part, rows, chosen, step[chosen], kept, None, None, numbered)
+            no_chains = no_retained_chains(part, rows)
+            own = chains[part.type] = chains_of(part, rows, chosen, step[chosen], no_chains, None, None, numbered)
             if not part.hidden:
-                beliefs[part.type], _, passed_over = marginals_of(part, own, kept, streams.sampling.seed)
-                impossible += passed_over
-            elif part.keeps_belief:
-                ahead[part.type], _ = looked_ahead(part, own, kept)
+                beliefs[part.type], _, ignored = marginals_of(part, own, no_chains, streams.sampling.seed)
+                impossible += ignored
+            elif part.stores_belief:
+                ahead[part.type], _ = lookahead_of(part, own, no_chains)
     return CallInput(rows, step, chains, beliefs, ahead, bad, numbered), impossible
 
 
@@ -173,34 +180,34 @@ def parts_of(streams: Streams, rows: EventBatch) -> Iterator[tuple[Stream, IntAr
             yield part, np.flatnonzero(rows.type_codes == code)
 
 
-def unsound(streams: Streams, rows: EventBatch, step: IntArray) -> IntArray:
+def bad_distributions(streams: Streams, rows: EventBatch, step: IntArray) -> IntArray:
     """Rows of steps with probabilities that are no distribution."""
     found = [np.zeros(0, np.int64)]
     for part, chosen in parts_of(streams, rows):
         if part.known in (Known.INDEPENDENT, Known.LINKED) and len(chosen):
-            found.append(_unsound(part, rows, chosen, step))
+            found.append(_bad_rows(part, rows, chosen, step))
     return np.sort(np.concatenate(found))
 
 
-def material(
-    asked: PlannedQuery,
+def build_pattern_input(
+    query: PlannedQuery,
     streams: Streams,
     reader: SymbolEncoder,
-    given: CallInput,
-    kept: Sequence[ArrowColumn] | None = None,
-) -> Material:
-    """Build the input of one pattern; ``kept`` are the keys of groups with stored state."""
-    rows, step = given.rows, given.step
-    read_of = [(streams.part(type_), chains) for type_, chains in given.chains.items() if asked.asks(type_)]
-    sources, sizes = [unit_columns(rows, asked.unit)], [len(rows)]
+    call_input: CallInput,
+    stored_keys: Sequence[ArrowColumn] | None = None,
+) -> PatternInput:
+    """Build the input of one pattern; ``stored_keys`` are the keys of groups with stored state."""
+    rows, step = call_input.rows, call_input.step
+    read_of = [(streams.part(type_), chains) for type_, chains in call_input.chains.items() if query.reads_type(type_)]
+    sources, sizes = [unit_columns(rows, query.unit)], [len(rows)]
     for part, chains in read_of:
         assert part is not None
         missing = pa.nulls(len(chains.afresh))
-        sources.append([chains.keys.get(component.column(part.type), missing) for component in asked.unit])
+        sources.append([chains.keys.get(component.column(part.type), missing) for component in query.unit])
         sizes.append(len(chains.afresh))
-    sources.append([pa.nulls(0)] * len(asked.unit) if kept is None else list(kept))
-    sizes.append(0 if kept is None or not kept else len(kept[0]))
-    if kept is not None and not asked.unit:
+    sources.append([pa.nulls(0)] * len(query.unit) if stored_keys is None else list(stored_keys))
+    sizes.append(0 if stored_keys is None or not stored_keys else len(stored_keys[0]))
+    if stored_keys is not None and not query.unit:
         sizes[-1] = 1  # the single group of an unpartitioned pattern
     units = Units(sources, sizes)
     unit = units.of[0]
@@ -212,31 +219,31 @@ def material(
         assert part.model is not None
         letters = reader.value_letters(part.type, chains.keys, len(chains.afresh), part.model, part.about)
         if part.hidden:
-            read.append(Read(part, chains, own, letters, given.ahead.get(part.type)))
+            read.append(Read(part, chains, own, letters, call_input.ahead.get(part.type)))
         else:
-            others.append(_believed(chains, own, letters, given.beliefs[part.type]))
-    for part, there in parts_of(streams, rows):
-        if part.known is Known.READ or not asked.asks(part.type):
+            others.append(_marginal_rows(chains, own, letters, call_input.beliefs[part.type]))
+    for part, rows_of_type in parts_of(streams, rows):
+        if part.known is Known.READ or not query.reads_type(part.type):
             continue
-        chosen = np.setdiff1d(there, given.bad, assume_unique=True) if len(given.bad) else there
+        chosen = np.setdiff1d(rows_of_type, call_input.bad, assume_unique=True) if len(call_input.bad) else rows_of_type
         if part.hidden:
-            entries.append(_entries(part, reader, rows, chosen, unit, step, given.numbered))
+            entries.append(_entries(part, reader, rows, chosen, unit, step, call_input.numbered))
         else:
             others.append(_independent(part, reader, rows, chosen, unit, step))
-    return Material(units, _joined(others), tuple(entries), tuple(read))
+    return PatternInput(units, _joined(others), tuple(entries), tuple(read))
 
 
-def _unsound(part: Stream, rows: EventBatch, chosen: IntArray, step: IntArray) -> IntArray:
+def _bad_rows(part: Stream, rows: EventBatch, chosen: IntArray, step: IntArray) -> IntArray:
     share = np.asarray(rows.columns[CHANCE].fill_null(float("nan")))[chosen]
     linked = part.known is Known.LINKED
-    keys = [comparable(taken(rows.columns[name], chosen)) for name in part.of]
-    keys += [comparable(taken(rows.columns[GIVEN + name], chosen)) for name in part.about if linked]
+    keys = [comparable(select_values(rows.columns[name], chosen)) for name in part.of]
+    keys += [comparable(select_values(rows.columns[GIVEN + name], chosen)) for name in part.about if linked]
     which, size = key_codes([*keys, pa.array(step[chosen])], len(chosen))
     with np.errstate(invalid="ignore"):
-        wrong = ~((share >= 0) & (share <= 1 + TOO_MUCH))
-    sums = np.bincount(which, np.where(wrong, 0.0, share), minlength=size)
-    broken = sums > 1 + TOO_MUCH
-    broken[which[wrong]] = True
+        is_invalid = ~((share >= 0) & (share <= 1 + SUM_TOLERANCE))
+    sums = np.bincount(which, np.where(is_invalid, 0.0, share), minlength=size)
+    broken = sums > 1 + SUM_TOLERANCE
+    broken[which[is_invalid]] = True
     return chosen[broken[which]]
 
 
@@ -247,7 +254,7 @@ def require_distributions(part_of: Streams, rows: EventBatch, bad: IntArray | Se
     row = int(bad[0])
     stream = part_of.part(rows.type_names[rows.type_codes[row]])
     assert stream is not None
-    key = ", ".join(f"{name} {taken(rows.columns[name], [row])[0]}" for name in stream.of)
+    key = ", ".join(f"{name} {select_values(rows.columns[name], [row])[0]}" for name in stream.of)
     given = np.asarray(rows.columns[CHANCE].fill_null(float("nan")))
     same = [i for i in bad if rows.time[i] == rows.time[row]]
     shown = ", ".join(f"{given[i]:g}" for i in same[:6])
@@ -261,7 +268,7 @@ def _values_of(
     part: Stream, rows: EventBatch, chosen: IntArray, before: bool = False
 ) -> tuple[IntArray, IntArray, BoolArray]:
     """By row: the number of its value; by number: a hash; and by row: False if it is null, i.e. no event."""
-    columns = [taken(rows.columns[(GIVEN if before else "") + name], chosen) for name in part.about]
+    columns = [select_values(rows.columns[(GIVEN if before else "") + name], chosen) for name in part.about]
     there = np.zeros(len(chosen), bool)
     for column in columns:
         there |= True if not column.null_count else ~np.asarray(column.is_null())
@@ -286,7 +293,7 @@ def _independent(
     return Others(unit[own], step[own], *owners_of(part, rows, own), value, values, letter, share)
 
 
-def _believed(chains: Chains, unit: IntArray, letters: IntArray, shares: FloatArray) -> Others:
+def _marginal_rows(chains: Chains, unit: IntArray, letters: IntArray, shares: FloatArray) -> Others:
     """Evaluated steps of chains as independent rows with their marginal probabilities."""
     owner, counted = chains.owner, chains.counted
     steps, values = np.nonzero((shares > 0) & (letters[owner][:, :-1] != 0) & counted[:, None])
@@ -379,7 +386,7 @@ class InputLayout:
     steps: k.Steps
 
 
-def laid_out(
+def lay_out_steps(
     units: IntArray, last: IntArray, numbered: bool, others: Others, entries: TransitionRows | None = None,
     places: tuple[IntArray, IntArray] | None = None,
 ) -> InputLayout:  # fmt: skip
@@ -438,29 +445,29 @@ NEVER, LATER = -(1 << 62), 1 << 62
 
 
 def split_groups(
-    found: Material,
+    call_groups: PatternInput,
     last: IntArray,
     numbered: bool,
-    kept: tuple[BoolArray, BoolArray] | None = None,
+    stored: tuple[BoolArray, BoolArray] | None = None,
     values: IntArray | None = None,
 ) -> list[ChainGroups]:
     """Split the groups of a call into lots, each group having one hidden chain at most; ``last`` is each group's
-    previous step. ``kept`` has two masks by group: has stored state, and has a stored hidden value; ``values`` are
+    previous step. ``stored`` has two masks by group: has stored state, and has a stored hidden value; ``values`` are
     their hashes."""
     out = []
-    here = np.zeros(len(found.units), bool) if kept is None else kept[0]
-    hidden = np.zeros(len(found.units), bool) if kept is None else kept[1]
-    here[found.others.unit] = True
-    for entries in found.entries:
+    is_present = np.zeros(len(call_groups.units), bool) if stored is None else stored[0]
+    hidden = np.zeros(len(call_groups.units), bool) if stored is None else stored[1]
+    is_present[call_groups.others.unit] = True
+    for entries in call_groups.entries:
         # A group with a table chain retains it: input of other streams does not end the chain.
         hidden[entries.unit] = True
         own = entries if values is None else entries.among(values)
-        out.append(_tables(found, own, np.flatnonzero(hidden), last, numbered))
-    for read in found.read:
+        out.append(_tables(call_groups, own, np.flatnonzero(hidden), last, numbered))
+    for read in call_groups.read:
         hidden[read.unit] = True
-        out.append(_read(found, read, np.flatnonzero(hidden), last, numbered))
-    units = np.flatnonzero(here & ~hidden)
-    layout = laid_out(units, last[units], numbered, found.others)
+        out.append(_read(call_groups, read, np.flatnonzero(hidden), last, numbered))
+    units = np.flatnonzero(is_present & ~hidden)
+    layout = lay_out_steps(units, last[units], numbered, call_groups.others)
     out.append(ChainGroups(k.ALONE, units, layout.step, layout.steps, no_hidden(len(layout.step)), 0))
     return out
 
@@ -472,8 +479,10 @@ def no_hidden(steps: int) -> k.Hidden:
                     np.zeros(steps, np.int64), np.zeros((0, 0)))  # fmt: skip
 
 
-def _tables(found: Material, entries: TransitionRows, units: IntArray, last: IntArray, numbered: bool) -> ChainGroups:
-    layout = laid_out(units, last[units], numbered, found.others, entries)
+def _tables(
+    call_groups: PatternInput, entries: TransitionRows, units: IntArray, last: IntArray, numbered: bool
+) -> ChainGroups:
+    layout = lay_out_steps(units, last[units], numbered, call_groups.others, entries)
     order = layout.entries
     hidden = no_hidden(len(layout.step))._replace(
         old=entries.old[order],
@@ -486,13 +495,13 @@ def _tables(found: Material, entries: TransitionRows, units: IntArray, last: Int
     return ChainGroups(k.TABLES, units, layout.step, layout.steps, hidden, len(entries.values), entries.values)
 
 
-def _read(found: Material, read: Read, units: IntArray, last: IntArray, numbered: bool) -> ChainGroups:
+def _read(call_groups: PatternInput, read: Read, units: IntArray, last: IntArray, numbered: bool) -> ChainGroups:
     """Lot of chains with readings: transitions of the model, and the initial distribution as those from "no event"."""
     chains, model, way = read.chains, read.stream.model, read.stream.inference
     assert model is not None
     owner, counted = chains.owner, chains.counted
     places = read.unit[owner[counted]], chains.step[counted]
-    layout = laid_out(units, last[units], numbered, found.others, places=places)
+    layout = lay_out_steps(units, last[units], numbered, call_groups.others, places=places)
     steps, at, count = layout.steps, layout.places, len(layout.step)
     begins = np.flatnonzero(counted & (np.arange(len(owner)) == chains.offsets[owner]) & chains.afresh[owner])
     number = np.cumsum(counted) - 1

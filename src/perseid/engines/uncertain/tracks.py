@@ -31,7 +31,7 @@ class Track:
     """One group of a lot."""
 
     reader: SymbolEncoder
-    lot: ChainGroups
+    chain_groups: ChainGroups
     start: FloatArray | None = None
     """By hidden value, "no event" last: its probability before the first step, if there were earlier steps."""
     chain: int = 0
@@ -40,25 +40,25 @@ class Track:
     @cached_property
     def after(self) -> FloatArray:
         """By step and hidden value: the marginal probability after the step."""
-        lot = self.lot
-        out = np.zeros((len(lot.step), lot.values + 1))
+        chain_groups = self.chain_groups
+        out = np.zeros((len(chain_groups.step), chain_groups.values + 1))
         now = self._nowhere() if self.start is None else self.start.copy()
-        steps, hidden = lot.steps, lot.hidden
+        steps, hidden = chain_groups.steps, chain_groups.hidden
         spread(
-            lot.mode == k.TABLES, steps.idle, steps.afresh, steps.still, steps.entries, steps.entries_end, steps.at,
+            chain_groups.mode == k.TABLES, steps.idle, steps.afresh, steps.still, steps.entries, steps.entries_end, steps.at,
             hidden.old, hidden.new, hidden.weight, now, out,
         )  # fmt: skip
         return out
 
     def _nowhere(self) -> FloatArray:
-        out = np.zeros(self.lot.values + 1)
+        out = np.zeros(self.chain_groups.values + 1)
         out[-1] = 1.0
         return out
 
     def _before(self, first: int) -> FloatArray:
         """By hidden value: the marginal probability before a step."""
-        steps = self.lot.steps
-        if steps.afresh[first] or (self.lot.mode == k.TABLES and steps.idle[first] > 0):
+        steps = self.chain_groups.steps
+        if steps.afresh[first] or (self.chain_groups.mode == k.TABLES and steps.idle[first] > 0):
             return self._nowhere()
         if first:
             before: FloatArray = self.after[first - 1]
@@ -67,7 +67,7 @@ class Track:
 
     def is_quiet(self, grid: IntArray) -> bool:
         """Return True if it has no step in the grid."""
-        low, high = np.searchsorted(self.lot.step, [grid[0], grid[-1] + 1])
+        low, high = np.searchsorted(self.chain_groups.step, [grid[0], grid[-1] + 1])
         return bool(low == high)
 
     def over(
@@ -78,32 +78,32 @@ class Track:
         Evaluation starts at the beginning of the grid. The result is None if the track has no step in it. ``absorbing``
         marks the transitions that absorb worlds: by default those that complete the query.
         """
-        lot, count = self.lot, len(grid)
-        low, high = (int(place) for place in np.searchsorted(lot.step, [grid[0], grid[-1] + 1]))
+        chain_groups, count = self.chain_groups, len(grid)
+        low, high = (int(place) for place in np.searchsorted(chain_groups.step, [grid[0], grid[-1] + 1]))
         if low == high:
             return None
-        own = high - low
-        told, gone = np.zeros((own, own)), np.zeros((own, own))
-        at_once = max(1, BLOCK // own)
-        for begin in range(0, own, at_once):
-            many = min(own, begin + at_once) - begin
-            steps = _from_each(lot.steps, low, high, np.arange(begin, begin + many))
-            hidden = lot.hidden
-            if lot.mode >= k.MODEL:
-                hidden = hidden._replace(letters=np.repeat(hidden.letters, many, axis=0))
+        step_count = high - low
+        completed, absorbed = np.zeros((step_count, step_count)), np.zeros((step_count, step_count))
+        at_once = max(1, BLOCK // step_count)
+        for begin in range(0, step_count, at_once):
+            count_of_starts = min(step_count, begin + at_once) - begin
+            steps = _from_each(chain_groups.steps, low, high, np.arange(begin, begin + count_of_starts))
+            hidden = chain_groups.hidden
+            if chain_groups.mode >= k.MODEL:
+                hidden = hidden._replace(letters=np.repeat(hidden.letters, count_of_starts, axis=0))
             moved = move(
-                self.reader.automaton, lot.mode, steps, hidden, self._weights(low, many), values=lot.values,
+                self.reader.automaton, chain_groups.mode, steps, hidden, self._weights(low, count_of_starts), values=chain_groups.values,
                 absorbing=absorbing,
             )  # fmt: skip
-            told[begin : begin + many] = moved.told.reshape(many, own)
-            gone[begin : begin + many] = moved.gone.reshape(many, own)
-        places = np.searchsorted(grid, lot.step[low:high])
+            completed[begin : begin + count_of_starts] = moved.probability.reshape(count_of_starts, step_count)
+            absorbed[begin : begin + count_of_starts] = moved.absorbed.reshape(count_of_starts, step_count)
+        places = np.searchsorted(grid, chain_groups.step[low:high])
         # A start between two steps of the track is equivalent to a start at the next one.
         first = np.searchsorted(places, np.arange(count))
-        inside = np.flatnonzero(first < own)
+        inside = np.flatnonzero(first < step_count)
         early = np.tril(np.ones((count, count), bool), -1)
         out = []
-        for found in (told, gone):
+        for found in (completed, absorbed):
             whole = np.zeros((count, count))
             whole[np.ix_(inside, places)] = found[first[inside]]
             whole[early] = 0.0
@@ -112,7 +112,7 @@ class Track:
 
     def _weights(self, first: int, many: int) -> StateWeights:
         """Initial weights of that many groups, which start at a step."""
-        if not self.lot.values:
+        if not self.chain_groups.values:
             return StateWeights.fresh(many, 0)
         before = self._before(first)
         some = np.flatnonzero(before)
@@ -121,21 +121,27 @@ class Track:
 
 
 def track_of(
-    reader: SymbolEncoder, lot: ChainGroups, group: int, start: FloatArray | None = None, chain: int = 0
+    reader: SymbolEncoder, chain_groups: ChainGroups, group: int, start: FloatArray | None = None, chain: int = 0
 ) -> Track:
     """Extract one group of a lot."""
-    low, high = int(lot.steps.offsets[group]), int(lot.steps.offsets[group + 1])
-    steps = lot.steps._replace(
+    low, high = int(chain_groups.steps.offsets[group]), int(chain_groups.steps.offsets[group + 1])
+    steps = chain_groups.steps._replace(
         offsets=np.array([0, high - low]),
         absorbs=np.array([high - low]),
-        rest=lot.steps.rest[:1],
-        ends=lot.steps.ends[:1],
-        **{name: getattr(lot.steps, name)[low:high] for name in _BY_STEP},
+        rest=chain_groups.steps.rest[:1],
+        ends=chain_groups.steps.ends[:1],
+        **{name: getattr(chain_groups.steps, name)[low:high] for name in _BY_STEP},
     )
-    hidden = lot.hidden
-    if lot.mode >= k.MODEL:
+    hidden = chain_groups.hidden
+    if chain_groups.mode >= k.MODEL:
         hidden = hidden._replace(letters=hidden.letters[group : group + 1])
-    one = replace(lot, groups=lot.groups[group : group + 1], step=lot.step[low:high], steps=steps, hidden=hidden)
+    one = replace(
+        chain_groups,
+        groups=chain_groups.groups[group : group + 1],
+        step=chain_groups.step[low:high],
+        steps=steps,
+        hidden=hidden,
+    )
     return Track(reader, one, start, chain)
 
 

@@ -25,7 +25,7 @@ from perseid.semantics.values import Relation
 
 WORLD = 0
 """The empty state: it represents the world itself, starts ways, and continues."""
-MOST_WAYS = 4_096
+MAX_WAYS = 4_096
 """Maximum number of states; they are not evicted, and counts have no fallback to sampling."""
 
 S = TypeVar("S", bound=np.generic)
@@ -45,12 +45,12 @@ class Ways(Automaton):
         self._branchings = 0
 
     @property
-    def most_letters(self) -> int:
-        return automaton.MOST_LETTERS
+    def max_letters(self) -> int:
+        return automaton.MAX_LETTERS
 
     def state(self, configurations: Iterable[int]) -> int:
         number = super().state(configurations)
-        if number >= MOST_WAYS:
+        if number >= MAX_WAYS:
             raise StateLimitExceeded
         return number
 
@@ -59,23 +59,25 @@ class Ways(Automaton):
 
     def resolve(self, state: int, letter: int) -> None:
         """Compute the branching of a state on a letter and store it in the tables."""
-        taken: dict[TakenEvent, list[NfaThread]] = {}
+        bound: dict[TakenEvent, list[NfaThread]] = {}
         after: list[int] = []
         if state == WORLD:
             after.append(WORLD)
-            for what, thread in self.nfa.start_threads(self.letters[letter]):
-                taken.setdefault(what, []).append(thread)
+            for bound_event, thread in self.nfa.start_threads(self.letters[letter]):
+                bound.setdefault(bound_event, []).append(thread)
         else:
-            waits = []
+            waiting_numbers = []
             for number in self.states[state]:
-                found, still = self.nfa.transitions(self.configurations[number], self.letters[letter], self.elapsed)
-                for what, thread in found:
-                    taken.setdefault(what, []).append(thread)
-                waits += [] if still is None else [self.number(still)]
-            after += [self.state(waits)] if waits else []
+                transitions, remaining = self.nfa.transitions(
+                    self.configurations[number], self.letters[letter], self.elapsed
+                )
+                for bound_event, thread in transitions:
+                    bound.setdefault(bound_event, []).append(thread)
+                waiting_numbers += [] if remaining is None else [self.number(remaining)]
+            after += [self.state(waiting_numbers)] if waiting_numbers else []
         complete = 0
-        for what in sorted(taken):  # an order that depends only on the pattern and the letter
-            configurations, done = self.nfa.settle(taken[what])
+        for bound_event in sorted(bound):  # an order that depends only on the pattern and the letter
+            configurations, done = self.nfa.settle(bound[bound_event])
             complete += done > 0
             if configurations:
                 after.append(self.state(self.number(one) for one in configurations))

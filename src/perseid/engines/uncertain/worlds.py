@@ -72,8 +72,8 @@ class Worlds:
     def __post_init__(self) -> None:
         if self.state is None:
             self.state = np.zeros(self.count, np.int64)
-        self.automaton.held.append(self.state)
-        self._said: set[int] = set()
+        self.automaton.used_arrays.append(self.state)
+        self._acted: set[int] = set()
 
     @property
     def longest(self) -> int:
@@ -108,14 +108,14 @@ class Worlds:
 
     # advance by a step
 
-    def take(self, step: int, doings: Sequence[Doing], numbered: bool) -> BoolArray:
+    def advance(self, step: int, doings: Sequence[Doing], numbered: bool) -> BoolArray:
         """Advance by one step with the actions of the chains; return, by world, True if the pattern completes."""
         if numbered and self.last != NEVER:
-            self._wait(step - self.last - 1)
+            self._advance_idle(step - self.last - 1)
         self.last = step
-        self._said = set()
+        self._acted = set()
         acting = [doing(self) for doing in doings]
-        self.values = {chain: own for chain, own in self.values.items() if own.stays or chain in self._said}
+        self.values = {chain: own for chain, own in self.values.items() if own.stays or chain in self._acted}
         if isinstance(self.automaton, SparseAutomaton):
             return self._follow(self.automaton, acting)
         letters = np.zeros(self.count, np.int64)
@@ -126,12 +126,12 @@ class Worlds:
     def _follow(self, automaton: SparseAutomaton, acting: Sequence[IntArray]) -> BoolArray:
         """Advance the states without joint letters; return, by world, True if the pattern completes."""
         if automaton.is_crowded():
-            automaton.forget()
+            automaton.evict_states()
         letters = np.stack(acting) if acting else np.zeros((0, self.count), np.int64)
         self.state[:], done = automaton.follow(self.state, letters)
         return done
 
-    def _wait(self, steps: int) -> None:
+    def _advance_idle(self, steps: int) -> None:
         """Advance by that many steps without events."""
         if not steps:
             return
@@ -172,7 +172,7 @@ class Worlds:
             self.values[chain] = HiddenSamples(there, value, stays)
         else:
             self.values.pop(chain, None)
-        self._said.add(chain)
+        self._acted.add(chain)
         return own
 
     def _numbers(self, chain: int, names: IntArray) -> IntArray:
@@ -196,7 +196,7 @@ class Worlds:
         """Advance the states; return, by world, True if the pattern completes."""
         automaton = self.automaton
         if automaton.is_crowded():
-            automaton.forget()
+            automaton.evict_states()
         after = automaton.next[self.state, letters]
         if (after == UNKNOWN).any():
             pairs = np.unique(np.stack([self.state, letters])[:, after == UNKNOWN], axis=1)
