@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perseid.jobs.spark_errors import first_line
-from perseid.spark.inspection import first_words
+from perseid.spark.inspection import first_message_line
 
 TASK = "Job aborted due to stage failure: Task 1 in stage 9.0 failed 1 times, most recent failure: Lost task 1.0 in stage 9.0 (TID 17) (127.0.0.1 executor driver): "
 
@@ -31,5 +31,5 @@ def test_spark_error_is_shown_by_its_message(text: str, said: str) -> None:
 
 def test_unreadable_state_is_shown_by_its_reason() -> None:
     cut = "An error occurred while calling o121.collectToPython.\n: java.io.EOFException: 1.delta is cut\n\tat x"
-    assert first_words(RuntimeError(cut)) == "java.io.EOFException: 1.delta is cut"
-    assert first_words(RuntimeError()) == "RuntimeError"
+    assert first_message_line(RuntimeError(cut)) == "java.io.EOFException: 1.delta is cut"
+    assert first_message_line(RuntimeError()) == "RuntimeError"

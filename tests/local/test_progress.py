@@ -21,7 +21,7 @@ import perseid as ps
 from perseid.engines.sequence import local, run
 from perseid.engines.sequence.local import match_locally
 from perseid.runtime import cold_start, progress
-from perseid.runtime.progress import ProgressLine, is_person_waiting
+from perseid.runtime.progress import ProgressLine, is_interactive
 
 PATTERN = "pattern p match A a -> B b within 1 hour partition by k return b.n"
 WAIT_S = 20
@@ -184,7 +184,7 @@ def test_message_and_warning_have_separate_lines(terminal: Terminal, monkeypatch
 
 @pytest.mark.parametrize("why", ["variable", "pipe", "closed", "none"])
 def test_no_progress_without_a_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
-    assert is_person_waiting()
+    assert is_interactive()
     stream: io.StringIO | None = io.StringIO()
     if why == "variable":
         monkeypatch.setenv("PERSEID_PROGRESS", "0")
@@ -193,7 +193,7 @@ def test_no_progress_without_a_terminal(terminal: Terminal, monkeypatch: pytest.
     else:
         stream = stream if why == "pipe" else None
         set_stderr(monkeypatch, stream)
-    assert not is_person_waiting()
+    assert not is_interactive()
     monkeypatch.setattr(progress._WATCHER, "thread", None)
     threads: list[object] = []
     monkeypatch.setattr(progress, "Thread", lambda **_: threads.append(1))

@@ -15,7 +15,7 @@ from bench.servers.broker import Broker
 from bench.servers.jars import SETTINGS, connectors
 from bench.servers.postgres import Postgres
 from perseid.cli.running import ORIGINS
-from perseid.sinks.kafka import NEW_WAYS
+from perseid.sinks.kafka import V2_KAFKA_SETTINGS
 from tests.sessions import CONNECT, session
 
 SPARK = "4.2."
@@ -36,7 +36,7 @@ def jars() -> list[Path]:
 def spark(jars: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     if SparkSession.getActiveSession() is not None:
         pytest.skip("another session of this process has no connectors; run tests/pipeline by itself")
-    settings = {**SETTINGS, ORIGINS: "false", **NEW_WAYS, "spark.jars": ",".join(map(str, jars))}
+    settings = {**SETTINGS, ORIGINS: "false", **V2_KAFKA_SETTINGS, "spark.jars": ",".join(map(str, jars))}
     with session(tmp_path_factory.mktemp("warehouse"), settings) as made:
         if not CONNECT:
             made.sparkContext.setLogLevel("OFF")

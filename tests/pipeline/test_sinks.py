@@ -122,7 +122,7 @@ def test_postgres_writes_a_batch_atomically(
     with pytest.raises(SinkError, match=r"127.0.0.1:\d+/postgres t: Batch 0 was not written: .*the power went out"):
         sink.write(batch(good.union(broken(matches(spark, "c")))))
     with monkeypatch.context() as patched:  # merged, not yet committed
-        patched.setattr(tables, "KEPT", None)
+        patched.setattr(tables, "RETAINED_BATCHES", None)
         with pytest.raises(SinkError, match="unsupported operand"):
             sink.write(batch(good, attempt="b"))
     with pytest.raises(SinkError, match=r"(?i)index row|exceeds"):  # random text of a megabyte, too long for an index

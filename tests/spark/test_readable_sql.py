@@ -6,7 +6,7 @@ import pytest
 
 from perseid.errors import missing_column, nearest
 from perseid.jobs.spark_errors import first_line
-from perseid.sinks.failures import words
+from perseid.sinks.failures import error_summary
 from perseid.spark.readable_sql import readable_sql
 from perseid.spark.sql.literals import constant
 
@@ -25,7 +25,7 @@ def test_internal_column_is_shown_under_the_name_of_the_caller() -> None:
     assert readable_sql("`__perseid_own1` > 1", {"__perseid_own1": "odd`name"}) == "`odd``name` > 1"
 
 
-@pytest.mark.parametrize("say", [first_line, words])
+@pytest.mark.parametrize("say", [first_line, error_summary])
 def test_message_of_spark_shows_constants_as_text(say: object) -> None:
     assert callable(say)
     error = RuntimeError("[DATATYPE_MISMATCH] Cannot resolve \"(v = CAST(X'612F62' AS STRING))\".")

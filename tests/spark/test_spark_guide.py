@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from perseid.spark.stream_worker import BEHIND_CLOCK, NO_TIME, UNCLEAR_PROMISE, WHY_LATE
+from perseid.spark.stream_worker import BEHIND_CLOCK, LATE_REASONS, NO_TIME, UNCLEAR_PUNCTUATION
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
@@ -36,7 +36,7 @@ def test_guide_shows_its_output(spark: SparkSession, name: str) -> None:
 
 def test_guide_lists_every_reason() -> None:
     page = (GUIDES / "streaming.md").read_text(encoding="utf-8")
-    late = [f"| `late` | {reason} |" for reason in (*WHY_LATE.values(), BEHIND_CLOCK)]
+    late = [f"| `late` | {reason} |" for reason in (*LATE_REASONS.values(), BEHIND_CLOCK)]
     assert [
-        line for line in (*late, f"| `bad` | {NO_TIME} |", f"| `bad` | {UNCLEAR_PROMISE} |") if line not in page
+        line for line in (*late, f"| `bad` | {NO_TIME} |", f"| `bad` | {UNCLEAR_PUNCTUATION} |") if line not in page
     ] == []

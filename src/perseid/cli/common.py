@@ -80,10 +80,10 @@ def load(path: Path) -> ps.PatternSet:
 _traces = False
 
 
-def show_traces(wanted: bool) -> None:
+def show_traces(enabled: bool) -> None:
     """Set whether errors are printed with their traceback."""
     global _traces  # noqa: PLW0603 - one process is one command
-    _traces = wanted
+    _traces = enabled
 
 
 def fail(error: ps.PerseidError, path: Path | str, *hints: str) -> typer.Exit:

@@ -60,9 +60,9 @@ def check_job(path: Path, as_json: bool) -> typer.Exit | None:
         except ps.PerseidError as error:
             if not as_json:
                 return fail(error, path)
-            problems = [{"at": p.at, "line": p.line, "message": p.said} for p in getattr(error, "problems", ())]
-            said = {"file": str(path), "ok": False, "error": str(error), "problems": problems}
-            typer.echo(json.dumps(said, ensure_ascii=False))
+            problems = [{"at": p.at, "line": p.line, "message": p.message} for p in getattr(error, "problems", ())]
+            report = {"file": str(path), "ok": False, "error": str(error), "problems": problems}
+            typer.echo(json.dumps(report, ensure_ascii=False))
             return typer.Exit(1)
     notes = [str(doubt.message) for doubt in doubts]
     if as_json:
@@ -104,7 +104,8 @@ def _checked(path: Path) -> _Checked:
 
 def _lines(checked: _Checked) -> list[str]:
     lines = [
-        f"reads: {said}" if place == "source" else f"reads {place}: {said}" for place, said in checked["reads"].items()
+        f"reads: {description}" if place == "source" else f"reads {place}: {description}"
+        for place, description in checked["reads"].items()
     ]
     if checked["patterns"]:
         against = (

@@ -50,8 +50,8 @@ def check_command(
         if as_json:
             raise misuse(f"--json is only supported for job files, got {file}.")
         try:
-            for one in pattern_files(file):
-                wrong = _checked(one) or wrong
+            for path in pattern_files(file):
+                wrong = _checked(path) or wrong
         except ps.PerseidError as error:
             wrong = fail(error, file)
     if wrong is not None:
@@ -97,9 +97,9 @@ def draw_command(
     Example: perseid draw rules.perseid --format svg > rules.svg
     """
     try:
-        drawn = chosen(load(file), pattern)
-        if form is Form.svg and len(drawn) > 1:
-            raise misuse(f"{file} has several patterns: {', '.join(drawn.names)}. Choose one with --pattern.")
-        typer.echo(drawn.draw(form.value), nl=False)
+        patterns = chosen(load(file), pattern)
+        if form is Form.svg and len(patterns) > 1:
+            raise misuse(f"{file} has several patterns: {', '.join(patterns.names)}. Choose one with --pattern.")
+        typer.echo(patterns.draw(form.value), nl=False)
     except ps.PerseidError as error:
         raise fail(error, file) from None

@@ -82,14 +82,14 @@ def replay_command(
     typer.echo(f"{read.job}: {_sentence(done)}", err=True)
 
 
-def _moment(given: str | None, option: str) -> dt.datetime | None:
-    if given is None:
+def _moment(text: str | None, option: str) -> dt.datetime | None:
+    if text is None:
         return None
     try:
-        found = dt.datetime.fromisoformat(given)
+        moment = dt.datetime.fromisoformat(text)
     except ValueError:
-        raise misuse(f"{option}: expected a time such as 2026-01-31T06:00:00Z, got {given!r}.") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
+        raise misuse(f"{option}: expected a time such as 2026-01-31T06:00:00Z, got {text!r}.") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
 
 
 def _to_json(job: str, done: ReplayResult) -> dict[str, object]:
@@ -117,13 +117,13 @@ def _sentence(done: ReplayResult) -> str:
 def _with_progress(spark: SparkSession, work: Callable[[], ReplayResult]) -> ReplayResult:
     """Run the work with a progress bar that counts the tasks of Spark."""
     context = getattr(spark, "sparkContext", None)  # a session over Connect has none, and the bar then only moves
-    group, found, failed = uuid.uuid4().hex, [], []
+    group, results, failed = uuid.uuid4().hex, [], []
 
     def run() -> None:
         try:
             if context is not None:
                 context.setJobGroup(group, "perseid replay", interruptOnCancel=True)
-            found.append(work())
+            results.append(work())
         except BaseException as error:
             failed.append(error)
 
@@ -141,8 +141,8 @@ def _with_progress(spark: SparkSession, work: Callable[[], ReplayResult]) -> Rep
         try:
             while thread.is_alive():
                 thread.join(POLL_INTERVAL_S)
-                done, whole = (0, 0) if context is None else _tasks(context.statusTracker(), group)
-                progress.update(bar, completed=done, total=whole or None)
+                done, total = (0, 0) if context is None else _tasks(context.statusTracker(), group)
+                progress.update(bar, completed=done, total=total or None)
         except KeyboardInterrupt:
             if context is not None:
                 context.cancelJobGroup(group)
@@ -155,15 +155,15 @@ def _with_progress(spark: SparkSession, work: Callable[[], ReplayResult]) -> Rep
         from perseid.jobs.spark_errors import first_line, hint_of
 
         raise JobError(f"The replay failed: {first_line(error)}", hint=hint_of(error)) from safe_cause(error)
-    return found[0]
+    return results[0]
 
 
 def _tasks(tracker: StatusTracker, group: str) -> tuple[int, int]:
     """Completed tasks of a job group, and all tasks in the stages that Spark has planned."""
-    done = whole = 0
+    done = total = 0
     for number in tracker.getJobIdsForGroup(group):
         job = tracker.getJobInfo(number)
         for stage in job.stageIds if job is not None else ():
             if (info := tracker.getStageInfo(stage)) is not None:
-                done, whole = done + info.numCompletedTasks, whole + info.numTasks
-    return done, whole
+                done, total = done + info.numCompletedTasks, total + info.numTasks
+    return done, total

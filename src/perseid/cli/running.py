@@ -75,30 +75,30 @@ def run_command(
 
     try:
         with session_of_job("run", read, master) as spark:
-            made = assemble(read, spark, once=once, from_history=from_history)
-            assert made.metrics is not None
-            runner = JobRunner(made)
+            plan = assemble(read, spark, once=once, from_history=from_history)
+            assert plan.metrics is not None
+            runner = JobRunner(plan)
             _handle_signals(runner)
             for line in describe_job(read):
                 typer.echo(line, err=True)
             if read.metrics.port is not None:
-                port = made.metrics.serve(read.metrics.host, read.metrics.port)
+                port = plan.metrics.serve(read.metrics.host, read.metrics.port)
                 typer.echo(f"metrics on http://{read.metrics.host}:{port}/metrics", err=True)
             try:
-                seen = runner.run()
+                status = runner.run()
             finally:
-                made.metrics.close()
+                plan.metrics.close()
     except ps.PerseidError as error:
         raise fail(error, job) from None
-    typer.echo(f"{read.job}: {describe_batches(seen)}; {summary(made.metrics.match_counts)}", err=True)
+    typer.echo(f"{read.job}: {describe_batches(status)}; {summary(plan.metrics.match_counts)}", err=True)
 
 
-def describe_batches(seen: RunStatus) -> str:
+def describe_batches(status: RunStatus) -> str:
     """Number of batches of this run, and the last one as Spark, the status and the console number it: from 0."""
-    if seen.last_batch is None:
+    if status.last_batch is None:
         return "no batch"
-    count = "1 batch" if seen.batches == 1 else f"{seen.batches:,} batches"
-    return f"{count}, the last is batch {seen.last_batch}"
+    count = "1 batch" if status.batches == 1 else f"{status.batches:,} batches"
+    return f"{count}, the last is batch {status.last_batch}"
 
 
 @contextmanager
@@ -118,9 +118,9 @@ def session_of_job(command: str, job: JobFile, master: str | None) -> Iterator[S
     where = master or _master()
     if (where or "").startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a job on one machine needs no other address
-    given = revealed(job.spark)
-    secrets = {name: given.pop(name) for name, value in job.spark.items() if isinstance(value, Secret)}
-    settings = {**settings_of(job.stream.shards, where), **given}
+    spark_settings = revealed(job.spark)
+    secrets = {name: spark_settings.pop(name) for name, value in job.spark.items() if isinstance(value, Secret)}
+    settings = {**settings_of(job.stream.shards, where), **spark_settings}
     try:
         with session_for(f"{command} {job.job}", where, None, settings, secrets, secret_options(job)) as spark:
             yield spark
@@ -157,14 +157,20 @@ def _master() -> str | None:
 
 def settings_of(shards: int, master: str | None) -> dict[str, str]:
     """Default settings of the session of a job."""
-    from perseid.sinks.kafka import NEW_WAYS
+    from perseid.sinks.kafka import V2_KAFKA_SETTINGS
 
     tasks = min(shards, _cores(master) or CLUSTER_TASKS)
     partitions = next(n for n in range(tasks, shards + 1) if shards % n == 0)
     # Only the Python of this process is known to have the module of the daemon.
     is_ours = _cores(master) is not None and os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
     daemon = {DAEMON: "perseid.spark.worker_daemon"} if is_ours else {}
-    return {PARTITIONS: str(partitions), "spark.sql.session.timeZone": "UTC", ORIGINS: "false", **daemon, **NEW_WAYS}
+    return {
+        PARTITIONS: str(partitions),
+        "spark.sql.session.timeZone": "UTC",
+        ORIGINS: "false",
+        **daemon,
+        **V2_KAFKA_SETTINGS,
+    }
 
 
 def _cores(master: str | None) -> int | None:
@@ -186,11 +192,11 @@ def _handle_signals(runner: JobRunner) -> None:
         signal.signal(number, leave)
 
 
-def summary(answers: Mapping[str, int]) -> str:
+def summary(counts: Mapping[str, int]) -> str:
     """Number of matches, in total and by pattern."""
-    whole = sum(answers.values())
-    said = "1 match" if whole == 1 else f"{whole:,} matches"
-    return f"{said} ({', '.join(f'{name} {count:,}' for name, count in sorted(answers.items()))})" if answers else said
+    total = sum(counts.values())
+    text = "1 match" if total == 1 else f"{total:,} matches"
+    return f"{text} ({', '.join(f'{name} {count:,}' for name, count in sorted(counts.items()))})" if counts else text
 
 
 def status_command(
@@ -261,9 +267,9 @@ def _listed(rules: Sequence[str]) -> str:
 def shown(status: StatusFile, now: float) -> Group:
     """Render the status of a job for a terminal."""
     last, totals, levels = status["last"], status["totals"], status["gauges"]
-    refused = [Text(f"rejected: {said}") for said in status["rejected"].values()]
-    refused += [Text(f"warning: {said}", style="bold red") for said in status.get("warnings", ())]
-    refused += [Text(f"quarantined: {name}: {why}") for name, why in status.get("quarantined", {}).items()]
+    refused = [Text(f"rejected: {message}") for message in status["rejected"].values()]
+    refused += [Text(f"warning: {message}", style="bold red") for message in status.get("warnings", ())]
+    refused += [Text(f"quarantined: {name}: {reason}") for name, reason in status.get("quarantined", {}).items()]
     rules = _listed(status.get("rules", ()))
     if last is None:
         head = Text(f"{status['job']}: started {max(0.0, now - status['since']):,.0f} s ago, no batch yet")

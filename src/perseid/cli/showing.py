@@ -44,13 +44,13 @@ def plain(value: object) -> str:
     return str(value) if shown is None else shown
 
 
-def print_matches(found: ps.types.Matches, names: Sequence[str], console: Console) -> None:
-    for name in dict.fromkeys(match.pattern for match in found):
-        mine = [match for match in found if match.pattern == name]
-        title = f"{name}: {len(mine)} match{'' if len(mine) == 1 else 'es'}"
-        keys = list(dict.fromkeys(k for m in mine for k in m.key))
-        columns = list(dict.fromkeys(k for m in mine for k in m.values))
-        reports = any(m.kind != "match" for m in mine)
+def print_matches(matches: ps.types.Matches, names: Sequence[str], console: Console) -> None:
+    for name in dict.fromkeys(match.pattern for match in matches):
+        pattern_matches = [match for match in matches if match.pattern == name]
+        title = f"{name}: {len(pattern_matches)} match{'' if len(pattern_matches) == 1 else 'es'}"
+        keys = list(dict.fromkeys(k for m in pattern_matches for k in m.key))
+        columns = list(dict.fromkeys(k for m in pattern_matches for k in m.values))
+        reports = any(m.kind != "match" for m in pattern_matches)
         headers = [*keys, "start", "end", "events", *columns, *(["kind"] if reports else [])]
         rows = [
             [
@@ -59,17 +59,17 @@ def print_matches(found: ps.types.Matches, names: Sequence[str], console: Consol
                 *(_cell(m.values.get(k)) for k in columns),
                 *([m.kind] if reports else []),
             ]
-            for m in mine
+            for m in pattern_matches
         ]
         _print_rows(title, headers, rows, console)
-    some = {match.pattern for match in found}
+    matched = {match.pattern for match in matches}
     for name in names:
-        if name not in some:
+        if name not in matched:
             console.print(f"{name}: no matches")
-    if found.suppressed:
-        console.print(f"{found.suppressed} suppressed")
-    if found.capped:
-        console.print(f"{found.capped} partial matches dropped: limit exceeded")
+    if matches.suppressed:
+        console.print(f"{matches.suppressed} suppressed")
+    if matches.capped:
+        console.print(f"{matches.capped} partial matches dropped: limit exceeded")
 
 
 def _print_rows(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:

@@ -67,22 +67,22 @@ def check_rules(
     """
     try:
         loaded, folder = _rules(rules)
-        found = [case for path in _case_files(cases, folder) for case in _cases(path, loaded)]
+        parsed_cases = [case for path in _case_files(cases, folder) for case in _cases(path, loaded)]
     except ps.PerseidError as error:
         raise fail(error, rules) from None
     coverage = Coverage(loaded.names)
-    outcomes = [_outcome(case, coverage) for case in found]
+    outcomes = [_outcome(case, coverage) for case in parsed_cases]
     if junit is not None:
         try:
             junit.write_text(_junit(outcomes), encoding="utf-8")
         except OSError as error:
             raise misuse(f"Cannot write {junit}: {error.strerror}.") from None
-    missed = {name: reached.unreached() for name, reached in coverage.rules.items()}
+    unreached = {name: reached.unreached() for name, reached in coverage.rules.items()}
     if as_json:
-        typer.echo(json.dumps(_to_json(outcomes, missed), ensure_ascii=False))
+        typer.echo(json.dumps(_to_json(outcomes, unreached), ensure_ascii=False))
     else:
-        _show(outcomes, missed)
-    if not all(one.right for one in outcomes) or (whole and any(missed.values())):
+        _show(outcomes, unreached)
+    if not all(one.right for one in outcomes) or (whole and any(unreached.values())):
         raise typer.Exit(1)
 
 
@@ -96,19 +96,19 @@ def _rules(path: Path) -> tuple[ps.PatternSet, Path]:
     return ps.patterns([ps.load(one) for one in pattern_files(path)]), path if path.is_dir() else path.parent
 
 
-def _case_files(given: list[Path] | None, folder: Path) -> list[Path]:
-    found: list[Path] = []
-    for path in given or [folder]:
+def _case_files(paths: list[Path] | None, folder: Path) -> list[Path]:
+    files: list[Path] = []
+    for path in paths or [folder]:
         if path.is_dir():
-            found += sorted(path.rglob("*.cases"))
+            files += sorted(path.rglob("*.cases"))
         else:
-            found.append(path)
-    if not found:
+            files.append(path)
+    if not files:
         raise ps.PerseidError(
             "No cases found.",
             hint=f"Add cases to {folder / 'rules.cases'}, or use --cases PATH.",
         )
-    return found
+    return files
 
 
 def _cases(path: Path, rules: ps.PatternSet) -> list[PatternCase]:
@@ -123,55 +123,55 @@ def _cases(path: Path, rules: ps.PatternSet) -> list[PatternCase]:
 
 
 def _outcome(case: PatternCase, coverage: Coverage) -> Outcome:
-    began = time.perf_counter()
+    started_s = time.perf_counter()
     try:
         for pattern in ps.patterns(case.text).tree.patterns:
-            mine = {
+            values = {
                 name: value
                 for name, value in (case.bound or {}).items()
                 if name in {p.name for p in pattern.parameters}
             }
-            coverage.began(pattern.name, resolve(bind(pattern, mine)))
+            coverage.start_case(pattern.name, resolve(bind(pattern, values)))
         gave = tuple(run_case(case, coverage.matcher()))
     except (ps.PerseidError, ValueError) as error:
-        return Outcome(case, time.perf_counter() - began, broken=str(error))
-    return Outcome(case, time.perf_counter() - began, gave)
+        return Outcome(case, time.perf_counter() - started_s, broken=str(error))
+    return Outcome(case, time.perf_counter() - started_s, gave)
 
 
-def _to_json(outcomes: list[Outcome], missed: dict[str, list[str]]) -> dict[str, object]:
+def _to_json(outcomes: list[Outcome], unreached: dict[str, list[str]]) -> dict[str, object]:
     return {
-        "ok": all(one.right for one in outcomes),
+        "ok": all(outcome.right for outcome in outcomes),
         "cases": [
             {
-                "file": one.case.source,
-                "title": one.case.title,
-                "passed": one.right,
-                "expected": list(one.case.expected),
-                "found": list(one.gave),
-                "error": one.broken,
+                "file": outcome.case.source,
+                "title": outcome.case.title,
+                "passed": outcome.right,
+                "expected": list(outcome.case.expected),
+                "found": list(outcome.gave),
+                "error": outcome.broken,
             }
-            for one in outcomes
+            for outcome in outcomes
         ],
-        "unreached": missed,
+        "unreached": unreached,
     }
 
 
-def _show(outcomes: list[Outcome], missed: dict[str, list[str]]) -> None:
-    for one in outcomes:
-        if one.right:
+def _show(outcomes: list[Outcome], unreached: dict[str, list[str]]) -> None:
+    for outcome in outcomes:
+        if outcome.right:
             continue
-        typer.echo(f"{one.case.source}: {one.case.title}")
-        for line in one.explain().splitlines():
+        typer.echo(f"{outcome.case.source}: {outcome.case.title}")
+        for line in outcome.explain().splitlines():
             typer.echo(f"  {line}")
-        if one.broken is None:
-            for line in picture(one.case, oracle_matcher()).splitlines():
+        if outcome.broken is None:
+            for line in picture(outcome.case, oracle_matcher()).splitlines():
                 typer.echo(f"  {line}")
-    wrong = sum(not one.right for one in outcomes)
+    wrong = sum(not outcome.right for outcome in outcomes)
     count = f"{len(outcomes)} case{'' if len(outcomes) == 1 else 's'}"
     typer.echo(f"{count}, OK" if not wrong else f"{count}, {wrong} failed")
-    for name, sentences in missed.items():
-        for said in sentences:
-            typer.echo(f"not reached: {name}: {said}")
+    for name, sentences in unreached.items():
+        for sentence in sentences:
+            typer.echo(f"not reached: {name}: {sentence}")
 
 
 def _junit(outcomes: list[Outcome]) -> str:
@@ -181,16 +181,16 @@ def _junit(outcomes: list[Outcome]) -> str:
         f'<testsuite name="perseid" tests="{len(outcomes)}" failures="{sum(not o.right and o.broken is None for o in outcomes)}" '
         f'errors="{sum(o.broken is not None for o in outcomes)}">',
     ]
-    for one in outcomes:
-        name, where = quoteattr(_clean(one.case.title)), quoteattr(_clean(one.case.source))
-        head = f'  <testcase classname={where} name={name} time="{one.seconds:.3f}"'
-        if one.right:
+    for outcome in outcomes:
+        name, where = quoteattr(_clean(outcome.case.title)), quoteattr(_clean(outcome.case.source))
+        head = f'  <testcase classname={where} name={name} time="{outcome.seconds:.3f}"'
+        if outcome.right:
             lines.append(head + "/>")
             continue
-        what = "failure" if one.broken is None else "error"
-        said = _clean(one.explain())
-        first = quoteattr(said.splitlines()[0] if said else what)
-        lines += [head + ">", f"    <{what} message={first}>{escape(said)}</{what}>", "  </testcase>"]
+        element = "failure" if outcome.broken is None else "error"
+        text = _clean(outcome.explain())
+        first = quoteattr(text.splitlines()[0] if text else element)
+        lines += [head + ">", f"    <{element} message={first}>{escape(text)}</{element}>", "  </testcase>"]
     return "\n".join([*lines, "</testsuite>"]) + "\n"
 
 

@@ -145,12 +145,12 @@ def _over_batches(rule: StopRule) -> Callable[[int, int], str | None]:
     """Apply a stop rule to all batches of this run."""
     batches: list[Counts] = []
 
-    def why_stop(rows: int, counted: int) -> str | None:
+    def stop_reason(rows: int, counted: int) -> str | None:
         batches.append((rows, counted))
         batches[:] = rule.counted(batches)
-        return rule.why_stop(batches)
+        return rule.stop_reason(batches)
 
-    return why_stop
+    return stop_reason
 
 
 def describe_job(job: JobFile) -> list[str]:

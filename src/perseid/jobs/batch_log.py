@@ -34,17 +34,17 @@ class BatchLog:
 
     def __init__(self, checkpoint: str) -> None:
         self._checkpoint = Folder(checkpoint)
-        self._own = self._checkpoint / JOB_FOLDER
-        self._batches, self._rules = self._own / "batches", self._own / "rules"
+        self._job_folder = self._checkpoint / JOB_FOLDER
+        self._batches, self._rules = self._job_folder / "batches", self._job_folder / "rules"
 
     def has_history(self) -> bool | None:
         """True if the checkpoint was started with a backfill; None if it was not started."""
-        body = self._own.read("job.json")
+        body = self._job_folder.read("job.json")
         return None if body is None else bool(_read(body, "job.json").get("history"))
 
     def job_id(self, name: str, history: bool = False) -> str:
         """Return the id of the job of this checkpoint; the first call creates it."""
-        body = self._own.read("job.json")
+        body = self._job_folder.read("job.json")
         if body is not None:
             return str(_read(body, "job.json")["id"])
         if self.planned() is not None:
@@ -52,9 +52,9 @@ class BatchLog:
                 f"The checkpoint {self._checkpoint.where} belongs to a query that was not started as a job.",
                 hint="Use a new checkpoint.",
             )
-        made = uuid.uuid4().hex
-        self._own.write("job.json", json.dumps({"id": made, "name": name, "history": history}).encode())
-        return made
+        new_id = uuid.uuid4().hex
+        self._job_folder.write("job.json", json.dumps({"id": new_id, "name": name, "history": history}).encode())
+        return new_id
 
     def planned(self) -> int | None:
         """Number of the last batch that Spark planned."""
@@ -106,13 +106,13 @@ class BatchLog:
         if body is None:
             return None
         digest = str(_read(body, f"batches/{batch}.json")["rules"])
-        kept = self._rules.read(f"{digest}.json")
-        if kept is None:
+        stored = self._rules.read(f"{digest}.json")
+        if stored is None:
             raise StateError(
                 f"The checkpoint no longer has the rules of batch {batch}.",
                 hint=f"Restore {JOB_FOLDER}/rules/{digest}.json in {self._checkpoint.where}.",
             )
-        return _read(kept, f"rules/{digest}.json")
+        return _read(stored, f"rules/{digest}.json")
 
     def save_rules(self, digest: str, rules: StoredRules) -> None:
         """Write rules under their digest, so that a batch can be retried with them."""
@@ -121,12 +121,12 @@ class BatchLog:
 
     def versions(self) -> dict[str, str] | None:
         """Version of each rule that the last query ran, by name; None if an earlier version of Perseid wrote the log."""
-        body = self._own.read(VERSIONS)
+        body = self._job_folder.read(VERSIONS)
         return None if body is None else {str(name): str(one) for name, one in _read(body, VERSIONS).items()}
 
     def save_versions(self, versions: Mapping[str, str]) -> None:
         """Record the versions of the rules that have written a batch, so that a later query can report changes."""
-        self._own.write(VERSIONS, json.dumps(dict(versions), ensure_ascii=False).encode())
+        self._job_folder.write(VERSIONS, json.dumps(dict(versions), ensure_ascii=False).encode())
 
     def record(self, batch: int, digest: str) -> None:
         """Record the rules of a batch and remove the records of batches beyond `RETAINED_BATCHES`."""
@@ -166,10 +166,10 @@ class CheckpointLock:
     def __enter__(self) -> Self:
         local = (Folder(self.checkpoint) / JOB_FOLDER).local
         if local is not None:
-            self._take(local)
+            self._lock(local)
         return self
 
-    def _take(self, folder: Path) -> None:
+    def _lock(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:

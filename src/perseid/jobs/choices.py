@@ -30,10 +30,10 @@ def shown(word: object) -> str:
     return f" {word!r}" if isinstance(word, str) and _WORD.fullmatch(word) else ""
 
 
-def read_as(kind: type[BaseModel], given: object, at: tuple[str, ...] = ()) -> BaseModel:
+def read_as(kind: type[BaseModel], value: object, at: tuple[str, ...] = ()) -> BaseModel:
     """Validate a value as settings of one kind; errors refer to that kind."""
     try:
-        return kind.model_validate(given)
+        return kind.model_validate(value)
     except ValidationError as error:
         raise PydanticCustomError(INSIDE, "inside", {"error": error, "kind": kind, "at": at}) from None
 
@@ -43,29 +43,29 @@ class ByKey:
     """``{kafka: {…}}``: the only key chooses the kind; a kind without required settings may be a bare name."""
 
     kinds: Kinds
-    what: str
+    label: str
     bare: bool = False
 
-    def read(self, given: Any) -> BaseModel:
+    def read(self, value: Any) -> BaseModel:
         kinds = self.kinds()
-        there = ", ".join(kinds) or "none"
-        if isinstance(given, Settings):
-            return given
-        if isinstance(given, str) and self.bare:
-            given = {given: {}}
-        if not isinstance(given, Mapping) or len(given) != 1:
-            several = isinstance(given, Mapping) and len(given) > 1
-            example = next(iter(kinds), self.what)
+        available = ", ".join(kinds) or "none"
+        if isinstance(value, Settings):
+            return value
+        if isinstance(value, str) and self.bare:
+            value = {value: {}}
+        if not isinstance(value, Mapping) or len(value) != 1:
+            several = isinstance(value, Mapping) and len(value) > 1
+            example = next(iter(kinds), self.label)
             raise invalid_setting(
-                (f"expected one {self.what}, got {len(given)} keys" if several else f"expected a {self.what}")
-                + f"; use {{{example}: {{…}}}}. Available: {there}."
+                (f"expected one {self.label}, got {len(value)} keys" if several else f"expected a {self.label}")
+                + f"; use {{{example}: {{…}}}}. Available: {available}."
             )
-        ((word, words),) = given.items()
-        if word not in kinds:
+        ((name, settings),) = value.items()
+        if name not in kinds:
             raise invalid_setting(
-                f"unknown {self.what}{shown(word)}.{did_you_mean(str(word), kinds)} Available: {there}."
+                f"unknown {self.label}{shown(name)}.{did_you_mean(str(name), kinds)} Available: {available}."
             )
-        return read_as(kinds[word], {} if words is None else words, (word,))
+        return read_as(kinds[name], {} if settings is None else settings, (name,))
 
     def written(self, value: BaseModel) -> dict[str, object]:
         word = next((word for word, kind in self.kinds().items() if type(value) is kind), type(value).__name__)
@@ -80,10 +80,10 @@ class ByKey:
         kinds = self.kinds()
         if not kinds:
             return {"not": {}}
-        ways: list[JsonSchemaValue] = [
+        alternatives: list[JsonSchemaValue] = [
             {
                 "type": "object",
-                "title": f"{self.what}: {word}",
+                "title": f"{self.label}: {word}",
                 "properties": {word: handler(kind.__pydantic_core_schema__)},
                 "required": [word],
                 "additionalProperties": False,
@@ -92,8 +92,8 @@ class ByKey:
         ]
         plain = [word for word, kind in kinds.items() if not any(f.is_required() for f in kind.model_fields.values())]
         if self.bare and plain:
-            ways.append({"type": "string", "enum": plain})
-        return {"anyOf": ways}
+            alternatives.append({"type": "string", "enum": plain})
+        return {"anyOf": alternatives}
 
 
 @dataclass(frozen=True)
@@ -101,31 +101,31 @@ class ByWord:
     """``{kind: uncertain, …}``: the value of a key chooses the kind; without the key, the first kind is chosen."""
 
     kinds: Kinds
-    what: str
+    label: str
     word: str = "kind"
     renamed: Mapping[str, str] = field(default_factory=dict)
     """New names of kinds by the deprecated ones."""
 
-    def read(self, given: object) -> BaseModel:
+    def read(self, value: object) -> BaseModel:
         kinds = self.kinds()
-        if isinstance(given, Settings):
-            return given
-        if not isinstance(given, Mapping):
+        if isinstance(value, Settings):
+            return value
+        if not isinstance(value, Mapping):
             raise invalid_setting(
-                f"expected a mapping with the settings of a {self.what}, such as {self.word}: {next(iter(kinds))}"
+                f"expected a mapping with the settings of a {self.label}, such as {self.word}: {next(iter(kinds))}"
             )
-        named = given.get(self.word, next(iter(kinds)))
+        named = value.get(self.word, next(iter(kinds)))
         if isinstance(named, str) and named in self.renamed:
             warn_deprecated(f"{self.word}: {named} in a job file", f"{self.word}: {self.renamed[named]}")
             named = self.renamed[named]
-            given = {**given, self.word: named}
+            value = {**value, self.word: named}
         if not isinstance(named, str) or named not in kinds:
             raise invalid_setting(
-                f"unknown kind{shown(named)} of {self.what}.{did_you_mean(str(named), kinds)}"
+                f"unknown kind{shown(named)} of {self.label}.{did_you_mean(str(named), kinds)}"
                 f" Available: {', '.join(kinds)}.",
                 (self.word,),
             )
-        return read_as(kinds[named], given)
+        return read_as(kinds[named], value)
 
     def written(self, value: BaseModel) -> dict[str, object]:
         return value.model_dump(mode="json", by_alias=True, exclude_unset=True)

@@ -30,9 +30,9 @@ class Folder:
         return Path(self._path) if isinstance(self._system, fs.LocalFileSystem) else None
 
     def __truediv__(self, name: str) -> Folder:
-        made = Folder.__new__(Folder)
-        made.where, made._system, made._path = f"{self.where}/{name}", self._system, f"{self._path}/{name}"
-        return made
+        child = Folder.__new__(Folder)
+        child.where, child._system, child._path = f"{self.where}/{name}", self._system, f"{self._path}/{name}"
+        return child
 
     def names(self) -> list[str]:
         """Names of its files and folders, sorted."""

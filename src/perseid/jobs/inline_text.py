@@ -17,13 +17,13 @@ class InlineText(Settings):
     """The text."""
 
 
-def read_text(given: Path | InlineText, setting: str) -> str:
+def read_text(source: Path | InlineText, setting: str) -> str:
     """Return the text of a setting; an error names the setting and the file."""
-    if isinstance(given, InlineText):
-        return given.text
+    if isinstance(source, InlineText):
+        return source.text
     try:
-        return given.read_text(encoding="utf-8-sig")
+        return source.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise SettingsError(f"{setting}: {given} cannot be read: {error.strerror}.") from None
+        raise SettingsError(f"{setting}: {source} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise SettingsError(f"{setting}: {given} is not UTF-8 text.") from None
+        raise SettingsError(f"{setting}: {source} is not UTF-8 text.") from None

@@ -43,7 +43,7 @@ class CappedBatch:
 
 def apply_caps(rows: DataFrame, caps: Caps, keys: Sequence[str], counted: Mapping[tuple[str, str], int]) -> CappedBatch:
     """Return the matches of a batch within its caps; ``counted`` has their number by pattern and kind."""
-    for cap, group, what in (
+    for cap, group, scope in (
         (caps.key, ["pattern", *keys], "of one pattern for one key"),
         (caps.pattern, ["pattern"], "of one pattern"),
         (caps.batch, [], "in total"),
@@ -52,7 +52,7 @@ def apply_caps(rows: DataFrame, caps: Caps, keys: Sequence[str], counted: Mappin
             continue
         if caps.policy == "fail":
             raise LimitError(
-                f"The batch has more than {cap:,} matches {what}.",
+                f"The batch has more than {cap:,} matches {scope}.",
                 hint="Narrow the pattern, raise the limit, or use policy: dead_letter or policy: drop_oldest.",
             )
         return _cut(rows, caps, keys)
@@ -62,8 +62,8 @@ def apply_caps(rows: DataFrame, caps: Caps, keys: Sequence[str], counted: Mappin
 def _exceeds(
     rows: DataFrame, cap: int, group: list[str], keys: Sequence[str], counted: Mapping[tuple[str, str], int]
 ) -> bool:
-    whole = sum(counted.values())
-    if whole <= cap:
+    total = sum(counted.values())
+    if total <= cap:
         return False
     if not group:
         return True
@@ -72,19 +72,19 @@ def _exceeds(
         for (pattern, _), count in counted.items():
             by_pattern[pattern] = by_pattern.get(pattern, 0) + count
         return max(by_pattern.values(), default=0) > cap
-    found = rows.groupBy(*map(quoted, group)).count().where(f"count > {cap}").limit(1)
-    return not found.isEmpty()
+    exceeding = rows.groupBy(*map(quoted, group)).count().where(f"count > {cap}").limit(1)
+    return not exceeding.isEmpty()
 
 
 def _cut(rows: DataFrame, caps: Caps, keys: Sequence[str]) -> CappedBatch:
     """Cut to the first matches, or with drop_oldest the last: per pattern and key, then per pattern, then in total."""
     newest = caps.policy == "drop_oldest"
-    way = "desc" if newest else "asc"
-    place = ", ".join(f"{quoted(name)} {way}" for name in ("end", "start", "match_id") if name in rows.columns)
-    own = rows.columns
+    direction = "desc" if newest else "asc"
+    place = ", ".join(f"{quoted(name)} {direction}" for name in ("end", "start", "match_id") if name in rows.columns)
+    columns = rows.columns
     within = rows
     beyond: DataFrame | None = None
-    for cap, group, what in (
+    for cap, group, scope in (
         (caps.key, ["pattern", *keys], "of one pattern for one key"),
         (caps.pattern, ["pattern"], "of one pattern"),
         (caps.batch, [], "in total"),
@@ -94,9 +94,9 @@ def _cut(rows: DataFrame, caps: Caps, keys: Sequence[str]) -> CappedBatch:
         by = f"partition by {', '.join(map(quoted, group))} " if group else ""
         ranked = within.selectExpr("*", f"row_number() over ({by}order by {place}) as {_RANK}")
         over = ranked.where(f"{_RANK} > {cap}").drop(_RANK)
-        reason = f"The batch has more than {cap} matches {what}."
+        reason = f"The batch has more than {cap} matches {scope}."
         letters = over.selectExpr(
-            f"'{CAPPED}' as kind", f"'{reason}' as reason", f"to_json(struct({', '.join(map(quoted, own))})) as row"
+            f"'{CAPPED}' as kind", f"'{reason}' as reason", f"to_json(struct({', '.join(map(quoted, columns))})) as row"
         )
         beyond = letters if beyond is None else beyond.unionByName(letters)
         within = ranked.where(f"{_RANK} <= {cap}").drop(_RANK)

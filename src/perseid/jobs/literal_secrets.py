@@ -123,9 +123,9 @@ def _in_value(value: str) -> str | None:
         return f"a signature must not be in the file; {REFERENCE} for the whole value"
     if _SETTING.search(value):
         return f"a string with a password or a key must not be in the file; {REFERENCE} for the whole value"
-    for found in _WEB_ADDRESS.findall(value):
-        if (why := _in_address(found)) is not None:
-            return f"{why} must not be in the file; {REFERENCE} for the whole address"
+    for address in _WEB_ADDRESS.findall(value):
+        if (reason := _in_address(address)) is not None:
+            return f"{reason} must not be in the file; {REFERENCE} for the whole address"
     return None
 
 
@@ -154,7 +154,9 @@ def _names_secret(name: str) -> bool:
 
 def _has_token_path(parts: SplitResult) -> bool:
     place = f"{(parts.hostname or '').lower()}{parts.path}"
-    return any(known.search(place) for known in _TOKEN_PATHS) or any(map(_is_random, unquote(parts.path).split("/")))
+    return any(pattern.search(place) for pattern in _TOKEN_PATHS) or any(
+        map(_is_random, unquote(parts.path).split("/"))
+    )
 
 
 def _is_random(part: str) -> bool:

@@ -22,19 +22,19 @@ def require_times(
     """
     numbers = {id(row): number for number, row in lines.items()}
     columns = stream.time_columns()
-    found = {}
+    timed_tables = {}
     for path, rows in tables.items():
         column = columns.get(path)
-        kept = rows if column is None else [row for row in rows if _has_time(row, column)]
-        if not kept:
-            kept = rows
-        found[path] = kept
-        timed = {id(row) for row in kept}
+        timed_rows = rows if column is None else [row for row in rows if _has_time(row, column)]
+        if not timed_rows:
+            timed_rows = rows
+        timed_tables[path] = timed_rows
+        timed = {id(row) for row in timed_rows}
         for row in rows:
             if id(row) not in timed and (number := numbers.get(id(row))) is not None:
                 malformed[number] = f"column {column!r} has no readable time"
                 del lines[number]
-    return found
+    return timed_tables
 
 
 def _has_time(row: Row, column: str) -> bool:

@@ -17,7 +17,7 @@ from perseid.errors import SettingsError
 from perseid.jobs.folders import Folder
 from perseid.runtime.counters import COUNTERS, GAUGES
 from perseid.spark.input_counts import read_types
-from perseid.spark.progress import WHY_AHEAD_OF_CLOCK, batch_counts, by_shard
+from perseid.spark.progress import AHEAD_OF_CLOCK_ADVICE, batch_counts, by_shard
 
 if TYPE_CHECKING:
     from wsgiref.simple_server import WSGIServer
@@ -79,9 +79,9 @@ class BatchStats:
 class JobMetrics:
     """Collects metrics per batch. Readers never block the query."""
 
-    def __init__(self, job: str, own: Folder | None = None, log: Path | None = None) -> None:
+    def __init__(self, job: str, folder: Folder | None = None, log: Path | None = None) -> None:
         self.registry = CollectorRegistry()
-        self._job, self._own = job, own
+        self._job, self._folder = job, folder
         self._log = log
         if log is not None:
             log.parent.mkdir(parents=True, exist_ok=True)
@@ -114,8 +114,8 @@ class JobMetrics:
         self._gauges_by_shard: dict[str, list[int]] = {}
         self._levels = {name: gauge(name, f"Number of {about}.") for name, about in GAUGES.items()}
         self._watermark = gauge("watermark_seconds", "The watermark, in seconds since 1970.")
-        self._behind = gauge("event_time_lag_seconds", "Seconds that the watermark is behind the clock.")
-        self._ahead = gauge(
+        self._event_time_lag = gauge("event_time_lag_seconds", "Seconds that the watermark is behind the clock.")
+        self._watermark_ahead = gauge(
             "watermark_ahead_seconds", "Seconds that the watermark is ahead of the clock; 0 if it is behind."
         )
         self._lag = gauge("source_lag_rows", "Rows of the sources that are not read yet.")
@@ -194,11 +194,11 @@ class JobMetrics:
             ):
                 level.set(sum(total))
         watermark = _seconds((progress["eventTime"] or {}).get("watermark"))
-        behind = None
+        lag_s = None
         if watermark:
-            behind = max(0.0, time.time() - watermark)
+            lag_s = max(0.0, time.time() - watermark)
             self._watermark.set(watermark)
-            self._behind.set(behind)
+            self._event_time_lag.set(lag_s)
             self._watch_clock(watermark, time.time())
         lag = sum(map(_lag, progress["sources"]))
         self._lag.set(lag)
@@ -206,13 +206,13 @@ class JobMetrics:
 
     def _watch_clock(self, watermark: float, now: float) -> None:
         """Set gauge and warning of a watermark that is ahead of the clock; log the warning once per occurrence."""
-        self._ahead.set(max(0.0, watermark - now))
+        self._watermark_ahead.set(max(0.0, watermark - now))
         was = bool(self._status["warnings"])
         self._status["warnings"] = []
         if watermark <= now:
             return
         moment = dt.datetime.fromtimestamp(watermark, dt.UTC).isoformat(timespec="seconds")
-        self._status["warnings"] = [f"The watermark {moment} is ahead of the clock: {WHY_AHEAD_OF_CLOCK}"]
+        self._status["warnings"] = [f"The watermark {moment} is ahead of the clock: {AHEAD_OF_CLOCK_ADVICE}"]
         if not was:
             log.warning("%s", self._status["warnings"][0])
 
@@ -262,8 +262,8 @@ class JobMetrics:
 
     def _write_status(self) -> None:
         """Write the status file."""
-        if self._own is not None:
-            self._own.write(STATUS, json.dumps(self._status, ensure_ascii=False).encode())
+        if self._folder is not None:
+            self._folder.write(STATUS, json.dumps(self._status, ensure_ascii=False).encode())
 
     def close(self) -> None:
         """Stop the endpoint."""

@@ -61,11 +61,13 @@ class Quarantine:
 
     def reasons(self, excluded: Mapping[str, str]) -> dict[str, str]:
         """Reason for each excluded pattern; ``excluded`` has the quarantined pattern that caused it."""
-        found = {}
+        by_pattern = {}
         for name, cause in excluded.items():
-            why = self._patterns[cause].reason if cause in self._patterns else "It exceeded its search budget."
-            found[name] = why if name == cause else f"It takes matches of {cause}, which is quarantined. {why}"
-        return found
+            reason = self._patterns[cause].reason if cause in self._patterns else "It exceeded its search budget."
+            by_pattern[name] = (
+                reason if name == cause else f"It takes matches of {cause}, which is quarantined. {reason}"
+            )
+        return by_pattern
 
     def contains(self, pattern: str, version: str) -> bool:
         """True if this version is quarantined."""
@@ -75,8 +77,8 @@ class Quarantine:
         """Quarantine a version of a pattern; it is on disk when this returns."""
         now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         self._patterns[pattern] = QuarantinedPattern(pattern, version, reason, now, self._limits)
-        kept: dict[str, object] = {"patterns": [asdict(one) for one in self._patterns.values()]}
-        self._folder.write(QUARANTINE_FILE, json.dumps(kept, ensure_ascii=False).encode())
+        content: dict[str, object] = {"patterns": [asdict(one) for one in self._patterns.values()]}
+        self._folder.write(QUARANTINE_FILE, json.dumps(content, ensure_ascii=False).encode())
 
 
 @dataclass(frozen=True)
@@ -99,22 +101,22 @@ def without_quarantined(rules: PatternSet, quarantined: Mapping[str, str]) -> tu
     excluded = {name: name for name, version in quarantined.items() if versions.get(name) == version}
     if not excluded:
         return rules, {}
-    found = True
-    while found:
-        found = False
+    changed = True
+    while changed:
+        changed = False
         for pattern in rules.tree.patterns:
             kinds = (step.kind for step in ast.steps(pattern.match))
-            taken = [kind.name for kind in kinds if isinstance(kind, ast.EventType) and kind.name in excluded]
-            if pattern.name not in excluded and taken:
-                excluded[pattern.name] = excluded[taken[0]]
-                found = True
-    kept = tuple(pattern for pattern in rules.tree.patterns if pattern.name not in excluded)
-    if not kept:
+            consumed = [kind.name for kind in kinds if isinstance(kind, ast.EventType) and kind.name in excluded]
+            if pattern.name not in excluded and consumed:
+                excluded[pattern.name] = excluded[consumed[0]]
+                changed = True
+    remaining = tuple(pattern for pattern in rules.tree.patterns if pattern.name not in excluded)
+    if not remaining:
         raise SettingsError(
             f"All patterns of the job are quarantined: {', '.join(sorted(excluded))}.",
             hint="Change their text, or raise stream.max_steps or stream.max_matches.",
         )
-    return PatternSet(ast.PatternFile(kept)), excluded
+    return PatternSet(ast.PatternFile(remaining)), excluded
 
 
 def budget_error_in(error: BaseException | None) -> tuple[str, str] | None:

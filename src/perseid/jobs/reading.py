@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
-_HELD = ("stream", "patterns", "sinks", "dead_letters", "spark")
+_SECTIONS = ("stream", "patterns", "sinks", "dead_letters", "spark")
 """Settings that may contain secrets."""
 _NO_VALUES = ("text", "schema")
 """Keys of rules and of columns, which are not checked for secrets."""
@@ -38,11 +38,11 @@ class Problem:
 
     at: str
     line: int | None
-    said: str
+    message: str
 
     def __str__(self) -> str:
         line = f"line {self.line}: " if self.line is not None else ""
-        return f"{line}{self.at + ': ' if self.at else ''}{self.said}"
+        return f"{line}{self.at + ': ' if self.at else ''}{self.message}"
 
 
 class JobFileError(SettingsError):
@@ -87,34 +87,34 @@ def _anchored(value: object, folder: Path) -> Any:
         return {name: _anchored(one, folder) for name, one in value.items()}
     if not isinstance(value, Settings):
         return value
-    moved = {}
+    changed = {}
     for name in type(value).model_fields:
         old = getattr(value, name)
         place = isinstance(value, Source | Sink | JobFile) and name in _ANCHORED and isinstance(old, str)
         new = str(folder / old) if place and not _ADDRESS.match(old) else _anchored(old, folder)
         if new != old:
-            moved[name] = new
-    return value.model_copy(update=moved) if moved else value
+            changed[name] = new
+    return value.model_copy(update=changed) if changed else value
 
 
 def _bare_secrets(written: ParsedFile) -> Iterator[Problem]:
     """Find literal secrets in the file."""
 
-    def look(value: object, at: At) -> Iterator[Problem]:
+    def find(value: object, at: At) -> Iterator[Problem]:
         if isinstance(value, Mapping):
             for word, one in value.items():
-                yield from look(one, (*at, word))
+                yield from find(one, (*at, word))
         elif isinstance(value, list):
             for place, one in enumerate(value):
-                yield from look(one, (*at, place))
+                yield from find(one, (*at, place))
         elif (names := [part for part in at if isinstance(part, str)])[-1] not in _NO_VALUES:
-            why = literal_secret(names[-1], value)
-            if why is not None:
-                yield Problem(_path(at), _line(written, at), why)
+            reason = literal_secret(names[-1], value)
+            if reason is not None:
+                yield Problem(_path(at), _line(written, at), reason)
 
-    for word in _HELD:
+    for word in _SECTIONS:
         if word in written.data:
-            yield from look(written.data[word], (word,))
+            yield from find(written.data[word], (word,))
 
 
 @dataclass(frozen=True)
@@ -158,15 +158,15 @@ def _diagnoses(error: ValidationError, model: type[BaseModel], base: At, data: o
 
 def _place(error: ErrorDetails, base: At, data: object) -> tuple[At, At | None]:
     """Path of the error, without the names of the forms that pydantic adds to it."""
-    at, branch, here = list(base), None, _value(data, base)
+    at, branch, current = list(base), None, _value(data, base)
     loc = error["loc"]
     for number, part in enumerate(loc):
         last = number == len(loc) - 1
-        there = (isinstance(here, Mapping) and part in here) or (
-            isinstance(here, list) and isinstance(part, int) and part < len(here)
+        exists = (isinstance(current, Mapping) and part in current) or (
+            isinstance(current, list) and isinstance(part, int) and part < len(current)
         )
-        if there:
-            here = here[part]
+        if exists:
+            current = current[part]
             at.append(part)
         elif last and error["type"] == "missing":
             at.append(part)
@@ -187,10 +187,10 @@ def _value(data: Any, at: At) -> Any:
 
 
 def _path(at: At) -> str:
-    said = ""
+    text = ""
     for part in at:
-        said += f"[{part}]" if isinstance(part, int) else f".{part}" if said else str(part)
-    return said
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
 
 
 def _line(written: ParsedFile, at: At) -> int | None:
@@ -201,20 +201,20 @@ def _line(written: ParsedFile, at: At) -> int | None:
 
 def _message(slips: Sequence[_Diagnosis], value: object) -> str:
     """Message for one path; for a setting with several forms, the message of each."""
-    said = list(dict.fromkeys(_sentence(slip, value) for slip in slips))
-    if len(said) == 1:
-        return said[0]
-    quoted = next((one for one in said if one.endswith("put it in quotes")), None)
+    sentences = list(dict.fromkeys(_sentence(slip, value) for slip in slips))
+    if len(sentences) == 1:
+        return sentences[0]
+    quoted = next((one for one in sentences if one.endswith("put it in quotes")), None)
     if quoted is not None:
         return quoted
-    meant = [one.partition(". ")[0].partition(", got ") for one in said if one.startswith("expected ")]
-    if len(meant) < len(said):
-        return "; or ".join(said)
-    types = " or ".join(expected.removeprefix("expected ") for expected, _, _ in meant)
-    return f"expected {types}{max(got + value for _, got, value in meant)}"
+    expectations = [one.partition(". ")[0].partition(", got ") for one in sentences if one.startswith("expected ")]
+    if len(expectations) < len(sentences):
+        return "; or ".join(sentences)
+    types = " or ".join(expected.removeprefix("expected ") for expected, _, _ in expectations)
+    return f"expected {types}{max(got + value for _, got, value in expectations)}"
 
 
-_MEANT = {
+_EXPECTED = {
     "string_type": "a string",
     "int_type": "an integer",
     "int_parsing": "an integer",
@@ -244,12 +244,12 @@ def _sentence(slip: _Diagnosis, value: object) -> str:
         case "missing":
             return f"missing setting; add {word}: …{_about(slip, word)}"
         case "extra_forbidden":
-            known = _known_settings(slip)
-            return f"unknown key.{did_you_mean(word, known)} Available: {', '.join(known)}."
+            available = _available_settings(slip)
+            return f"unknown key.{did_you_mean(word, available)} Available: {', '.join(available)}."
         case "literal_error":
-            wanted = [one.strip("'") for one in re.findall(r"'[^']*'", context["expected"])] or [context["expected"]]
-            near = did_you_mean(value, wanted) if isinstance(value, str) else ""
-            return f"expected {' or '.join(wanted)}{'.' if near else ''}{near}"
+            allowed = [one.strip("'") for one in re.findall(r"'[^']*'", context["expected"])] or [context["expected"]]
+            near = did_you_mean(value, allowed) if isinstance(value, str) else ""
+            return f"expected {' or '.join(allowed)}{'.' if near else ''}{near}"
         case "value_error":
             return str(context["error"])
         case "invalid_setting":
@@ -272,8 +272,8 @@ def _sentence(slip: _Diagnosis, value: object) -> str:
                 if word == "job"
                 else f"unexpected characters; expected a match of {context['pattern']}"
             )
-        case kind if kind in _MEANT:
-            return f"expected {_MEANT[kind]}{_instead(kind, value)}"
+        case kind if kind in _EXPECTED:
+            return f"expected {_EXPECTED[kind]}{_instead(kind, value)}"
     return f"invalid value: {error['type'].replace('_', ' ')}"
 
 
@@ -296,12 +296,12 @@ def _fields_at(slip: _Diagnosis, parent: At) -> dict[str, FieldInfo]:
         inner = [
             found
             for model in models
-            for name, known in model.model_fields.items()
-            if part in (name, known.alias)
-            for found in _models_in(known.annotation)
+            for name, info in model.model_fields.items()
+            if part in (name, info.alias)
+            for found in _models_in(info.annotation)
         ]
         models = inner or models
-    return {known.alias or name: known for model in models for name, known in model.model_fields.items()}
+    return {info.alias or name: info for model in models for name, info in model.model_fields.items()}
 
 
 def _models_in(annotation: object) -> list[type[BaseModel]]:
@@ -310,11 +310,11 @@ def _models_in(annotation: object) -> list[type[BaseModel]]:
     return [found for one in getattr(annotation, "__args__", ()) for found in _models_in(one)]
 
 
-def _known_settings(slip: _Diagnosis) -> list[str]:
+def _available_settings(slip: _Diagnosis) -> list[str]:
     return list(_fields_at(slip, slip.at[:-1]))
 
 
 def _about(slip: _Diagnosis, word: str) -> str:
-    known = _fields_at(slip, slip.at[:-1]).get(word)
-    said = (known.description or "").strip().rstrip(".") if known is not None else ""
-    return f" ({said[0].lower()}{said[1:]})" if said else ""
+    info = _fields_at(slip, slip.at[:-1]).get(word)
+    description = (info.description or "").strip().rstrip(".") if info is not None else ""
+    return f" ({description[0].lower()}{description[1:]})" if description else ""

@@ -1,4 +1,4 @@
-"""Differences between the rules that a checkpoint last ran and those of a new query, and what they mean for state.
+"""Differences between the rules that a checkpoint last ran and those of a new query, and their effect on state.
 
 State belongs to the version of a rule, a hash of its meaning. A rule with another version starts without state, and a
 renamed rule continues with it.
@@ -48,8 +48,8 @@ class RuleChanges:
 
 def compare_rules(before: Mapping[str, str], after: Mapping[str, str], excluded: Collection[str] = ()) -> RuleChanges:
     """Compare versions of rules by name; ``excluded`` are rules that are quarantined, which are reported elsewhere."""
-    known, running = set(before.values()), set(after.values())
-    new = {name: version for name, version in sorted(after.items()) if version not in known}
+    old_versions, new_versions = set(before.values()), set(after.values())
+    new = {name: version for name, version in sorted(after.items()) if version not in old_versions}
     names_by_version = {version: name for name, version in sorted(before.items(), reverse=True)}
     return RuleChanges(
         added=[name for name in new if name not in before],
@@ -57,12 +57,12 @@ def compare_rules(before: Mapping[str, str], after: Mapping[str, str], excluded:
         removed=[
             name
             for name, version in sorted(before.items())
-            if name not in after and version not in running and name not in excluded
+            if name not in after and version not in new_versions and name not in excluded
         ],
         renamed=[
             (names_by_version[version], name)
             for name, version in sorted(after.items())
-            if version in known and before.get(name) != version
+            if version in old_versions and before.get(name) != version
         ],
     )
 

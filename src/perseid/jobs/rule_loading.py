@@ -21,30 +21,30 @@ from perseid.tables.files import read_rows
 
 def pattern_files(job: JobFile) -> list[Path]:
     """Pattern files of a job; a folder includes all .perseid files below it."""
-    found: list[Path] = []
-    for given in job.patterns:
-        if not isinstance(given, Path):
+    files: list[Path] = []
+    for entry in job.patterns:
+        if not isinstance(entry, Path):
             continue
-        if not given.is_dir():
-            found.append(given)
+        if not entry.is_dir():
+            files.append(entry)
             continue
-        inside = sorted(given.rglob("*.perseid"))
+        inside = sorted(entry.rglob("*.perseid"))
         if not inside:
-            raise SettingsError(f"patterns: the folder {given} has no .perseid files.")
-        found += inside
-    return found
+            raise SettingsError(f"patterns: the folder {entry} has no .perseid files.")
+        files += inside
+    return files
 
 
 def read_rule_texts(job: JobFile) -> dict[str, str]:
     """Read all rule texts of a job, by the setting, file or table row of their origin."""
-    found = {
-        f"patterns[{number}]": given.text for number, given in enumerate(job.patterns) if isinstance(given, InlineText)
+    texts = {
+        f"patterns[{number}]": entry.text for number, entry in enumerate(job.patterns) if isinstance(entry, InlineText)
     }
-    found |= {str(path): read_text(path, "patterns") for path in pattern_files(job)}
-    for given in job.patterns:
-        if isinstance(given, TablePatterns):
-            found |= given.table.texts()
-    return found | job.stream.rule_texts()
+    texts |= {str(path): read_text(path, "patterns") for path in pattern_files(job)}
+    for entry in job.patterns:
+        if isinstance(entry, TablePatterns):
+            texts |= entry.table.texts()
+    return texts | job.stream.rule_texts()
 
 
 def parse_patterns(job: JobFile) -> PatternSet:

@@ -14,7 +14,7 @@ from perseid.errors import EventDataError, SettingsError
 from perseid.jobs.choices import ByKey
 from perseid.semantics.durations import micros_of
 from perseid.settings import Duration, Settings
-from perseid.sinks.failures import words
+from perseid.sinks.failures import error_summary
 from perseid.sinks.postgres_server import PostgresServer, secrets_of
 from perseid.tables.files import read_table
 
@@ -119,7 +119,9 @@ class PostgresTable(RuleTable, PostgresServer):
                 database.execute("set statement_timeout = '10s'")
                 rows = database.execute(statement).fetchall()
         except psycopg.Error as error:
-            return SettingsError(f"patterns: {self.describe()} cannot be read: {words(error, secrets_of(reached))}")
+            return SettingsError(
+                f"patterns: {self.describe()} cannot be read: {error_summary(error, secrets_of(reached))}"
+            )
         if len(rows) > MAX_ROWS:
             return SettingsError(f"patterns: {self.describe()} has more than {MAX_ROWS:,} rows.")
         return rows

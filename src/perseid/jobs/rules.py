@@ -53,20 +53,22 @@ class RuleTexts:
         """Return these texts with one part replaced by that of ``other``, or removed if ``other`` has none."""
         parts = {kind: dict(getattr(self, kind)) for kind in ("patterns", "relations")}
         kind, name = part
-        others = getattr(other, kind)
-        if name in others:
-            parts[kind][name] = others[name]
+        other_parts = getattr(other, kind)
+        if name in other_parts:
+            parts[kind][name] = other_parts[name]
         else:
             parts[kind].pop(name, None)
         return RuleTexts(**parts, quarantined={**self.quarantined, **other.quarantined})
 
     def differing(self, other: RuleTexts) -> list[tuple[str, str]]:
         """Kind and name of each part that differs, sorted within its kind."""
-        found = []
+        differences = []
         for kind in ("patterns", "relations"):
-            mine, theirs = getattr(self, kind), getattr(other, kind)
-            found += [(kind, name) for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name)]
-        return found
+            parts, other_parts = getattr(self, kind), getattr(other, kind)
+            differences += [
+                (kind, name) for name in sorted({*parts, *other_parts}) if parts.get(name) != other_parts.get(name)
+            ]
+        return differences
 
 
 class TextSource(Protocol):

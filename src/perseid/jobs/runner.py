@@ -154,11 +154,13 @@ class JobRunner:
         if handler.last_batch is not None or self._failing_since_s is None:
             self._tries, self._failing_since_s = 0, now
         self._tries += 1
-        left = self._failing_since_s + self.job.retry_for_s - now
-        if left <= 0 or not is_transient(error.__cause__):
+        seconds_left = self._failing_since_s + self.job.retry_for_s - now
+        if seconds_left <= 0 or not is_transient(error.__cause__):
             raise error
-        wait = min(MAX_RETRY_WAIT_S, self.job.retry_wait_s * 2.0 ** min(self._tries - 1, 30), left)
-        log.warning("attempt %d failed; next in %.0f s, retrying for %.0f s more: %s", self._tries, wait, left, error)
+        wait = min(MAX_RETRY_WAIT_S, self.job.retry_wait_s * 2.0 ** min(self._tries - 1, 30), seconds_left)
+        log.warning(
+            "attempt %d failed; next in %.0f s, retrying for %.0f s more: %s", self._tries, wait, seconds_left, error
+        )
         if self._stop.wait(wait):
             raise error
         self.status.retries += 1

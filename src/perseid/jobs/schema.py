@@ -33,17 +33,17 @@ def _simplify(value: object, inside: str = "") -> Any:
         return [_simplify(one) for one in value]
     if not isinstance(value, dict):
         return value
-    words = inside in ("properties", "$defs")
+    has_names = inside in ("properties", "$defs")
     out = {
-        name: _simplify(one, "" if words else name)
+        name: _simplify(one, "" if has_names else name)
         for name, one in value.items()
-        if words or not (name == "title" and "properties" not in value and isinstance(one, str))
+        if has_names or not (name == "title" and "properties" not in value and isinstance(one, str))
     }
-    ways = out.get("anyOf")
-    if not words and isinstance(ways, list) and {"type": "null"} in ways:
-        left = [way for way in ways if way != {"type": "null"}]
+    alternatives = out.get("anyOf")
+    if not has_names and isinstance(alternatives, list) and {"type": "null"} in alternatives:
+        non_null = [alternative for alternative in alternatives if alternative != {"type": "null"}]
         out.pop("anyOf")
         if out.get("default", 0) is None:
             out.pop("default")
-        out = {**left[0], **out} if len(left) == 1 else {"anyOf": left, **out}
+        out = {**non_null[0], **out} if len(non_null) == 1 else {"anyOf": non_null, **out}
     return out

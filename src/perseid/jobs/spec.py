@@ -60,8 +60,8 @@ class RelationFile(Settings):
     """CSV with a header, JSON lines, or Parquet."""
 
 
-def _to_list(given: object) -> object:
-    return given if isinstance(given, list) else [given]
+def _to_list(value: object) -> object:
+    return value if isinstance(value, list) else [value]
 
 
 Patterns = Annotated[
@@ -73,16 +73,16 @@ Patterns = Annotated[
 ]
 
 
-def _trigger(given: object) -> object:
-    if given == AVAILABLE_NOW:
-        return given
-    if not isinstance(given, str):
+def _trigger(value: object) -> object:
+    if value == AVAILABLE_NOW:
+        return value
+    if not isinstance(value, str):
         raise ValueError("expected an interval such as 5 seconds, or available_now")
     try:
-        micros_of(given, "trigger")
+        micros_of(value, "trigger")
     except PerseidError as error:
         raise ValueError(f"{error.message} Use an interval such as 5 seconds, or available_now") from None
-    return given
+    return value
 
 
 Trigger = Annotated[str, BeforeValidator(_trigger), Field(examples=["5 seconds", AVAILABLE_NOW])]
@@ -123,9 +123,9 @@ class JobFile(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _reject_retries(cls, given: object) -> object:
-        reject_removed_word(given, "retries", "retry_for: 10 minutes, the time for which the query is restarted")
-        return given
+    def _reject_retries(cls, value: object) -> object:
+        reject_removed_word(value, "retries", "retry_for: 10 minutes, the time for which the query is restarted")
+        return value
 
     @field_validator("spark")
     @classmethod

@@ -82,10 +82,10 @@ def read_toml(text: str, path: Path) -> ParsedFile:
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"\(at (line \d+), column \d+\)|\(at end of document\)", str(error))
         where = f", {place[1]}" if place and place[1] else ""
-        said = str(error).partition(" (at ")[0]
+        message = str(error).partition(" (at ")[0]
         # Some of its messages show the text at that place.
-        said = re.sub(r"[:\s]*(b?'.*'|\".*\"|\(.*\)).*$", "", said)
-        raise SettingsError(f"{path}{where}: invalid TOML: {said}.") from None
+        message = re.sub(r"[:\s]*(b?'.*'|\".*\"|\(.*\)).*$", "", message)
+        raise SettingsError(f"{path}{where}: invalid TOML: {message}.") from None
     except (ValueError, OverflowError):
         raise SettingsError(f"{path}: invalid number or date.", hint="Put it in quotes.") from None
     except RecursionError:
@@ -199,8 +199,8 @@ class _NodeReader:
         self.lines: dict[At, int] = {}
         self.parts = 0
 
-    def wrong(self, node: yaml.Node, said: str, hint: str | None = None) -> SettingsError:
-        return SettingsError(f"{self.path}, line {node.start_mark.line + 1}: {said}", hint=hint)
+    def wrong(self, node: yaml.Node, message: str, hint: str | None = None) -> SettingsError:
+        return SettingsError(f"{self.path}, line {node.start_mark.line + 1}: {message}", hint=hint)
 
     def read(self, node: yaml.Node, at: At, depth: int) -> object:
         self.parts += 1

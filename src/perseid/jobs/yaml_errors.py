@@ -21,11 +21,11 @@ _ALIGN = "Indent with spaces, and begin all keys or list items of one block in t
 
 @dataclass(frozen=True)
 class _Mistake:
-    """What is wrong at a place of the file, and what to write."""
+    """A mistake at a place of the file, with the correction."""
 
     line: int
     column: int
-    said: str
+    message: str
     hint: str | None = None
 
 
@@ -36,63 +36,68 @@ class _Place:
     line: int
     column: int
 
-    def mistake(self, said: str, hint: str | None = None) -> _Mistake:
-        return _Mistake(self.line, self.column, said, hint)
+    def mistake(self, message: str, hint: str | None = None) -> _Mistake:
+        return _Mistake(self.line, self.column, message, hint)
 
 
 def yaml_error(error: yaml.YAMLError, text: str, path: Path) -> SettingsError:
     """Return the error for a text that the YAML parser rejects."""
-    found = _mistake(error, text)
-    where = "" if found is None else f", line {found.line}, column {found.column}"
-    said = "it cannot be parsed" if found is None else found.said
-    return SettingsError(f"{path}{where}: invalid YAML: {said}.", hint=None if found is None else found.hint)
+    mistake = _mistake(error, text)
+    where = "" if mistake is None else f", line {mistake.line}, column {mistake.column}"
+    message = "it cannot be parsed" if mistake is None else mistake.message
+    return SettingsError(f"{path}{where}: invalid YAML: {message}.", hint=None if mistake is None else mistake.hint)
 
 
 def _mistake(error: yaml.YAMLError, text: str) -> _Mistake | None:
-    said = getattr(error, "problem", None) or getattr(error, "reason", None) or ""
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or ""
     context = getattr(error, "context", None) or ""
     position = getattr(error, "position", None)
     if isinstance(position, int):  # a character that no text has; the reader has no line of it
         before = text[:position]
         place = _Place(before.count("\n") + 1, position - before.rfind("\n"))
-        return place.mistake(str(said), "Remove the character.")
-    opened, here = _place(getattr(error, "context_mark", None)), _place(getattr(error, "problem_mark", None))
-    here = here or opened
-    if here is None:
+        return place.mistake(str(problem), "Remove the character.")
+    context_place, problem_place = (
+        _place(getattr(error, "context_mark", None)),
+        _place(getattr(error, "problem_mark", None)),
+    )
+    problem_place = problem_place or context_place
+    if problem_place is None:
         return None
-    opened = opened or here
-    if "'\\t'" in said:
-        return here.mistake("unexpected tab", "Use spaces: YAML does not allow tabs for indentation.")
+    context_place = context_place or problem_place
+    if "'\\t'" in problem:
+        return problem_place.mistake("unexpected tab", "Use spaces: YAML does not allow tabs for indentation.")
     if context.startswith("while scanning an a"):  # an alias or an anchor
-        sign, what = ("*", "an alias") if context.endswith("alias") else ("&", "an anchor")
+        sign, element = ("*", "an alias") if context.endswith("alias") else ("&", "an anchor")
         example = ', as in "*.json"' if sign == "*" else ""
-        return opened.mistake(f"{sign} begins {what} in YAML, not a string", f"Put the value in quotes{example}.")
-    if said.startswith("found undefined alias"):
-        return here.mistake("found undefined alias", f"* begins an alias in YAML, not a string. {_QUOTE}")
-    if found := re.search(r"found character '(.)' that cannot start any token", said):
-        return here.mistake(f"a value cannot begin with {found[1]}", _QUOTE)
+        return context_place.mistake(
+            f"{sign} begins {element} in YAML, not a string", f"Put the value in quotes{example}."
+        )
+    if problem.startswith("found undefined alias"):
+        return problem_place.mistake("found undefined alias", f"* begins an alias in YAML, not a string. {_QUOTE}")
+    if found := re.search(r"found character '(.)' that cannot start any token", problem):
+        return problem_place.mistake(f"a value cannot begin with {found[1]}", _QUOTE)
     if "quoted scalar" in context:
-        if "escape" in said:
-            return here.mistake(
+        if "escape" in problem:
+            return problem_place.mistake(
                 "unknown escape sequence in double quotes", "Write \\\\ for a backslash, or use single quotes."
             )
-        return opened.mistake("a quote is not closed", "Add the closing quote.")
+        return context_place.mistake("a quote is not closed", "Add the closing quote.")
     if "flow mapping" in context or "flow sequence" in context:
         sign, end = ("{", "}") if "mapping" in context else ("[", "]")
-        return opened.mistake(
+        return context_place.mistake(
             f"{sign} is not closed, or a comma is missing in it", f"Add {end}, or separate the values with commas."
         )
-    if said.startswith("could not find expected ':'"):
-        return opened.mistake("a key has no colon", "Write NAME: VALUE.")
-    if said.startswith("mapping values are not allowed"):
-        return _unexpected_colon(here, text)
-    if said.startswith("expected <block end>") or said.startswith("expected '<document start>'"):
-        return _unexpected_block(here, said)
-    if said == "expected the node content, but found '<stream end>'":
-        return here.mistake("the file ends before a bracket is closed", "Add the closing bracket: ] or }.")
-    if said == "but found another document":
-        return here.mistake("a second document begins here", "Remove the line ---; a file has one job.")
-    return here.mistake(re.sub(r"(tag) .*", r"\1", said) or "it cannot be parsed")
+    if problem.startswith("could not find expected ':'"):
+        return context_place.mistake("a key has no colon", "Write NAME: VALUE.")
+    if problem.startswith("mapping values are not allowed"):
+        return _unexpected_colon(problem_place, text)
+    if problem.startswith("expected <block end>") or problem.startswith("expected '<document start>'"):
+        return _unexpected_block(problem_place, problem)
+    if problem == "expected the node content, but found '<stream end>'":
+        return problem_place.mistake("the file ends before a bracket is closed", "Add the closing bracket: ] or }.")
+    if problem == "but found another document":
+        return problem_place.mistake("a second document begins here", "Remove the line ---; a file has one job.")
+    return problem_place.mistake(re.sub(r"(tag) .*", r"\1", problem) or "it cannot be parsed")
 
 
 def _place(mark: yaml.Mark | None) -> _Place | None:
@@ -117,10 +122,10 @@ def _unexpected_colon(place: _Place, text: str) -> _Mistake:
     return _Mistake(place.line, first, "wrong indentation: this key is indented below a value", _ALIGN)
 
 
-def _unexpected_block(place: _Place, said: str) -> _Mistake:
-    found = said.rpartition("but found ")[2].strip("'")
-    if found in ("<block mapping start>", "<block sequence start>", "<block end>", "-", "?"):
+def _unexpected_block(place: _Place, problem: str) -> _Mistake:
+    token = problem.rpartition("but found ")[2].strip("'")
+    if token in ("<block mapping start>", "<block sequence start>", "<block end>", "-", "?"):
         return place.mistake("wrong indentation: the line is aligned with no block above it", _ALIGN)
-    if found in ("}", "]", ","):
-        return place.mistake(f"unexpected {found}", f"Remove it, or put the value in quotes if {found} is part of it.")
+    if token in ("}", "]", ","):
+        return place.mistake(f"unexpected {token}", f"Remove it, or put the value in quotes if {token} is part of it.")
     return place.mistake("unexpected text after a value", "Put the whole value in quotes.")

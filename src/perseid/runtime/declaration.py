@@ -27,7 +27,7 @@ class StreamDeclaration(Generic[Result_co, Data_co]):
 
     if not TYPE_CHECKING:
 
-        def __class_getitem__(cls, given: object) -> object:
+        def __class_getitem__(cls, parameters: object) -> object:
             """Apply the default of the last parameter, which Python has from 3.13 on: ``StreamDeclaration[Matches]``."""
-            alone = cls is StreamDeclaration and not isinstance(given, tuple)
-            return super().__class_getitem__((given, object) if alone else given)
+            alone = cls is StreamDeclaration and not isinstance(parameters, tuple)
+            return super().__class_getitem__((parameters, object) if alone else parameters)

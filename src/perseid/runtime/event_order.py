@@ -66,7 +66,7 @@ def arrange(
     codes, size = key_codes(keys, rows)
     order, offsets, same = _by_key_and_time(codes, size, time)
     if same is not None and (len(ranks) or identity is not None):
-        _settle_ties(order, same, ranks, identity, occurrence)
+        _sort_ties(order, same, ranks, identity, occurrence)
     return Arrangement(order, offsets, occurrence)
 
 
@@ -200,7 +200,7 @@ def _count_and_place(
 # Rows with equal times
 
 
-def _settle_ties(
+def _sort_ties(
     order: IntArray,
     same: npt.NDArray[np.uint8],
     ranks: Sequence[ArrowColumn],
@@ -227,8 +227,8 @@ def _settle_ties(
     first[starts[:-1]] = True
     sorted_names = names[by_name]
     first[1:] |= sorted_names[1:] != sorted_names[:-1]
-    here = np.arange(len(places))
-    counted = here - np.maximum.accumulate(np.where(first, here, 0))
+    positions = np.arange(len(places))
+    counted = positions - np.maximum.accumulate(np.where(first, positions, 0))
     occurrence[places[by_name]] = counted
 
 
@@ -237,14 +237,14 @@ def _rank_numbers(column: ArrowColumn, rows: IntArray) -> IntArray:
     column = one_chunk(column).take(pa.array(rows))
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    found = as_numbers(column)
-    if found is None:
-        found, nulls = _sorted_codes(column)
+    numbers = as_numbers(column)
+    if numbers is None:
+        numbers, nulls = _sorted_codes(column)
     else:
         nulls = null_mask(column)
-        if found.dtype == np.uint64:
-            found = (found ^ np.uint64(2**63)).view(np.int64)
-    wide = found.astype(np.int64, copy=False)
+        if numbers.dtype == np.uint64:
+            numbers = (numbers ^ np.uint64(2**63)).view(np.int64)
+    wide = numbers.astype(np.int64, copy=False)
     if nulls is None:
         return wide
     if len(wide[~nulls]) and wide[~nulls].min() == _LEAST:
@@ -263,25 +263,27 @@ def _sorted_codes(column: ArrowColumn) -> tuple[IntArray, npt.NDArray[np.bool_] 
     return place[np.asarray(encoded.indices.fill_null(0))], null_mask(column)
 
 
-def _sorted_objects(found: list[object]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+def _sorted_objects(values: list[object]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     codes: dict[object, int] = {}
     before, count = None, 0
-    for value in sorted((value for value in found if value is not None), key=cmp_to_key(_compare)):
+    for value in sorted((value for value in values if value is not None), key=cmp_to_key(_compare)):
         count += before is not None and _compare(before, value) != 0
         codes[v.identity(value)] = count
         before = value
     return (
-        np.array([0 if value is None else codes[v.identity(value)] for value in found], np.int64),
-        np.array([value is None for value in found], np.bool_),
+        np.array([0 if value is None else codes[v.identity(value)] for value in values], np.int64),
+        np.array([value is None for value in values], np.bool_),
     )
 
 
 def _compare(left: object, right: object) -> int:
-    found = v.compare(left, right)
-    if found is None:  # structs and maps have no order of their own: any fixed one, such as that of their text, will do
+    comparison = v.compare(left, right)
+    if (
+        comparison is None
+    ):  # structs and maps have no order of their own: any fixed one, such as that of their text, will do
         a, b = str(v.identity(left)), str(v.identity(right))
         return int(a > b) - int(a < b)
-    return found
+    return comparison
 
 
 def _sorted_groups(starts: IntArray, columns: IntArray) -> IntArray:
@@ -304,33 +306,33 @@ def _after(columns: IntArray, left: int, right: int) -> bool:
 def _merge_groups(starts: IntArray, columns: IntArray) -> IntArray:
     size = columns.shape[1]
     places = np.arange(size)
-    spare = np.empty(0, np.int64)
+    merge_buffer = np.empty(0, np.int64)
     for group in range(len(starts) - 1):
         start, end = starts[group], starts[group + 1]
         # Insertion sort of short runs, which suffices for most groups; then merges of doubling length.
         for run in range(start, end, _SMALL_GROUP):
             for i in range(run + 1, min(run + _SMALL_GROUP, end)):
-                moved = places[i]
+                inserted = places[i]
                 j = i
-                while j > run and _after(columns, places[j - 1], moved):
+                while j > run and _after(columns, places[j - 1], inserted):
                     places[j] = places[j - 1]
                     j -= 1
-                places[j] = moved
+                places[j] = inserted
         length = _SMALL_GROUP
         while length < end - start:
-            if len(spare) == 0:
-                spare = np.empty(size, np.int64)
+            if len(merge_buffer) == 0:
+                merge_buffer = np.empty(size, np.int64)
             for left in range(start, end, 2 * length):
                 middle = min(left + length, end)
                 stop = min(left + 2 * length, end)
                 i, j = left, middle
                 for k in range(left, stop):
                     if j >= stop or (i < middle and not _after(columns, places[i], places[j])):
-                        spare[k] = places[i]
+                        merge_buffer[k] = places[i]
                         i += 1
                     else:
-                        spare[k] = places[j]
+                        merge_buffer[k] = places[j]
                         j += 1
-            places[start:end] = spare[start:end]
+            places[start:end] = merge_buffer[start:end]
             length *= 2
     return places

@@ -16,12 +16,12 @@ Row = tuple[str, str]
 
 def section(title: str, rows: Iterable[Row]) -> list[str]:
     """Format a title and its rows: a label, and a text that is wrapped at the line width."""
-    kept = [(key, text) for key, text in rows if text]
-    if not kept:
+    non_empty = [(key, text) for key, text in rows if text]
+    if not non_empty:
         return []
-    wide = max(len(key) for key, _ in kept)
+    wide = max(len(key) for key, _ in non_empty)
     out, before = [title], None
-    for key, text in kept:
+    for key, text in non_empty:
         lead = f"  {key if key != before else '':<{wide}}  "
         before = key
         out += textwrap.wrap(

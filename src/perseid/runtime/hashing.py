@@ -263,10 +263,10 @@ def identities(id_columns: Sequence[ArrowColumn], all_columns: Mapping[str, Arro
     out = np.empty(len(id_columns[0]), np.int64)
     for at, chunk in _chunks(id_columns[0]):
         words, valid = _integers(_flat(chunk))
-        own = out[at : at + len(chunk)]
-        own[:] = words.view(np.int64)
+        chunk_out = out[at : at + len(chunk)]
+        chunk_out[:] = words.view(np.int64)
         if len(valid):
-            own[~valid] = reference.hash_values([None])
+            chunk_out[~valid] = reference.hash_values([None])
     return out
 
 
@@ -360,11 +360,11 @@ def _mix_text(hashes: Words, array: ArrowColumn) -> BoolArray:
 
 
 def _mix_by_reference(hashes: Words, array: ArrowColumn) -> BoolArray:
-    found = [reference.canonical(value) for value in array.to_pylist()]
-    if any(isinstance(value, bytes) for value in found):
-        return _mix_text(hashes, pa.array(found, pa.large_binary()))
-    valid = np.array([value is not None for value in found], np.bool_)
-    words = np.array([reference.signed(value) if isinstance(value, int) else 0 for value in found], np.int64)
+    canonical = [reference.canonical(value) for value in array.to_pylist()]
+    if any(isinstance(value, bytes) for value in canonical):
+        return _mix_text(hashes, pa.array(canonical, pa.large_binary()))
+    valid = np.array([value is not None for value in canonical], np.bool_)
+    words = np.array([reference.signed(value) if isinstance(value, int) else 0 for value in canonical], np.int64)
     _mix_words(hashes, _frozen(words.view(np.uint64)), _frozen(valid))
     return valid
 

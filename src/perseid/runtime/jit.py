@@ -72,12 +72,12 @@ def source_hash(module: str) -> str:
     Compiled code contains constants and functions of these modules. Kernels with another source must not share a cache.
     """
     digest = hashlib.blake2b(digest_size=6)
-    found, waiting = set[str](), [module]
-    while waiting:
-        name = waiting.pop()
+    found, pending = set[str](), [module]
+    while pending:
+        name = pending.pop()
         if name not in found and _source(name) is not None:
             found.add(name)
-            waiting += _imports(name)
+            pending += _imports(name)
     for name in sorted(found):
         digest.update(name.encode() + (_source(name) or b""))
     return digest.hexdigest()
@@ -101,7 +101,7 @@ def _source(module: str) -> bytes | None:
 
 
 COMPILED: bool = os.environ.get("PERSEID_NUMBA", "1") != "0" and find_spec("numba") is not None
-"""Whether kernels are compiled; otherwise their source runs as plain Python."""
+"""True if kernels are compiled; otherwise their source runs as plain Python."""
 _FOLDER = cache_folder() if COMPILED else None
 _IMPORT = re.compile(r"^[ \t]*from (perseid[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
@@ -121,12 +121,12 @@ def plain_kernels() -> Iterator[None]:
 
 
 def runs_compiled() -> bool:
-    """Whether a kernel that is called now runs compiled."""
+    """True if a kernel that is called now runs compiled."""
     return COMPILED and not _PLAIN.get()
 
 
 def is_any_compiled(prefix: str) -> bool:
-    """Whether this process has compiled, or loaded, a kernel of a module with this prefix."""
+    """True if this process has compiled, or loaded, a kernel of a module with this prefix."""
     return any(module.startswith(prefix) for module in tuple(_COMPILED_MODULES))
 
 
@@ -257,10 +257,10 @@ def typed(types: Callable[[], Mapping[str, Type]], *, entry: bool) -> Callable[[
     def compile_one(function: F) -> F:
         def build() -> object:
             copy, cached = _linked(function)
-            known, words = types(), dict(function.__annotations__)
-            returns = known[words.pop("return")]
+            types_by_name, annotations = types(), dict(function.__annotations__)
+            returns = types_by_name[annotations.pop("return")]
             return _numba().njit(
-                returns(*(known[word] for word in words.values())),
+                returns(*(types_by_name[word] for word in annotations.values())),
                 cache=cached,
                 nogil=True,
                 error_model="numpy",
@@ -284,20 +284,22 @@ def words(
     """
 
     @cache
-    def known() -> tuple[dict[str, Type], dict[str, Type]]:
+    def build() -> tuple[dict[str, Type], dict[str, Type]]:
         from perseid.runtime.pointers import Grid, Row, memory_of
 
         numba = _numba()
         plain = {"int": numba.int64, "float": numba.float64, "bool": numba.boolean, "None": numba.void}
-        given = kinds(numba)
-        inside: dict[str, Type] = {word: (Row if kind.ndim == 1 else Grid)(kind.dtype) for word, kind in given.items()}
+        array_types = kinds(numba)
+        inside: dict[str, Type] = {
+            word: (Row if kind.ndim == 1 else Grid)(kind.dtype) for word, kind in array_types.items()
+        }
         for word, record in records.items():
-            fields = [given[field.__forward_arg__] for field in record.__annotations__.values()]
-            made = numba.types.NamedTuple(fields, record)
-            given[word], inside[word] = made, memory_of(made)
-        return {**plain, **given}, {**plain, **inside}
+            fields = [array_types[field.__forward_arg__] for field in record.__annotations__.values()]
+            record_type = numba.types.NamedTuple(fields, record)
+            array_types[word], inside[word] = record_type, memory_of(record_type)
+        return {**plain, **array_types}, {**plain, **inside}
 
-    return lambda: known()[0], lambda: known()[1]
+    return lambda: build()[0], lambda: build()[1]
 
 
 def _numba() -> ModuleType:

@@ -25,7 +25,7 @@ Codes: TypeAlias = IntegerArray
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 _MOST_ROWS = 2**31 - 1
-_FEW_SLOTS = 1_024
+_MIN_SLOTS = 1_024
 
 
 def read_only(found: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
@@ -41,7 +41,7 @@ def index_type(rows: int) -> type[np.int32] | type[np.int64]:
 
 def _slots(rows: int) -> int:
     """The number of codes that may be counted directly: with more, most counters would stay empty."""
-    return min(_MOST_ROWS - 1, max(_FEW_SLOTS, 2 * rows))
+    return min(_MOST_ROWS - 1, max(_MIN_SLOTS, 2 * rows))
 
 
 def key_codes(keys: Sequence[ArrowColumn], rows: int) -> tuple[Codes, int]:
@@ -64,10 +64,10 @@ def numbered(keys: Sequence[ArrowColumn], rows: int) -> tuple[IntArray, IntArray
     codes, size = key_codes(keys, rows)
     first = np.full(size, -1, np.int64)
     first[codes[::-1]] = np.arange(rows - 1, -1, -1)  # the last write is that of the first row
-    there = first >= 0
-    if there.all():
+    present = first >= 0
+    if present.all():
         return first, codes.astype(np.int64)
-    return first[there], (np.cumsum(there) - 1)[codes]
+    return first[present], (np.cumsum(present) - 1)[codes]
 
 
 def distinct(keys: Sequence[ArrowColumn], rows: int) -> int:
@@ -169,23 +169,23 @@ def _float_numbers(found: npt.NDArray[np.float64]) -> IntArray:
     return bits ^ ((bits >> np.int64(63)) & np.int64(2**63 - 1))
 
 
-def _integer_codes(found: IntegerArray, nulls: npt.NDArray[np.bool_] | None) -> tuple[Codes, int]:
-    rows = len(found)
+def _integer_codes(numbers: IntegerArray, nulls: npt.NDArray[np.bool_] | None) -> tuple[Codes, int]:
+    rows = len(numbers)
     if nulls is not None:
-        known = found[~nulls]
-        if not len(known):
+        non_null = numbers[~nulls]
+        if not len(non_null):
             return np.zeros(rows, np.int32), 1
-        found = np.where(nulls, known[0], found)
-    low, high = (int(found.min()), int(found.max())) if rows else (0, 0)
+        numbers = np.where(nulls, non_null[0], numbers)
+    low, high = (int(numbers.min()), int(numbers.max())) if rows else (0, 0)
     size = high - low + 1
     if size <= _slots(rows):
         # The difference fits, although it may wrap around in a narrow signed type; read as unsigned, it is right.
-        codes = found if low == 0 else found - found.dtype.type(low)
+        codes = numbers if low == 0 else numbers - numbers.dtype.type(low)
         if codes.itemsize < 4:
             codes = codes.view(f"u{codes.itemsize}")
         codes = codes.astype(np.int32, copy=False)
     else:
-        codes, size = _distinct(found)
+        codes, size = _distinct(numbers)
     if nulls is not None:
         codes = np.where(nulls, codes.dtype.type(size), codes)
         size += 1
@@ -225,9 +225,9 @@ def _dictionary_codes(column: ArrowColumn) -> tuple[Codes, int]:
 
 
 def _object_codes(column: ArrowColumn) -> tuple[Codes, int]:
-    seen: dict[object, int] = {}
-    codes = [seen.setdefault(v.identity(v.plain(value)), len(seen)) for value in column.to_pylist()]
-    return np.array(codes, np.int64), len(seen)
+    codes_by_value: dict[object, int] = {}
+    codes = [codes_by_value.setdefault(v.identity(v.plain(value)), len(codes_by_value)) for value in column.to_pylist()]
+    return np.array(codes, np.int64), len(codes_by_value)
 
 
 def _has_bytes(kind: pa.DataType) -> bool:
@@ -309,16 +309,16 @@ def _hash_bytes(
             hashes[row] = _mixed(seed)
             continue
         at, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        found = seed ^ np.uint64(end - at)
+        mixed_hash = seed ^ np.uint64(end - at)
         while at + 8 <= end:
-            found = (found ^ _word(content, at)) * np.uint64(0x9E3779B97F4A7C15)
-            found ^= found >> np.uint64(29)
+            mixed_hash = (mixed_hash ^ _word(content, at)) * np.uint64(0x9E3779B97F4A7C15)
+            mixed_hash ^= mixed_hash >> np.uint64(29)
             at += 8
-        rest = np.uint64(0)
+        tail = np.uint64(0)
         while at < end:
-            rest = (rest << np.uint64(8)) | np.uint64(content[np.uint64(at)])
+            tail = (tail << np.uint64(8)) | np.uint64(content[np.uint64(at)])
             at += 1
-        hashes[row] = _mixed(found ^ rest)
+        hashes[row] = _mixed(mixed_hash ^ tail)
 
 
 @jit

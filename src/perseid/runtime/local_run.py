@@ -20,7 +20,7 @@ class PrepareTable:
 
     columns: Mapping[str, ArrowColumn]
     """The columns that ``prepare`` reads."""
-    kept: Mapping[str, pa.Array]
+    passed_columns: Mapping[str, pa.Array]
     """The columns that prepared rows retain."""
     time: IntArray
     identity: IntArray
@@ -40,7 +40,7 @@ def prepare_local(
     assert engine.prepare is not None, f"Engine {engine.name!r} has no prepare."
     times, identities = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     columns: dict[str, list[pa.Array]] = {name: [pa.nulls(0, kind)] for name, kind in types.items()}
-    columns |= {name: [column.slice(0, 0)] for name, column in tables[0].kept.items()}
+    columns |= {name: [column.slice(0, 0)] for name, column in tables[0].passed_columns.items()}
     before = 0
     for table in tables:
         for piece in engine.prepare(plan, table.columns):
@@ -51,11 +51,11 @@ def prepare_local(
             identities.append(table.identity[at])
             places = pa.array(at)
             for name, parts in columns.items():
-                parts.append(piece.columns[name] if name in types else table.kept[name].take(places))
+                parts.append(piece.columns[name] if name in types else table.passed_columns[name].take(places))
         before += len(table.time)
     time = np.concatenate(times)
-    whole = {name: pa.chunked_array(parts) for name, parts in columns.items()}
-    return EventBatch(time, np.zeros(len(time), np.int32), [engine.name], whole, {}, np.concatenate(identities))
+    combined = {name: pa.chunked_array(parts) for name, parts in columns.items()}
+    return EventBatch(time, np.zeros(len(time), np.int32), [engine.name], combined, {}, np.concatenate(identities))
 
 
 def run_local(engine: Engine, plan: Plan, rows: EventBatch) -> StepResult:

@@ -100,8 +100,8 @@ def array_to_grid(
 def arrays_to_memory(
     context: BaseContext, builder: ir.IRBuilder, fromty: types.NamedTuple, toty: Memory, val: ir.Value
 ) -> ir.Value:
-    held = cgutils.unpack_tuple(builder, val, len(fromty))
-    items = [context.cast(builder, v, a, b) for v, a, b in zip(held, fromty.types, toty.types, strict=True)]
+    arrays = cgutils.unpack_tuple(builder, val, len(fromty))
+    items = [context.cast(builder, v, a, b) for v, a, b in zip(arrays, fromty.types, toty.types, strict=True)]
     return context.make_tuple(builder, toty, items)
 
 

@@ -26,7 +26,7 @@ DEFAULT_WIDTH = 80
 """Width of the line, in characters, if the terminal does not report its own."""
 
 
-def is_person_waiting() -> bool:
+def is_interactive() -> bool:
     """True if stderr is a terminal or the output of a notebook, unless the environment variable PERSEID_PROGRESS is 0."""
     stream = sys.stderr
     if stream is None or getattr(stream, "closed", False) or os.environ.get("PERSEID_PROGRESS") == "0":
@@ -36,7 +36,7 @@ def is_person_waiting() -> bool:
 
 def write_message(text: str) -> None:
     """Write a message to stderr if a person waits, on a line of its own."""
-    if is_person_waiting():
+    if is_interactive():
         shown = _WATCHER.run
         if shown is not None:
             shown.clear()
@@ -47,7 +47,7 @@ class ProgressLine:
     """The progress of one run. As a context, it writes the line if a person waits."""
 
     def __init__(self) -> None:
-        self._begun = time.monotonic()
+        self._started_s = time.monotonic()
         self._piece, self._pieces = 1, 1
         self._pattern, self._patterns = 1, 1
         self._rows = 0
@@ -58,7 +58,7 @@ class ProgressLine:
         self._stream: TextIO | None = None
 
     def __enter__(self) -> ProgressLine:
-        if is_person_waiting():
+        if is_interactive():
             self._stream = sys.stderr
             if not _WATCHER.show(self):
                 self._stream = None
@@ -97,7 +97,7 @@ class ProgressLine:
 
     def line(self) -> str:
         """The line for the current state."""
-        seconds, searched = int(time.monotonic() - self._begun), self._searched
+        seconds, searched = int(time.monotonic() - self._started_s), self._searched
         elapsed = f"{seconds // 60}:{seconds % 60:02}"
         piece = [f"piece {self._piece:,} of {self._pieces:,}"] if self._pieces > 1 else []
         if searched is None:
@@ -116,7 +116,7 @@ class ProgressLine:
 
     def update(self) -> None:
         """Write the current line, once the run has taken long enough."""
-        if time.monotonic() - self._begun >= START_S:
+        if time.monotonic() - self._started_s >= START_S:
             line = self.line()
             with self._writing, suppress(OSError, ValueError):  # the stream is closed, or its terminal is gone
                 if _WATCHER.run is self:

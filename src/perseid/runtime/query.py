@@ -189,7 +189,7 @@ class PrepareInput:
     """The column of the table for each column of the engine, or several columns that are one struct."""
     constants: Mapping[str, str]
     """Columns of the engine that have one value in every row."""
-    kept: tuple[str, ...]
+    passed_columns: tuple[str, ...]
     """The columns of the table that prepared rows retain."""
     identity: EventIdentity | None = None
     """The identity of a row of the table, in the column ``_document`` of prepared rows. None: without that column."""

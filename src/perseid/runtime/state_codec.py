@@ -43,10 +43,10 @@ class DecodedState:
 
 def encode_state(facts: Mapping[str, object], tables: tuple[pa.RecordBatch, ...]) -> bytes:
     """Encode facts and tables as bytes."""
-    told = json.dumps(facts, separators=(",", ":"), sort_keys=True).encode()
-    if len(told) > MAX_FACTS:
+    encoded_facts = json.dumps(facts, separators=(",", ":"), sort_keys=True).encode()
+    if len(encoded_facts) > MAX_FACTS:
         raise LimitError(
-            f"Partial matches take {len(told):,} bytes in the state of one shard; the limit is {MAX_FACTS:,}.",
+            f"Partial matches take {len(encoded_facts):,} bytes in the state of one shard; the limit is {MAX_FACTS:,}.",
             hint="Use more shards, or shorter windows.",
         )
     if len(tables) > MAX_TABLES:
@@ -59,10 +59,10 @@ def encode_state(facts: Mapping[str, object], tables: tuple[pa.RecordBatch, ...]
         written = arrow_stream(table)
         parts += [_LENGTH.pack(written.size), memoryview(written)]
     size = sum(len(part) for part in parts)
-    checksum = zlib.crc32(struct.pack("<IQ", len(told), size))
-    for part in (told, *parts):
+    checksum = zlib.crc32(struct.pack("<IQ", len(encoded_facts), size))
+    for part in (encoded_facts, *parts):
         checksum = zlib.crc32(part, checksum)
-    return b"".join((_HEAD.pack(MAGIC, LAYOUT, len(tables), checksum, len(told), size), told, *parts))
+    return b"".join((_HEAD.pack(MAGIC, LAYOUT, len(tables), checksum, len(encoded_facts), size), encoded_facts, *parts))
 
 
 def arrow_stream(table: pa.RecordBatch) -> pa.Buffer:
@@ -77,7 +77,7 @@ def decode_state(state: bytes) -> DecodedState:
     """Decode the bytes of :func:`encode_state`; raise a :class:`StateError` for all others."""
     if len(state) < _HEAD.size:
         raise StateError(f"The state has {len(state)} bytes and is shorter than its header.")
-    magic, layout, count, checksum, told, size = _HEAD.unpack_from(state)
+    magic, layout, count, checksum, facts_size, size = _HEAD.unpack_from(state)
     if magic != MAGIC:
         raise StateError("Not a state of Perseid.", hint="Check that the checkpoint belongs to this query.")
     if layout != LAYOUT:
@@ -85,18 +85,18 @@ def decode_state(state: bytes) -> DecodedState:
             f"Unsupported state layout {layout}; this version reads layout {LAYOUT}.",
             hint="Continue with the version that wrote it, or start with an empty checkpoint.",
         )
-    if len(state) != _HEAD.size + told + size or count > MAX_TABLES or told > MAX_FACTS:
+    if len(state) != _HEAD.size + facts_size + size or count > MAX_TABLES or facts_size > MAX_FACTS:
         raise StateError("The state does not have the size in its header, or exceeds a limit.", hint=DAMAGED)
-    whole = memoryview(state)
-    if zlib.crc32(whole[_HEAD.size :], zlib.crc32(struct.pack("<IQ", told, size))) != checksum:
+    content = memoryview(state)
+    if zlib.crc32(content[_HEAD.size :], zlib.crc32(struct.pack("<IQ", facts_size, size))) != checksum:
         raise StateError("The checksum of the state does not match its content.", hint=DAMAGED)
     try:
-        facts = json.loads(str(whole[_HEAD.size : _HEAD.size + told], "utf-8"))
+        facts = json.loads(str(content[_HEAD.size : _HEAD.size + facts_size], "utf-8"))
     except (ValueError, RecursionError):
         raise StateError("The facts of the state are not a JSON object.", hint=DAMAGED) from None
     if not isinstance(facts, dict):
         raise StateError("The facts of the state are not a JSON object.", hint=DAMAGED)
-    return DecodedState(facts, tuple(_tables(whole[_HEAD.size + told :], count)))
+    return DecodedState(facts, tuple(_tables(content[_HEAD.size + facts_size :], count)))
 
 
 def format_fact(value: object) -> str:
@@ -157,17 +157,17 @@ def _refuse_compressed(stream: memoryview) -> None:
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(stream)):
         if message.type == "schema":
             continue
-        said = memoryview(message.metadata)
-        batch = _field(said, struct.unpack_from("<I", said)[0], 2)
+        metadata = memoryview(message.metadata)
+        batch = _field(metadata, struct.unpack_from("<I", metadata)[0], 2)
         if batch is not None and message.type == "dictionary":
-            batch = _field(said, batch, 1)
-        if batch is None or _field(said, batch, 3) is not None:
+            batch = _field(metadata, batch, 1)
+        if batch is None or _field(metadata, batch, 3) is not None:
             raise ValueError("compressed")
 
 
-def _field(said: memoryview, table: int, number: int) -> int | None:
+def _field(buffer: memoryview, table: int, number: int) -> int | None:
     """Return the position of the table in this field of a flatbuffer table, or None if the field is absent."""
-    places = table - struct.unpack_from("<i", said, table)[0]
-    (size,) = struct.unpack_from("<H", said, places)
-    place = struct.unpack_from("<H", said, places + 4 + 2 * number)[0] if 4 + 2 * number < size else 0
-    return table + place + struct.unpack_from("<I", said, table + place)[0] if place else None
+    places = table - struct.unpack_from("<i", buffer, table)[0]
+    (size,) = struct.unpack_from("<H", buffer, places)
+    place = struct.unpack_from("<H", buffer, places + 4 + 2 * number)[0] if 4 + 2 * number < size else 0
+    return table + place + struct.unpack_from("<I", buffer, table + place)[0] if place else None

@@ -161,8 +161,8 @@ class StateLayout:
     @cached_property
     def record(self) -> RecordValue:
         """All facts, as one value."""
-        own = (StateFact("engine", TextValue()), StateFact("version", IntegerValue()))
-        return RecordValue(facts=(*own, *self.facts))
+        common = (StateFact("engine", TextValue()), StateFact("version", IntegerValue()))
+        return RecordValue(facts=(*common, *self.facts))
 
     def tables_of(self, facts: Facts) -> Sequence[StateTable]:
         """The tables of a state with these facts."""
@@ -180,18 +180,18 @@ SHARDS = StateFact(
 
 def encode(layout: StateLayout, facts: Facts, tables: Mapping[str, pa.RecordBatch | None]) -> bytes:
     """Encode facts and tables as a state; optional tables may be None or absent."""
-    whole = {"engine": layout.engine, "version": layout.version, **facts}
+    all_facts = {"engine": layout.engine, "version": layout.version, **facts}
     batches: list[pa.RecordBatch] = []
-    for table in layout.tables_of(whole):
+    for table in layout.tables_of(all_facts):
         names = (
             takewhile(tables.__contains__, map(f"{table.name} {{}}".format, count()))
             if table.repeated
             else [table.name]
         )
-        found = [batch for name in names if (batch := tables.get(name)) is not None]
-        assert found or table.optional or table.repeated, f"A state has no table {table.name!r}."
-        batches += found
-    return encode_state(whole, tuple(batches))
+        table_batches = [batch for name in names if (batch := tables.get(name)) is not None]
+        assert table_batches or table.optional or table.repeated, f"A state has no table {table.name!r}."
+        batches += table_batches
+    return encode_state(all_facts, tuple(batches))
 
 
 def decode(
@@ -205,22 +205,22 @@ def decode(
     ``expected`` has the facts that must equal those of the running query, and ``types`` the types of columns that its
     plan determines.
     """
-    found = state if isinstance(state, DecodedState) else decode_state(state)
-    check_owner(found, layout.engine, (*layout.migrations, layout.version))
-    facts, batches = found.facts, found.tables
+    decoded = state if isinstance(state, DecodedState) else decode_state(state)
+    check_owner(decoded, layout.engine, (*layout.migrations, layout.version))
+    facts, batches = decoded.facts, decoded.tables
     try:
         for version in range(facts["version"], layout.version):
             facts, batches = layout.migrations[version](facts, batches)
     except (LookupError, TypeError, ValueError, AttributeError):
-        raise malformed(layout.engine, f"it cannot be migrated from version {found.facts['version']}") from None
+        raise malformed(layout.engine, f"it cannot be migrated from version {decoded.facts['version']}") from None
     if not layout.record.accepts(facts):
         raise malformed(layout.engine, layout.record.problem(facts, "facts"))
     for fact in layout.facts if expected else ():
         if fact.name in expected and expected[fact.name] != facts.get(fact.name):  # type: ignore[operator,index]
-            said = {"found": format_fact(facts.get(fact.name)), "now": format_fact(expected[fact.name])}  # type: ignore[index]
-            raise StateError(fact.mismatch.format(**said), hint=f"{fact.hint.format(**said)} {GO_BACK}")
+            values = {"found": format_fact(facts.get(fact.name)), "now": format_fact(expected[fact.name])}  # type: ignore[index]
+            raise StateError(fact.mismatch.format(**values), hint=f"{fact.hint.format(**values)} {GO_BACK}")
     tables = _named(layout, facts, batches)
-    content = StateContent(facts, {name: batch for name, _, batch in tables}, found.facts["version"])
+    content = StateContent(facts, {name: batch for name, _, batch in tables}, decoded.facts["version"])
     try:
         problem = _table_problem(tables, content, types or {}) or (layout.check(content) if layout.check else None)
     except (pa.ArrowException, OverflowError) as error:
@@ -281,19 +281,19 @@ _EXPANDING = frozenset(
 def _named(layout: StateLayout, facts: Facts, batches: Batches) -> list[tuple[str, StateTable, pa.RecordBatch]]:
     """Assign names to tables: the container stores none, so an optional table is recognized by its columns."""
     found: list[tuple[str, StateTable, pa.RecordBatch]] = []
-    rest = iter(batches)
-    batch = next(rest, None)
+    remaining = iter(batches)
+    batch = next(remaining, None)
     for table in layout.tables_of(facts):
         if table.repeated:
-            found += [(f"{table.name} {i}", table, one) for i, one in enumerate((batch, *rest)) if one is not None]
+            found += [(f"{table.name} {i}", table, one) for i, one in enumerate((batch, *remaining)) if one is not None]
             batch = None
         elif batch is not None and (not table.optional or table.required <= {*batch.schema.names}):
             found.append((table.name, table, batch))
-            batch = next(rest, None)
+            batch = next(remaining, None)
         elif not table.optional:
             raise malformed(layout.engine, f"table {table.name!r} is missing")
     if batch is not None:
-        raise malformed(layout.engine, f"it has {1 + len(list(rest))} unknown tables")
+        raise malformed(layout.engine, f"it has {1 + len(list(remaining))} unknown tables")
     return found
 
 
@@ -312,11 +312,11 @@ def _table_problem(
 
 def _batch_problem(table: StateTable, batch: pa.RecordBatch, content: StateContent) -> str | None:
     names = batch.schema.names
-    there = set(names)
-    if len(there) < len(names):
+    present = set(names)
+    if len(present) < len(names):
         return f"column {next(name for name in names if names.count(name) > 1)[:60]!r} occurs twice"
-    if not there >= table.required:
-        return f"column {min(table.required - there)!r} is missing"
+    if not present >= table.required:
+        return f"column {min(table.required - present)!r} is missing"
     if table.rows is not None:
         rows = table.rows if isinstance(table.rows, int) else len(content.facts[table.rows])
         if batch.num_rows != rows:
@@ -329,8 +329,8 @@ def _batch_problem(table: StateTable, batch: pa.RecordBatch, content: StateConte
         if problem:
             return f"column {name[:60]!r} {problem}"
     if table.same_sizes:
-        first, *others = (np.asarray(pc.list_value_length(batch.column(name))) for name in table.same_sizes)
-        if any((first != sizes).any() for sizes in others):
+        first, *other_sizes = (np.asarray(pc.list_value_length(batch.column(name))) for name in table.same_sizes)
+        if any((first != sizes).any() for sizes in other_sizes):
             return f"the lists of {', '.join(table.same_sizes)} are of different sizes"
     return None
 
@@ -363,9 +363,9 @@ def _value_problem(declared: StateColumn, array: pa.Array, content: StateContent
         return None
     values = np.asarray(array.drop_null() if array.null_count else array)
     if declared.adds_up_to:
-        many, total = content.tables[declared.adds_up_to].num_rows, int(values.sum())
-        if total != many:
-            return f"adds up to {total}, expected the {many} rows of {declared.adds_up_to!r}"
+        row_count, total = content.tables[declared.adds_up_to].num_rows, int(values.sum())
+        if total != row_count:
+            return f"adds up to {total}, expected the {row_count} rows of {declared.adds_up_to!r}"
     if not len(values):
         return None
     low, high = values.min(), values.max()
@@ -378,9 +378,9 @@ def _value_problem(declared: StateColumn, array: pa.Array, content: StateContent
         if isinstance(target, dict):
             unknown = {*np.unique(values).tolist()} - {int(key) for key in target}
             return f"refers to {min(unknown)}, not found in {declared.into!r}" if unknown else None
-        many = target.num_rows if isinstance(target, pa.RecordBatch) else len(target or ())
-        if (declared.low is None and low < 0) or high >= many:
-            return f"refers to {low if low < 0 else high}, out of range for {declared.into!r} with {many} items"
+        row_count = target.num_rows if isinstance(target, pa.RecordBatch) else len(target or ())
+        if (declared.low is None and low < 0) or high >= row_count:
+            return f"refers to {low if low < 0 else high}, out of range for {declared.into!r} with {row_count} items"
     return None
 
 

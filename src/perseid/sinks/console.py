@@ -43,7 +43,7 @@ class Console(Sink):
             show(batch.rows, f"batch {batch.number}", self.rows, self.whole)
 
 
-def show(rows: DataFrame, title: str, most: int, whole: bool = False) -> None:
+def show(rows: DataFrame, title: str, most: int, all_columns: bool = False) -> None:
     """Print the first rows as a table, and the number of further rows; nothing if there are none."""
     shown = texts(rows).take(most + 1)
     if not shown:
@@ -52,8 +52,10 @@ def show(rows: DataFrame, title: str, most: int, whole: bool = False) -> None:
     below = f"and {more:,} more" if more > 0 else ""
     cells = [[_visible(value) for value in row] for row in shown[:most]]
     names = rows.columns
-    seen = [k for k in range(len(names)) if whole or _is_informative(names[k], [row[k] for row in cells])]
-    _show(title, [names[k] for k in seen], [[row[k] for k in seen] for row in cells], below)
+    shown_columns = [
+        k for k in range(len(names)) if all_columns or _is_informative(names[k], [row[k] for row in cells])
+    ]
+    _show(title, [names[k] for k in shown_columns], [[row[k] for k in shown_columns] for row in cells], below)
 
 
 def _is_informative(name: str, cells: list[str]) -> bool:

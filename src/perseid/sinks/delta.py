@@ -23,7 +23,7 @@ from perseid.sinks.delta_history import (
     undone_version,
     write_mode,
 )
-from perseid.sinks.failures import RestoredCheckpointError, failing, words
+from perseid.sinks.failures import RestoredCheckpointError, error_summary, failing
 from perseid.sinks.rows import KIND, NAMES, PATTERN, storable
 from perseid.spark.changes import FoldInto
 from perseid.spark.inputs import quoted
@@ -84,9 +84,9 @@ class Delta(Sink):
         with failing(self.describe(), None):
             if self.path is None:
                 self._columns(lambda: session.read.format("delta").load(NOWHERE))  # raises without Delta
-            self._there(session)
+            self._table_columns(session)
 
-    def _there(self, session: SparkSession) -> list[str] | None:
+    def _table_columns(self, session: SparkSession) -> list[str] | None:
         """The columns of the table; None if it does not exist yet."""
         if self.path is not None:
             return self._columns(lambda: session.read.format("delta").load(self.path))
@@ -96,21 +96,21 @@ class Delta(Sink):
         try:
             return list(read().columns)
         except Exception as error:
-            said = str(error)
-            if any(sign in said for sign in _UNKNOWN):
+            message = str(error)
+            if any(sign in message for sign in _UNKNOWN):
                 raise SettingsError(
-                    f"This Spark session does not support Delta: {words(error)[:200]}",
+                    f"This Spark session does not support Delta: {error_summary(error)[:200]}",
                     hint="Add the Delta jar for this version of Spark, and set "
                     "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
                     "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog.",
                 ) from None
-            if any(sign in said for sign in _ABSENT):
+            if any(sign in message for sign in _ABSENT):
                 return None
             raise
 
     def resume(self, session: SparkSession, job: str, planned: PlannedBatches) -> str | None:
         with failing(self.describe(), None):
-            columns = self._there(session)
+            columns = self._table_columns(session)
             if columns is None:
                 return None
             commits = commits_of(session, self._name, job)
@@ -123,8 +123,8 @@ class Delta(Sink):
                 if undone is not None:
                     self._switch(session, job, f"append {undone}")
                 return None
-            if (why := self._unmergeable(session, columns)) is not None:
-                raise self._not_restored(why, first, commits)
+            if (obstacle := self._unmergeable(session, columns)) is not None:
+                raise self._not_restored(obstacle, first, commits)
             if self.changes == "append":
                 self._switch(session, job, MERGE)
         return f"batches from {first} on are written again; existing rows are not inserted again"
@@ -144,12 +144,12 @@ class Delta(Sink):
             return "changes with revisions, which are renumbered"
         return None
 
-    def _not_restored(self, why: str, first: int, commits: Sequence[DeltaCommit]) -> RestoredCheckpointError:
+    def _not_restored(self, obstacle: str, first: int, commits: Sequence[DeltaCommit]) -> RestoredCheckpointError:
         before = min(commit.version for commit in commits if commit.is_live and commit.batch >= first) - 1
         remedy = f"RESTORE TABLE {self._name} TO VERSION AS OF {before}" if before >= 0 else f"DROP TABLE {self._name}"
         return RestoredCheckpointError(
             f"{self.describe()}: The table has batches from {first} on that the checkpoint does not have, because the "
-            f"checkpoint was restored from an older copy. The table has {why}, so these batches cannot be written "
+            f"checkpoint was restored from an older copy. The table has {obstacle}, so these batches cannot be written "
             "again without duplicates.",
             sink=self.describe(),
             batch=None,
@@ -195,8 +195,8 @@ class Delta(Sink):
 
     def _widen(self, rows: DataFrame) -> None:
         """Create the table, or add new columns, without rows."""
-        there = {name.lower() for name in self._there(rows.sparkSession) or ()}
-        if any(name.lower() not in there for name in rows.columns):
+        existing = {name.lower() for name in self._table_columns(rows.sparkSession) or ()}
+        if any(name.lower() not in existing for name in rows.columns):
             self._append(rows.limit(0), {})
 
 

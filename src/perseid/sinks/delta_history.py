@@ -24,7 +24,7 @@ COMMITS_READ = 1000
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 MERGE = "merge"
 """Property value of a job that merges batches, each row once, instead of appending them."""
-_OWN = "perseid"
+_RECORD_KEY = "perseid"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class DeltaCommit:
 
 def record_of(job: str, batch: int, digest: str | None) -> str:
     """The user metadata of a commit."""
-    return json.dumps({_OWN: {"job": job, "batch": batch, "digest": digest}})
+    return json.dumps({_RECORD_KEY: {"job": job, "batch": batch, "digest": digest}})
 
 
 def commits_of(session: SparkSession, table: str, job: str) -> list[DeltaCommit]:
@@ -69,11 +69,11 @@ def _restored_version(parameters: Mapping[str, object]) -> int | None:
 
 def _read_record(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text or "null")
+        metadata = json.loads(text or "null")
     except ValueError:
         return {}
-    own = found.get(_OWN) if isinstance(found, dict) else None
-    return own if isinstance(own, dict) else {}
+    record = metadata.get(_RECORD_KEY) if isinstance(metadata, dict) else None
+    return record if isinstance(record, dict) else {}
 
 
 def live_digests(commits: Iterable[DeltaCommit], since: int) -> dict[int, str | None]:
@@ -122,8 +122,8 @@ def _property(job: str) -> str:
 
 def insert_missing(rows: DataFrame, table: str, keys: Iterable[str], prefix: str) -> None:
     """Insert the rows with keys that the table does not have, in one commit; a retried batch inserts nothing."""
-    sent = {name: f"{prefix}{i}" for i, name in enumerate(rows.columns)}
-    same = " and ".join(f"{quoted(name)} <=> {sent[name]}" for name in keys)
-    values = {quoted(name): f.col(own) for name, own in sent.items()}
-    source = rows.dropDuplicates(list(keys)).toDF(*sent.values())
+    source_columns = {name: f"{prefix}{i}" for i, name in enumerate(rows.columns)}
+    same = " and ".join(f"{quoted(name)} <=> {source_columns[name]}" for name in keys)
+    values = {quoted(name): f.col(source_column) for name, source_column in source_columns.items()}
+    source = rows.dropDuplicates(list(keys)).toDF(*source_columns.values())
     source.mergeInto(table, f.expr(same)).whenNotMatched().insert(values).merge()

@@ -63,21 +63,21 @@ def failing(sink: str, batch: Batch | None, secrets: Collection[str] = ()) -> It
     except SinkError:
         raise
     except Exception as error:
-        what = "This sink cannot be used" if batch is None else f"Batch {batch.number} was not written"
+        outcome = "This sink cannot be used" if batch is None else f"Batch {batch.number} was not written"
         hint = error.hint if isinstance(error, PerseidError) else worker_hint(error)
         number = None if batch is None else batch.number
         # Without "from None" the original text would be shown, with any secrets in it.
-        said = f"{sink}: {what}: {words(error, secrets)}"
-        raise SinkError(said, sink=sink, batch=number, hint=hint, transient=is_transient(error)) from None
+        message = f"{sink}: {outcome}: {error_summary(error, secrets)}"
+        raise SinkError(message, sink=sink, batch=number, hint=hint, transient=is_transient(error)) from None
 
 
-def words(error: BaseException, secrets: Collection[str] = ()) -> str:
+def error_summary(error: BaseException, secrets: Collection[str] = ()) -> str:
     """The message of an error in one bounded paragraph: without stack traces, without secrets."""
     text = error.message if isinstance(error, PerseidError) else readable_sql(str(error))
     lines = (line.rstrip() for line in redact(text, secrets).splitlines())
-    said = " ".join(line for line in lines if line and not line[0].isspace() and not line.startswith(_NOISE))
-    said = "".join(c if c.isprintable() else "�" for c in said) or type(error).__name__
-    return said if len(said) <= LONGEST else f"{said[:LONGEST]} …"
+    summary = " ".join(line for line in lines if line and not line[0].isspace() and not line.startswith(_NOISE))
+    summary = "".join(c if c.isprintable() else "�" for c in summary) or type(error).__name__
+    return summary if len(summary) <= LONGEST else f"{summary[:LONGEST]} …"
 
 
 def without_literal_secrets(options: dict[str, str | Secret]) -> dict[str, str | Secret]:

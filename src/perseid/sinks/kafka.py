@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-OLD_WAYS = "spark.sql.sources.useV1SourceList"
+V1_SOURCES_SETTING = "spark.sql.sources.useV1SourceList"
 """Connectors that Spark writes to with its older interface, which observes no rows."""
-NEW_WAYS = {OLD_WAYS: "avro,csv,json,orc,parquet,text"}
+V2_KAFKA_SETTINGS = {V1_SOURCES_SETTING: "avro,csv,json,orc,parquet,text"}
 """Spark's own list without Kafka, set in the session of a job."""
 _OURS = ("topic", "kafka.bootstrap.servers", "includeheaders")
 
@@ -69,7 +69,7 @@ class Kafka(Sink):
                 raise
 
     def supports_single_pass(self, session: SparkSession) -> bool:
-        return "kafka" not in cast("str", session.conf.get(OLD_WAYS)).split(",")
+        return "kafka" not in cast("str", session.conf.get(V1_SOURCES_SETTING)).split(",")
 
     def write(self, batch: Batch) -> None:
         options = revealed(self.options)
@@ -85,9 +85,9 @@ class Kafka(Sink):
 def messages(rows: DataFrame) -> DataFrame:
     """Convert each row to a message."""
     columns = [f"{identity_of(rows)} as key", f"{json_of(rows)} as value"]
-    told = [
+    headers = [
         f"struct({literal(name)} as key, cast({text} as binary) as value)" for name, text in headers_of(rows).items()
     ]
-    if told:
-        columns.append(f"filter(array({', '.join(told)}), header -> header.value is not null) as headers")
+    if headers:
+        columns.append(f"filter(array({', '.join(headers)}), header -> header.value is not null) as headers")
     return rows.selectExpr(*columns)

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 from perseid.errors import SettingsError
 from perseid.sinks.contract import Batch, PlannedBatches, Sink
 from perseid.sinks.failures import failing
-from perseid.sinks.rows import free_of, storable
+from perseid.sinks.rows import require_unreserved, storable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +48,7 @@ class Parquet(Sink):
 
     @field_validator("path")
     @classmethod
-    def _known(cls, path: str) -> str:
+    def _check_file_system(cls, path: str) -> str:
         scheme = urlsplit(path).scheme if "://" in path or path.startswith("file:") else ""
         if scheme not in ("", "file", *RENAMING):
             raise ValueError(
@@ -66,7 +66,7 @@ class Parquet(Sink):
 
     def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
         """Repair leftovers of a crash of this job: move folders without a successor back, and remove the rest."""
-        free_of(schema, ("job", "batch"), "the folders of a batch are read as columns with this name")
+        require_unreserved(schema, ("job", "batch"), "the folders of a batch are read as columns with this name")
         with failing(self.describe(), None):
             _Folder(self.path).restore(quote(job, safe=""))
 
@@ -180,8 +180,8 @@ class _Folder:
 
     def restore(self, job: str) -> None:
         for name in self.names(f"{ASIDE}/{job}"):
-            number, _, what = name.partition(".")
+            number, _, suffix = name.partition(".")
             place = f"job={job}/batch={number}"
-            if what == "old" and not self.has(place):
+            if suffix == "old" and not self.has(place):
                 self.move(f"{ASIDE}/{job}/{name}", place)
         self.remove(f"{ASIDE}/{job}")

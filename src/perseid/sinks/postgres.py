@@ -9,7 +9,7 @@ from pydantic import field_validator
 from perseid.sinks.contract import Batch, PlannedBatches, Sink
 from perseid.sinks.failures import failing
 from perseid.sinks.postgres_server import PostgresServer, secrets_of
-from perseid.sinks.postgres_tables import KEPT, SinkTables
+from perseid.sinks.postgres_tables import RETAINED_BATCHES, SinkTables
 from perseid.sinks.staging import copied, counted, staged_rows
 
 if TYPE_CHECKING:
@@ -85,4 +85,4 @@ class Postgres(PostgresServer, Sink):
                 tables.merge(database, batch, done)
 
 
-__all__ = ["KEPT", "Postgres"]
+__all__ = ["RETAINED_BATCHES", "Postgres"]

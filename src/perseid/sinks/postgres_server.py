@@ -59,8 +59,8 @@ class PostgresServer(Settings):
     def _address(self) -> dict[str, str | int | None]:
         if self.url is not None:
             return _parts(self.url)
-        said = {"host": self.host, "port": self.port, "dbname": self.database, "user": self.user}
-        return {name: value for name, value in said.items() if value is not None}
+        parameters = {"host": self.host, "port": self.port, "dbname": self.database, "user": self.user}
+        return {name: value for name, value in parameters.items() if value is not None}
 
     def reached(self) -> Reached:
         """Connection parameters, including the password."""

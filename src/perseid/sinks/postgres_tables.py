@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from psycopg.rows import TupleRow
     from psycopg.sql import Composable, Composed
 
-KEPT = 10_000
+RETAINED_BATCHES = 10_000
 """Batches of a job that the ledger retains; Spark retries only the last one."""
 STALE = "1 day"
 """Age after which staging rows of a job that was not resumed are removed."""
@@ -54,14 +54,14 @@ class SinkTables:
         self.staging = sql.Identifier(*schema, f"{name}_staging")
         self.ledger = sql.Identifier(*schema, f"{name}_ledger")
 
-    def _said(self, text: str, **parts: Composable) -> Composed:
+    def _compose(self, text: str, **parts: Composable) -> Composed:
         from psycopg import sql
 
         columns = sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
         named = sql.SQL(", ").join(map(sql.Identifier, NAMED))
         # The texts are constants of this module, and names in them are quoted.
-        made = sql.SQL(text)
-        return made.format(
+        statement = sql.SQL(text)
+        return statement.format(
             target=self.target, staging=self.staging, ledger=self.ledger, columns=columns, named=named, **parts
         )
 
@@ -93,12 +93,12 @@ class SinkTables:
             ):
                 found = database.execute("select to_regclass(%s)", (table.as_string(database),)).fetchone()
                 if found is None or found[0] is None:
-                    database.execute(self._said(statement, types=columns))
+                    database.execute(self._compose(statement, types=columns))
             self._add_digests(database)
         try:
             with database.transaction():
-                database.execute(self._said("explain " + _MERGE), _empty_row())
-                database.execute(self._said("explain " + _ENTER), (job, 0, "", 0, None))
+                database.execute(self._compose("explain " + _MERGE), _empty_row())
+                database.execute(self._compose("explain " + _ENTER), (job, 0, "", 0, None))
         except (
             errors.UndefinedColumn,
             errors.InvalidColumnReference,
@@ -112,7 +112,7 @@ class SinkTables:
             ) from None
         with database.transaction():
             database.execute(
-                self._said("delete from {staging} where job = %s or copied < now() - %s::interval"), (job, STALE)
+                self._compose("delete from {staging} where job = %s or copied < now() - %s::interval"), (job, STALE)
             )
 
     def _add_digests(self, database: Connection[TupleRow]) -> None:
@@ -125,7 +125,7 @@ class SinkTables:
         )
         if found.fetchone() is not None:
             return
-        statement = self._said("alter table {ledger} add column digest text")
+        statement = self._compose("alter table {ledger} add column digest text")
         try:
             with database.transaction():
                 database.execute(statement)
@@ -138,7 +138,7 @@ class SinkTables:
     def commits(self, database: Connection[TupleRow], job: str, since: int) -> dict[int, str | None]:
         """The batches of a job in the ledger, from ``since`` on, with the digests of their offsets."""
         found = database.execute(
-            self._said("select batch, digest from {ledger} where job = %s and batch >= %s"), (job, since)
+            self._compose("select batch, digest from {ledger} where job = %s and batch >= %s"), (job, since)
         )
         return dict(found.fetchall())
 
@@ -149,7 +149,7 @@ class SinkTables:
 
     def _recorded(self, database: Connection[TupleRow], batch: Batch) -> tuple[str | None, ...]:
         found = database.execute(
-            self._said("select digest from {ledger} where job = %s and batch = %s"), (batch.job, batch.number)
+            self._compose("select digest from {ledger} where job = %s and batch = %s"), (batch.job, batch.number)
         )
         return found.fetchone() or ()
 
@@ -163,11 +163,11 @@ class SinkTables:
                 "delete from {target} where job = %s and batch >= %s and revision > 0",
                 "delete from {ledger} where job = %s and batch >= %s",
             ):
-                database.execute(self._said(statement), (job, batch))
+                database.execute(self._compose(statement), (job, batch))
 
     def copying(self, job: str, number: int, attempt: str) -> tuple[str, tuple[object, ...]]:
         """The statement with which a task copies, and the values before each of its rows."""
-        return self._said("copy {staging} (job, batch, attempt, task, {columns}) from stdin").as_string(None), (
+        return self._compose("copy {staging} (job, batch, attempt, task, {columns}) from stdin").as_string(None), (
             job, number, attempt,
         )  # fmt: skip
 
@@ -179,18 +179,19 @@ class SinkTables:
             if recorded and not batch.is_recorded_as(recorded[0]):
                 self.rewind(database, batch.job, batch.number)
             line = (batch.job, batch.number, batch.attempt, sum(done.values()), batch.digest)
-            entered = database.execute(self._said(_ENTER), line)
+            entered = database.execute(self._compose(_ENTER), line)
             if entered.rowcount == 1:
-                there = database.execute(self._said(_COUNT), copied).fetchone()
-                if there is None or there[0] != sum(done.values()):
+                staged = database.execute(self._compose(_COUNT), copied).fetchone()
+                if staged is None or staged[0] != sum(done.values()):
                     # The staging table is unlogged: a server that crashed has emptied it.
                     raise LostStagingError("the staging table no longer has all copied rows")
-                database.execute(self._said(_MERGE), (batch.job, batch.number, *copied))
+                database.execute(self._compose(_MERGE), (batch.job, batch.number, *copied))
             database.execute(
-                self._said("delete from {staging} where job = %s and batch <= %s"), (batch.job, batch.number)
+                self._compose("delete from {staging} where job = %s and batch <= %s"), (batch.job, batch.number)
             )
             database.execute(
-                self._said("delete from {ledger} where job = %s and batch < %s"), (batch.job, batch.number - KEPT)
+                self._compose("delete from {ledger} where job = %s and batch < %s"),
+                (batch.job, batch.number - RETAINED_BATCHES),
             )
 
 

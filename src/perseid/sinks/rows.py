@@ -68,10 +68,10 @@ def _storable(kind: DataType, intervals: bool) -> DataType:
     return kind
 
 
-def free_of(schema: StructType, reserved: Collection[str], why: str) -> None:
+def require_unreserved(schema: StructType, reserved: Collection[str], reason: str) -> None:
     """Raise for columns with a name that the sink reserves."""
     for name in schema.fieldNames():
         if name.lower() in reserved:
             raise SettingsError(
-                f"The output has a column {name!r}; {why}.", hint=f"Return it under another name: … as {name}_2."
+                f"The output has a column {name!r}; {reason}.", hint=f"Return it under another name: … as {name}_2."
             )

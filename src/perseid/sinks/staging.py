@@ -64,7 +64,7 @@ def staged_rows(rows: DataFrame) -> DataFrame:
     def moment(name: str) -> str:
         return f"unix_micros({quoted(name)})" if name in placed else "cast(null as bigint)"
 
-    made = {
+    expressions = {
         "match_id": f"make_valid_utf8({identity_of(rows)})",
         "revision": f"coalesce(cast({quoted(REVISION)} as bigint), 0L)" if REVISION in placed else "0L",
         "op": text(OP) if OP in placed else "'+'",
@@ -75,7 +75,7 @@ def staged_rows(rows: DataFrame) -> DataFrame:
         "end": moment("end"),
         "data": json_of(rows, leaving_out=placed),
     }
-    return rows.selectExpr(*(f"{made[name]} as {quoted(name)}" for name in COLUMNS))
+    return rows.selectExpr(*(f"{expressions[name]} as {quoted(name)}" for name in COLUMNS))
 
 
 def copied(
@@ -104,8 +104,8 @@ def copied(
                         out.write_row((*before, task, *stored(row)))
                         rows += 1
         except (psycopg.Error, OverflowError) as error:
-            lost = f"{LOST_CONNECTION}: " if is_lost_database(error) else ""
-            raise StagingError(lost + server_message(error)) from None
+            prefix = f"{LOST_CONNECTION}: " if is_lost_database(error) else ""
+            raise StagingError(prefix + server_message(error)) from None
         yield pa.RecordBatch.from_pydict({"task": [task], "rows": [rows]})
 
     return stage
@@ -114,15 +114,15 @@ def copied(
 def server_message(error: Exception) -> str:
     """The server's message in one line."""
     diagnosis = getattr(error, "diag", None)
-    said = getattr(diagnosis, "message_primary", None) or str(error)
-    return " ".join(said.split())
+    message = getattr(diagnosis, "message_primary", None) or str(error)
+    return " ".join(message.split())
 
 
 def stored(row: Staged) -> list[object]:
     """Convert a row to PostgreSQL's types, in the order of the columns."""
     match_id, revision, op, pattern, kind, version, start, end, data = row
     texts = [None if text is None else text.replace("\0", INSTEAD) for text in (match_id, op, pattern, kind, version)]
-    data = _ZERO.sub(lambda found: found[1] + INSTEAD, data) if "\\u0000" in data else data
+    data = _ZERO.sub(lambda match: match[1] + INSTEAD, data) if "\\u0000" in data else data
     moments = [None if at is None else _EPOCH + timedelta(microseconds=at) for at in (start, end)]
     return [texts[0], revision, *texts[1:], *moments, data]
 
@@ -132,6 +132,6 @@ def counted(rows: Iterable[Row]) -> dict[str, int]:
     return {row["task"]: row["rows"] for row in rows}
 
 
-def _chain(first: pa.RecordBatch, others: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _chain(first: pa.RecordBatch, remaining: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield first
-    yield from others
+    yield from remaining

@@ -26,7 +26,7 @@ from pydantic import Field, field_validator, model_validator
 from perseid.errors import SettingsError
 from perseid.settings import Duration, RetryDuration, Secret, reject_removed_word, revealed, seconds_of
 from perseid.sinks.contract import Batch, Sink
-from perseid.sinks.failures import SinkError, failing, without_literal_secrets, words
+from perseid.sinks.failures import SinkError, error_summary, failing, without_literal_secrets
 from perseid.sinks.rows import identity_of, json_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ FIRST_WAIT_S, MAX_WAIT_S = 0.2, 30.0
 """Seconds before the first retry; they double up to the maximum."""
 LONGEST_TIMEOUT = 600
 """Maximum seconds of the ``timeout`` setting."""
-HEARD = 500
+MAX_RESPONSE_BYTES = 500
 """Bytes of a response that are read for messages."""
 MIN_HIDDEN_CHARS = 6
 """Minimum length of a part of a secret address that is redacted on its own."""
@@ -80,9 +80,9 @@ class Webhook(Sink):
 
     @model_validator(mode="before")
     @classmethod
-    def _reject_tries(cls, given: object) -> object:
-        reject_removed_word(given, "tries", "retry_for: 10 minutes, the time for which a request is retried")
-        return given
+    def _reject_tries(cls, value: object) -> object:
+        reject_removed_word(value, "tries", "retry_for: 10 minutes, the time for which a request is retried")
+        return value
 
     @field_validator("url")
     @classmethod
@@ -154,31 +154,36 @@ class Webhook(Sink):
 
     def _post(self, url: str, headers: dict[str, str], body: bytes, secrets: list[str], batch: Batch) -> None:
         """Post until a 2xx response, a permanent failure or the end of ``retry_for``, when the last request is sent."""
-        whole = {**headers, "Content-Type": "application/json"}
-        begun, number = time.monotonic(), 0
+        all_headers = {**headers, "Content-Type": "application/json"}
+        started_s, number = time.monotonic(), 0
         while True:
             # Only http and https pass the check of the address.
-            attempt = _Attempt(urllib.request.Request(url, body, whole, method="POST"), seconds_of(self.timeout))  # noqa: S310
+            attempt = _Attempt(urllib.request.Request(url, body, all_headers, method="POST"), seconds_of(self.timeout))  # noqa: S310
             outcome = attempt.finish()
             if outcome is None:
                 return
             number += 1
-            said = words(Exception(outcome.said), secrets)
-            passed = time.monotonic() - begun
-            left = seconds_of(self.retry_for) - passed
-            if not outcome.transient or left <= 0:
-                raise self._failed(f"the request failed after {_counted(number)} in {passed:.1f} s: {said}", batch)
-            wait = min(left, outcome.wait_s(number))
+            reason = error_summary(Exception(outcome.message), secrets)
+            passed = time.monotonic() - started_s
+            seconds_left = seconds_of(self.retry_for) - passed
+            if not outcome.transient or seconds_left <= 0:
+                raise self._failed(f"the request failed after {_counted(number)} in {passed:.1f} s: {reason}", batch)
+            wait = min(seconds_left, outcome.wait_s(number))
             log.warning(
-                "%s: batch %d: attempt %d failed: %s; next in %.1f s", self.describe(), batch.number, number, said, wait
+                "%s: batch %d: attempt %d failed: %s; next in %.1f s",
+                self.describe(),
+                batch.number,
+                number,
+                reason,
+                wait,
             )
             if batch.stopping.wait(wait):
-                text = f"the job was stopped after {_counted(number)}; the last failure was: {said}"
+                text = f"the job was stopped after {_counted(number)}; the last failure was: {reason}"
                 raise self._failed(text, batch, interrupted=True)
 
-    def _failed(self, said: str, batch: Batch, interrupted: bool = False) -> SinkError:
+    def _failed(self, reason: str, batch: Batch, interrupted: bool = False) -> SinkError:
         return SinkError(
-            f"{self.describe()}: Batch {batch.number} was not written: {said}",
+            f"{self.describe()}: Batch {batch.number} was not written: {reason}",
             sink=self.describe(),
             batch=batch.number,
             interrupted=interrupted,
@@ -193,7 +198,7 @@ def _counted(attempts: int) -> str:
 class _FailedAttempt:
     """A request without a 2xx response."""
 
-    said: str
+    message: str
     transient: bool
     retry_after_s: float | None = None
 
@@ -214,7 +219,7 @@ class _Attempt(threading.Thread):
         self._socket: socket.socket | None = None
         self._abandoned = False
         self._failure: _FailedAttempt | None = None
-        self._answered = False
+        self._has_result = False
 
     def finish(self) -> _FailedAttempt | None:
         """Run the request for no longer than its timeout; None after a 2xx response."""
@@ -226,7 +231,7 @@ class _Attempt(threading.Thread):
                 with contextlib.suppress(OSError):  # the server has closed it
                     # Not the method of a TLS socket, which must not be called from another thread.
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-            if not self._answered:
+            if not self._has_result:
                 return _FailedAttempt(f"no response within {self._timeout_s:g} s", transient=True)
             return self._failure
 
@@ -234,32 +239,34 @@ class _Attempt(threading.Thread):
         opener = urllib.request.build_opener(_NoDetour, _TimedHTTP(self), _TimedHTTPS(self))
         try:
             with opener.open(self._request, timeout=self._timeout_s):
-                self._answer(None)
+                self._set_result(None)
         except urllib.error.HTTPError as error:
             with error:
                 failure = _failure_of(error.code, error.headers)
-                self._answer(failure)  # a result even if reading its text takes too long
+                self._set_result(failure)  # a result even if reading its text takes too long
                 with contextlib.suppress(OSError, http.client.HTTPException):  # the server has closed it
-                    text = error.read(HEARD).decode(errors="replace")
-                    self._answer(replace(failure, said=f"{error.code} {text}"))
+                    text = error.read(MAX_RESPONSE_BYTES).decode(errors="replace")
+                    self._set_result(replace(failure, message=f"{error.code} {text}"))
         except Exception as error:  # of sockets, of TLS, of HTTP; the thread must not lose it
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             permanent = isinstance(reason, ssl.SSLCertVerificationError)
-            known = isinstance(error, OSError | http.client.HTTPException)
-            if not self._answered:
-                self._answer(_FailedAttempt(str(error) or type(error).__name__, transient=known and not permanent))
+            is_network_error = isinstance(error, OSError | http.client.HTTPException)
+            if not self._has_result:
+                self._set_result(
+                    _FailedAttempt(str(error) or type(error).__name__, transient=is_network_error and not permanent)
+                )
 
-    def _answer(self, failure: _FailedAttempt | None) -> None:
+    def _set_result(self, failure: _FailedAttempt | None) -> None:
         with self._guard:
             if not self._abandoned:
-                self._failure, self._answered = failure, True
+                self._failure, self._has_result = failure, True
 
-    def connected(self, own: socket.socket) -> None:
+    def connected(self, connection_socket: socket.socket) -> None:
         """Store the socket before anything is sent; raise if the time is over, so that nothing is sent."""
         with self._guard:
             if self._abandoned:
                 raise TimeoutError
-            self._socket = own
+            self._socket = connection_socket
 
 
 class _TimedConnection(http.client.HTTPConnection):
@@ -287,9 +294,9 @@ class _TimedHTTP(urllib.request.HTTPHandler):
         return self.do_open(self._connection, request)
 
     def _connection(self, host: str, **named: Any) -> _TimedConnection:
-        made = _TimedConnection(host, **named)
-        made.attempt = self._attempt
-        return made
+        connection = _TimedConnection(host, **named)
+        connection.attempt = self._attempt
+        return connection
 
 
 class _TimedHTTPS(urllib.request.HTTPSHandler):
@@ -301,9 +308,9 @@ class _TimedHTTPS(urllib.request.HTTPSHandler):
         return self.do_open(self._connection, request)
 
     def _connection(self, host: str, **named: Any) -> _TimedSecureConnection:
-        made = _TimedSecureConnection(host, **named)
-        made.attempt = self._attempt
-        return made
+        connection = _TimedSecureConnection(host, **named)
+        connection.attempt = self._attempt
+        return connection
 
 
 def _failure_of(status: int, headers: Message) -> _FailedAttempt:

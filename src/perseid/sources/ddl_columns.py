@@ -55,8 +55,8 @@ def check_columns(ddl: str) -> None:
 
     Spark parses them only when a job starts. A text that passes here can still be rejected there, but not the reverse.
     """
-    whole = _STRUCT.fullmatch(ddl)
-    parts = _split_columns(ddl if whole is None else whole[1])
+    struct = _STRUCT.fullmatch(ddl)
+    parts = _split_columns(ddl if struct is None else struct[1])
     for number, part in enumerate(parts, 1):
         if not part.strip():
             reason = "the schema is empty" if len(parts) == 1 else f"column {number} is empty; remove a comma"
@@ -91,18 +91,18 @@ def _check_type(text: str, depth: int = 0) -> None:
     match = _TYPE.fullmatch(text)
     if match is None or depth > _MAX_NESTING:
         raise ValueError("invalid type" if match is None else f"a type is nested more than {_MAX_NESTING} levels deep")
-    name, rest = match[1].lower(), match[2]
+    name, arguments = match[1].lower(), match[2]
     if name in _NESTED_TYPES:
-        if not (rest.startswith("<") and rest.endswith(">")):
+        if not (arguments.startswith("<") and arguments.endswith(">")):
             raise ValueError(f"invalid type {name}; use {_NESTED_TYPES[name]}")
-        for inner in _inner_types(name, rest[1:-1]):
+        for inner in _inner_types(name, arguments[1:-1]):
             _check_type(inner, depth + 1)
     elif name not in _ALL_TYPES:
         near = FOREIGN_NAMES.get(name, "")
         near = near if near in _ALL_TYPES else nearest(name, _ALL_TYPES) or ""
-        meant = f" Did you mean {near!r}?" if near else ""
-        raise ValueError(f"unknown type{_shown(match[1])}.{meant} Available: {_AVAILABLE}")
-    elif rest and name in _BARE_TYPES:
+        suggestion = f" Did you mean {near!r}?" if near else ""
+        raise ValueError(f"unknown type{_shown(match[1])}.{suggestion} Available: {_AVAILABLE}")
+    elif arguments and name in _BARE_TYPES:
         raise ValueError(f"unexpected text after the type {name}. Separate columns with commas")
 
 

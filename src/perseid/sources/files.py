@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
 LINES = ("json", "csv")
-OWN = {"maxfilespertrigger": "max_files_per_batch", "header": "header", "sep": "separator", "path": "path"}
+SETTINGS_BY_OPTION = {
+    "maxfilespertrigger": "max_files_per_batch",
+    "header": "header",
+    "sep": "separator",
+    "path": "path",
+}
 """Options of Spark that have a setting here."""
 _LINE = "if(startswith(value, '\ufeff'), substring(value, 2), value)"
 """A line without the byte order mark at the start of a file."""
@@ -51,8 +56,8 @@ class FileSource(Source):
     @model_validator(mode="after")
     def _checked(self) -> FileSource:
         for name in self.options:
-            if name.lower() in OWN:
-                raise ValueError(f"unsupported option {name}; use the setting {OWN[name.lower()]}")
+            if name.lower() in SETTINGS_BY_OPTION:
+                raise ValueError(f"unsupported option {name}; use the setting {SETTINGS_BY_OPTION[name.lower()]}")
         if self.format in LINES and self.columns is None:
             raise ValueError(f"the format {self.format} needs a schema; add schema: 'ts TIMESTAMP, user STRING'")
         if self.format == "delta" and self.columns is not None:
@@ -120,12 +125,12 @@ class FileSource(Source):
         if self.format == "delta":  # its streams do not expose the file of a row
             place = {POSITION: literal(self.path), ARRIVED: "cast(null as timestamp)"}
         places = (f"{text} as {name}" for name, text in place.items())
-        told = frame.selectExpr(*fields.values(), f"{first_of(tests)} as {WRONG}", *places)
-        whole = f"to_json(struct({', '.join(fields.values())}))"
-        return told.selectExpr(
+        checked = frame.selectExpr(*fields.values(), f"{first_of(tests)} as {WRONG}", *places)
+        record = f"to_json(struct({', '.join(fields.values())}))"
+        return checked.selectExpr(
             *(f"if({WRONG} is null, {text}, null) as {text}" for text in fields.values()),
             WRONG,
-            f"case when {WRONG} is not null then {whole} end as {PAYLOAD}",
+            f"case when {WRONG} is not null then {record} end as {PAYLOAD}",
             POSITION,
             ARRIVED,
         )

@@ -20,7 +20,7 @@ from perseid.spark.inputs import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-OWN = {
+SETTINGS_BY_OPTION = {
     "kafka.bootstrap.servers": "servers",
     "subscribe": "topic",
     "subscribepattern": "topic",
@@ -88,8 +88,8 @@ class KafkaSource(Source):
     @model_validator(mode="after")
     def _checked(self) -> KafkaSource:
         for name in self.options:
-            if name.lower() in OWN:
-                raise ValueError(f"unsupported option {name}; use the setting {OWN[name.lower()]}")
+            if name.lower() in SETTINGS_BY_OPTION:
+                raise ValueError(f"unsupported option {name}; use the setting {SETTINGS_BY_OPTION[name.lower()]}")
         if isinstance(self.topic, list) and not self.topic:
             raise ValueError("the list of topics is empty")
         if self.format in ("text", "bytes"):
@@ -140,13 +140,13 @@ class KafkaSource(Source):
             value="value",
             position="concat_ws('/', topic, partition, offset)",
             arrived="timestamp",
-            keep={name: kafka.get(kept, quoted(kept)) for kept, name in self.keep.items()},
+            keep={name: kafka.get(field, quoted(field)) for field, name in self.keep.items()},
             refuse=[(unreadable, NO_KEY_TEXT)] if "key" in self.keep else [],
         )
 
     def _options(self, streaming: bool) -> dict[str, str]:
         by, topics = self._topics()
-        made = {
+        options = {
             "kafka.bootstrap.servers": self.servers,
             by: topics,
             "failOnDataLoss": str(self.fail_on_data_loss).lower(),
@@ -154,20 +154,20 @@ class KafkaSource(Source):
         }
         if isinstance(self.start, dt.datetime):
             moment = self.start if self.start.tzinfo else self.start.replace(tzinfo=dt.UTC)
-            made["startingTimestamp"] = str(int(moment.timestamp() * 1000))
-            made["startingOffsetsByTimestampStrategy"] = "latest"
+            options["startingTimestamp"] = str(int(moment.timestamp() * 1000))
+            options["startingOffsetsByTimestampStrategy"] = "latest"
         elif isinstance(self.start, dict):
-            made["startingOffsets"] = json.dumps(self.start)
+            options["startingOffsets"] = json.dumps(self.start)
         elif self.start == "latest" and not streaming:
             raise SettingsError(
                 "start: latest is for streams only: a batch read from there has no records.",
                 hint="Use start: earliest.",
             )
         else:
-            made["startingOffsets"] = self.start
+            options["startingOffsets"] = self.start
         if self.max_per_batch is not None and streaming:
-            made["maxOffsetsPerTrigger"] = str(self.max_per_batch)
-        return made
+            options["maxOffsetsPerTrigger"] = str(self.max_per_batch)
+        return options
 
     def _reading(self, session: SparkSession) -> PayloadFormat:
         if self.format == "avro":

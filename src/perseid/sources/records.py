@@ -65,33 +65,34 @@ class PayloadFormat:
     separator: str = ","
 
 
-def columns_of(session: SparkSession, ddl: str, what: str) -> st.StructType:
+def columns_of(session: SparkSession, ddl: str, subject: str) -> st.StructType:
     """The columns of a schema in SQL; NOT NULL columns remain so, and are required."""
     try:
-        made: st.StructType = session.createDataFrame([], ddl).schema
+        columns: st.StructType = session.createDataFrame([], ddl).schema
     except PySparkException as error:
         # The message of a parser error begins with an empty line.
-        said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        message = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise SettingsError(
-            f"The schema of {what} cannot be parsed: {said}", hint="Use columns as in SQL: 'ts TIMESTAMP, user STRING'."
+            f"The schema of {subject} cannot be parsed: {message}",
+            hint="Use columns as in SQL: 'ts TIMESTAMP, user STRING'.",
         ) from None
-    check_names(made.names, what)
-    return made
+    check_names(columns.names, subject)
+    return columns
 
 
-def check_names(names: Sequence[str], what: str) -> None:
+def check_names(names: Sequence[str], subject: str) -> None:
     """Raise if names differ in case only, or if one has the prefix of internal columns."""
-    seen: set[str] = set()
+    lower_names: set[str] = set()
     for name in names:
-        if name.lower() in seen:
+        if name.lower() in lower_names:
             raise SettingsError(
-                f"{what} has two columns named {name!r}.", hint="Rename one; Spark ignores case in names."
+                f"{subject} has two columns named {name!r}.", hint="Rename one; Spark ignores case in names."
             )
         if name.lower().startswith(OURS):
             raise SettingsError(
-                f"{what} has a column {name!r}; names that begin with {OURS} are reserved.", hint="Rename it."
+                f"{subject} has a column {name!r}; names that begin with {OURS} are reserved.", hint="Rename it."
             )
-        seen.add(name.lower())
+        lower_names.add(name.lower())
 
 
 def required_of(columns: st.StructType, named: Sequence[str]) -> tuple[str, ...]:
@@ -121,27 +122,27 @@ def read(
     The other arguments are SQL over the frame: ``keep`` are further columns by name, and ``refuse`` are further
     conditions of malformed records, with a sentence each.
     """
-    kept = {name: (f"{OURS}keep{i}", text) for i, (name, text) in enumerate((keep or {}).items())}
-    refused = [(f"{OURS}refuse{i}", text, said) for i, (text, said) in enumerate(refuse)]
-    taken = frame.selectExpr(
+    extra_columns = {name: (f"{OURS}keep{i}", text) for i, (name, text) in enumerate((keep or {}).items())}
+    refused = [(f"{OURS}refuse{i}", text, sentence) for i, (text, sentence) in enumerate(refuse)]
+    raw = frame.selectExpr(
         f"{value} as {_VALUE}",
         f"cast({value} as string) as {_TEXT}",
         f"{position} as {POSITION}",
         f"{arrived} as {ARRIVED}",
-        *(f"{text} as {here}" for here, text in kept.values()),
-        *(f"{text} as {here}" for here, text, _ in refused),
+        *(f"{text} as {alias}" for alias, text in extra_columns.values()),
+        *(f"{text} as {alias}" for alias, text, _ in refused),
     )
-    parsed = _PARSERS[reading.format](taken, reading)
-    check_names([*parsed.fields, *kept], "The source")
+    parsed = _PARSERS[reading.format](raw, reading)
+    check_names([*parsed.fields, *extra_columns], "The source")
     required = required_of(parsed.columns, reading.required)
     tests = [
         *parsed.tests,
-        *((here, literal(said)) for here, _, said in refused),
+        *((alias, literal(sentence)) for alias, _, sentence in refused),
         *unfit(parsed.columns, required, parsed.fields),
     ]
-    told = parsed.frame.selectExpr("*", f"{first_of(tests)} as {WRONG}")
-    good = {**parsed.fields, **{name: here for name, (here, _) in kept.items()}}
-    return told.selectExpr(
+    checked = parsed.frame.selectExpr("*", f"{first_of(tests)} as {WRONG}")
+    good = {**parsed.fields, **{name: alias for name, (alias, _) in extra_columns.items()}}
+    return checked.selectExpr(
         *(f"if({WRONG} is null, {text}, null) as {quoted(name)}" for name, text in good.items()),
         WRONG,
         f"case when {WRONG} is not null then {_shown()} end as {PAYLOAD}",
@@ -168,7 +169,7 @@ def first_of(tests: Sequence[Test]) -> str:
     """The sentence of the first condition that holds, as SQL; null if none does."""
     if not tests:
         return "cast(null as string)"
-    return f"case {' '.join(f'when {condition} then {said}' for condition, said in tests)} end"
+    return f"case {' '.join(f'when {condition} then {sentence}' for condition, sentence in tests)} end"
 
 
 def is_blank(text: str) -> str:
@@ -183,9 +184,9 @@ def _one_line(text: str) -> str:
 def _shown() -> str:
     """The payload as text: truncated if it is long, in base64 if it is not UTF-8."""
     cut = f"concat(' … (truncated; ', octet_length({_VALUE}), ' bytes in total)')"
-    some = LONGEST_PAYLOAD * 3 // 4
+    prefix_bytes = LONGEST_PAYLOAD * 3 // 4
     text = f"if(char_length({_TEXT}) > {LONGEST_PAYLOAD}, concat(substring({_TEXT}, 1, {LONGEST_PAYLOAD}), {cut}), {_TEXT})"
-    base = f"concat('{BASE64}', {_one_line(f'base64(substring(cast({_VALUE} as binary), 1, {some}))')}, if(octet_length({_VALUE}) > {some}, {cut}, ''))"
+    base = f"concat('{BASE64}', {_one_line(f'base64(substring(cast({_VALUE} as binary), 1, {prefix_bytes}))')}, if(octet_length({_VALUE}) > {prefix_bytes}, {cut}, ''))"
     return f"if({_VALUE} is null, null, if(is_valid_utf8({_TEXT}), {text}, {base}))"
 
 
@@ -206,25 +207,25 @@ _NO_TEXT = (f"not is_valid_utf8({_TEXT})", literal(NO_TEXT))
 _OF_TEXT = [_ABSENT, (is_blank(_TEXT), literal(EMPTY)), _NO_TEXT]
 
 
-def _json(taken: DataFrame, reading: PayloadFormat) -> _Parsed:
+def _json(raw: DataFrame, reading: PayloadFormat) -> _Parsed:
     """Parse each record inside a wrapper object: text behind its end then breaks the wrapper, or hides ``end``."""
     wrapped = f.concat(f.lit(f'{{"{_RECORD}":'), f.col(_TEXT), f.lit(f',"{_END}":1}}'))
     end = st.StructField(_END, st.IntegerType())
-    whole = st.StructType(
+    wrapper_type = st.StructType(
         [st.StructField(_RECORD, _nullable(reading.columns)), end, st.StructField(_CORRUPT, st.StringType())]
     )
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    parsed = taken.select("*", f.from_json(wrapped, whole, options).alias(_READ))
+    parsed = raw.select("*", f.from_json(wrapped, wrapper_type, options).alias(_READ))
     fields = {name: f"{_READ}.{_RECORD}.{quoted(name)}" for name in reading.columns.names}
     texts = f"from_json(concat('{{\"{_RECORD}\":', {_TEXT}, ',\"{_END}\":1}}'), '{_RECORD} map<string, string>, {_END} int')"
-    there = {name: f"try_element_at(found.{_RECORD}, {literal(name)})" for name in reading.columns.names}
-    why = f"case when found.{_RECORD} is null then {literal(NO_JSON)} else {_mistyped(reading.columns, there, fields, INSIDE)} end"
+    raw_fields = {name: f"try_element_at(found.{_RECORD}, {literal(name)})" for name in reading.columns.names}
+    reason = f"case when found.{_RECORD} is null then {literal(NO_JSON)} else {_mistyped(reading.columns, raw_fields, fields, INSIDE)} end"
     # A blank payload breaks the wrapper: the expensive test for it runs only on broken ones.
     broken = first_of(
         [
             (is_blank(_TEXT), literal(EMPTY)),
             (f"{_READ}.{_CORRUPT} is null", literal(NO_JSON)),
-            ("true", f"transform(array({texts}), found -> {why})[0]"),
+            ("true", f"transform(array({texts}), found -> {reason})[0]"),
         ]
     )
     tests = [
@@ -236,47 +237,47 @@ def _json(taken: DataFrame, reading: PayloadFormat) -> _Parsed:
     return _Parsed(parsed, reading.columns, fields, tests)
 
 
-def _mistyped(columns: st.StructType, there: Mapping[str, str], fields: Mapping[str, str], else_: str) -> str:
+def _mistyped(columns: st.StructType, raw_fields: Mapping[str, str], fields: Mapping[str, str], else_: str) -> str:
     """A sentence, as SQL, about the fields with a value that is not of their type."""
-    said = [
-        f"if({there[column.name]} is not null and {fields[column.name]} is null, "
+    sentences = [
+        f"if({raw_fields[column.name]} is not null and {fields[column.name]} is null, "
         f"{literal(f'{column.name} is not of type {column.dataType.simpleString().upper()}')}, null)"
         for column in columns.fields
     ]
-    named = f"concat_ws(', ', {', '.join(said)})"
+    named = f"concat_ws(', ', {', '.join(sentences)})"
     return f"transform(array({named}), named -> if(named = '', {literal(else_)}, concat(named, '.')))[0]"
 
 
-def _csv(taken: DataFrame, reading: PayloadFormat) -> _Parsed:
+def _csv(raw: DataFrame, reading: PayloadFormat) -> _Parsed:
     nested = next((c.name for c in reading.columns.fields if _is_nested(c.dataType)), None)
     if nested is not None:
         raise SettingsError(f"Unsupported column {nested!r}: CSV has no arrays, maps or structs.")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "sep": reading.separator, "escape": '"'}
     ddl = ", ".join(f"{quoted(c.name)} {type_text(c.dataType)}" for c in reading.columns.fields)
-    parsed = taken.select("*", f.from_csv(f.col(_TEXT), f"{ddl}, {_CORRUPT} string", options).alias(_READ))
+    parsed = raw.select("*", f.from_csv(f.col(_TEXT), f"{ddl}, {_CORRUPT} string", options).alias(_READ))
     fields = {name: f"{_READ}.{quoted(name)}" for name in reading.columns.names}
     texts = ", ".join(f"{quoted(name)} string" for name in reading.columns.names)
-    given = f"map('sep', {literal(reading.separator)}, 'escape', '\"')"
-    found = f"from_csv({_TEXT}, {_sql_string(texts)}, {given})"
-    there = {name: f"found.{quoted(name)}" for name in reading.columns.names}
+    csv_options = f"map('sep', {literal(reading.separator)}, 'escape', '\"')"
+    raw_record = f"from_csv({_TEXT}, {_sql_string(texts)}, {csv_options})"
+    raw_fields = {name: f"found.{quoted(name)}" for name in reading.columns.names}
     count = f"Expected the {len(fields)} fields of the schema."
-    why = f"transform(array({found}), found -> {_mistyped(reading.columns, there, fields, count)})[0]"
+    reason = f"transform(array({raw_record}), found -> {_mistyped(reading.columns, raw_fields, fields, count)})[0]"
     quotes = f"""length({_TEXT}) - length(replace({_TEXT}, '"', ''))"""
     tests = [
         *_OF_TEXT,
         (f"({quotes}) % 2 = 1", literal(NO_CLOSING_QUOTE)),
-        (f"{_READ}.{_CORRUPT} is not null", why),
+        (f"{_READ}.{_CORRUPT} is not null", reason),
     ]
     return _Parsed(parsed, reading.columns, fields, tests)
 
 
-def _avro(taken: DataFrame, reading: PayloadFormat) -> _Parsed:
+def _avro(raw: DataFrame, reading: PayloadFormat) -> _Parsed:
     """Parse Avro; a malformed record has null in every field, as spark-avro reports no reason."""
     assert reading.avro is not None
     body = f.expr(f"substring({_VALUE}, {reading.skip + 1})") if reading.skip else f.col(_VALUE)
     options = f.create_map(f.lit("mode"), f.lit("PERMISSIVE"))
     try:
-        parsed = taken.select("*", f.call_function("from_avro", body, f.lit(reading.avro), options).alias(_READ))
+        parsed = raw.select("*", f.call_function("from_avro", body, f.lit(reading.avro), options).alias(_READ))
         kind = parsed.schema[_READ].dataType
     except Exception as error:  # errors of the JVM about a schema have no type of their own here
         lines = [line.removeprefix(": ") for line in str(error).splitlines()]
@@ -288,19 +289,19 @@ def _avro(taken: DataFrame, reading: PayloadFormat) -> _Parsed:
         raise SettingsError("The Avro schema is not a record with fields.", hint='Use {"type": "record", …}.')
     check_names(kind.names, "The Avro schema")
     fields = {name: f"{_READ}.{quoted(name)}" for name in kind.names}
-    nothing = " and ".join(f"{text} is null" for text in fields.values())
-    tests = [_ABSENT, (f"octet_length({_VALUE}) = 0", literal(EMPTY)), (nothing, literal(NO_AVRO))]
+    all_null = " and ".join(f"{text} is null" for text in fields.values())
+    tests = [_ABSENT, (f"octet_length({_VALUE}) = 0", literal(EMPTY)), (all_null, literal(NO_AVRO))]
     return _Parsed(parsed, kind, fields, tests)
 
 
-def _text(taken: DataFrame, _reading: PayloadFormat) -> _Parsed:
+def _text(raw: DataFrame, _reading: PayloadFormat) -> _Parsed:
     columns = st.StructType([st.StructField(VALUE, st.StringType())])
-    return _Parsed(taken, columns, {VALUE: _TEXT}, [_ABSENT, _NO_TEXT])
+    return _Parsed(raw, columns, {VALUE: _TEXT}, [_ABSENT, _NO_TEXT])
 
 
-def _bytes(taken: DataFrame, _reading: PayloadFormat) -> _Parsed:
+def _bytes(raw: DataFrame, _reading: PayloadFormat) -> _Parsed:
     columns = st.StructType([st.StructField(VALUE, st.BinaryType())])
-    return _Parsed(taken, columns, {VALUE: f"cast({_VALUE} as binary)"}, [_ABSENT])
+    return _Parsed(raw, columns, {VALUE: f"cast({_VALUE} as binary)"}, [_ABSENT])
 
 
 _PARSERS = {"json": _json, "csv": _csv, "avro": _avro, "text": _text, "bytes": _bytes}

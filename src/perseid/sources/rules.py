@@ -22,15 +22,15 @@ class StopRule(Settings):
 
     def counted(self, batches: Sequence[Counts]) -> list[Counts]:
         """The newest batches that the rule evaluates, in order; earlier ones can be dropped."""
-        seen, kept = 0, []
+        rows, newest = 0, []
         for read, bad in reversed(batches):
-            if seen >= self.of:
+            if rows >= self.of:
                 break
-            seen += read
-            kept.append((read, bad))
-        return kept[::-1]
+            rows += read
+            newest.append((read, bad))
+        return newest[::-1]
 
-    def why_stop(self, batches: Sequence[Counts]) -> str | None:
+    def stop_reason(self, batches: Sequence[Counts]) -> str | None:
         """The reason to stop the job, as a sentence; None to continue."""
         counted = self.counted(batches)
         read, bad = sum(read for read, _ in counted), sum(bad for _, bad in counted)
@@ -50,7 +50,7 @@ class LateRule(StopRule):
     of: int = Field(default=1000, gt=0)
     """Minimum number of records that reached the patterns, in the newest batches. With fewer, the rule waits."""
 
-    def why_stop(self, batches: Sequence[Counts]) -> str | None:
+    def stop_reason(self, batches: Sequence[Counts]) -> str | None:
         counted = self.counted(batches)
         reached, late = sum(rows for rows, _ in counted), sum(late for _, late in counted)
         if reached < self.of or late <= self.share * reached:

@@ -33,7 +33,7 @@ def bound_input(data: Any, time: Any, max_ahead: int | None, lateness: int | Non
         return data
     if isinstance(data, Mapping):
         times = time if isinstance(time, Mapping) else dict.fromkeys(data, time)
-        return {kind: bound_input(one, times.get(kind), max_ahead, lateness) for kind, one in data.items()}
+        return {kind: bound_input(frame, times.get(kind), max_ahead, lateness) for kind, frame in data.items()}
     if not getattr(data, "isStreaming", False):
         return data
     _require_no_watermark(data, max_ahead, lateness)
@@ -50,16 +50,16 @@ def mark_ahead(frame: DataFrame, time: str, max_ahead: int | None) -> DataFrame:
 def _rebuild(frame: DataFrame, time: str, max_ahead: int | None, lateness: int | None) -> DataFrame:
     names = frame.columns
     # Names may contain any character, or differ by case only.
-    here = [f"c{i}" for i in range(len(names))]
-    own = here[names.index(time)]
-    made = frame.toDF(*here)
+    sql_names = [f"c{i}" for i in range(len(names))]
+    time_column = sql_names[names.index(time)]
+    rebuilt = frame.toDF(*sql_names)
     if max_ahead is not None:
-        is_ahead = f"unix_micros({own}) > unix_micros(current_timestamp()) + {max_ahead}L"
-        columns = [f"if({is_ahead}, null, {name}) as {name}" if name == own else name for name in here]
-        made = made.selectExpr(*columns, f"if({is_ahead}, {own}, null) as {AHEAD}")
+        is_ahead = f"unix_micros({time_column}) > unix_micros(current_timestamp()) + {max_ahead}L"
+        columns = [f"if({is_ahead}, null, {name}) as {name}" if name == time_column else name for name in sql_names]
+        rebuilt = rebuilt.selectExpr(*columns, f"if({is_ahead}, {time_column}, null) as {AHEAD}")
     if lateness is not None:
-        made = made.withWatermark(own, f"{lateness} microseconds")
-    return made.toDF(*names, *([] if max_ahead is None else [AHEAD]))
+        rebuilt = rebuilt.withWatermark(time_column, f"{lateness} microseconds")
+    return rebuilt.toDF(*names, *([] if max_ahead is None else [AHEAD]))
 
 
 def _require_no_watermark(frame: DataFrame, max_ahead: int | None, lateness: int | None) -> None:
@@ -67,11 +67,11 @@ def _require_no_watermark(frame: DataFrame, max_ahead: int | None, lateness: int
 
     Spark rejects a second watermark, and a bound above the first one has no effect.
     """
-    marked = next((field.name for field in frame.schema.fields if DELAY in field.metadata), None)
-    if marked is not None:
-        what = "max_ahead" if max_ahead is not None else "lateness"
+    watermarked = next((field.name for field in frame.schema.fields if DELAY in field.metadata), None)
+    if watermarked is not None:
+        parameter = "max_ahead" if max_ahead is not None else "lateness"
         raise EventDataError(
-            f"The streaming DataFrame already has a watermark on {marked!r}; {what} requires a DataFrame without one.",
+            f"The streaming DataFrame already has a watermark on {watermarked!r}; {parameter} requires a DataFrame without one.",
             hint="Remove withWatermark and pass its delay: lateness='10 minutes'.",
         )
     if lateness is None:

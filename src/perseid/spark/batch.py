@@ -27,7 +27,7 @@ def run_batch(projection: Projection, observation: Observation | None) -> DataFr
 
     job, query = projection.job, projection.query
     rows = None
-    for one, frame, select, needed in zip(
+    for declared, frame, select, needed in zip(
         query.inputs, projection.frames, projection.selects, projection.needed, strict=True
     ):
         # Rows without a time are dropped or, if counters are observed, retained regardless of the filter.
@@ -36,9 +36,9 @@ def run_batch(projection: Projection, observation: Observation | None) -> DataFr
             conditions = [needed, f"not {untimed}"]
         else:
             conditions = [None if needed is None else f"({needed}) or {untimed}"]
-        given = " and ".join(f"({shielded(text)})" for text in conditions if text is not None)
-        selected = (frame.frame.where(given) if given else frame.frame).selectExpr(*select)
-        selected = projection.of_types(selected, one)
+        condition = " and ".join(f"({shielded(text)})" for text in conditions if text is not None)
+        selected = (frame.frame.where(condition) if condition else frame.frame).selectExpr(*select)
+        selected = projection.of_types(selected, declared)
         rows = selected if rows is None else rows.unionByName(selected)
     assert rows is not None
     rows = routed(rows, job, untimed=job.counted)

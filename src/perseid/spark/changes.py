@@ -48,8 +48,8 @@ def last_changes(changes: DataFrame) -> DataFrame:
             f"Not a changelog of matches: column {lacking[0]!r} not found in the DataFrame.",
             hint="Pass the DataFrame that match returned, or one read from its written rows.",
         )
-    whole = f.struct(*(f.col(quoted(name)) for name in changes.columns))
-    last = f.max_by(whole, f.col(REVISION)).alias("last")
+    row = f.struct(*(f.col(quoted(name)) for name in changes.columns))
+    last = f.max_by(row, f.col(REVISION)).alias("last")
     return changes.where(f"{OP} is not null").groupBy(*NAMED_BY).agg(last).select("last.*")
 
 
@@ -83,18 +83,18 @@ class FoldInto:
 
     def _prepare(self, last: DataFrame) -> None:
         """Create a missing table in the format ``using``; raise if the table or a column of the changes is missing."""
-        there = self._columns(last.sparkSession)
-        if there is None and self.using is not None:
+        table_columns = self._columns(last.sparkSession)
+        if table_columns is None and self.using is not None:
             last.limit(0).writeTo(self.table).using(self.using).create()
             return
-        if there is None:
+        if table_columns is None:
             raise EventDataError(
                 f"Table {self.table} not found: cannot fold changes into it.",
                 hint="Create it with the columns of the changes, or set a format to create it: "
                 f"ps.disorder.merge_into({self.table!r}, using='delta').",
             )
-        known = {name.lower() for name in there}
-        lacking = [name for name in last.columns if name.lower() not in known]
+        lower_names = {name.lower() for name in table_columns}
+        lacking = [name for name in last.columns if name.lower() not in lower_names]
         if lacking:
             raise EventDataError(
                 f"Column {lacking[0]!r} of the changes not found in table {self.table}.",
@@ -116,14 +116,14 @@ class FoldInto:
         from pyspark.sql import functions as f
 
         # Internal names differ from all columns of the table, so the columns of the table need no qualifier.
-        sent = {name: f"{OURS}{i}" for i, name in enumerate(last.columns)}
-        same = " and ".join(f"{name} = {sent[name]}" for name in NAMED_BY)
-        newer, op = f"{sent[REVISION]} > {REVISION}", sent[OP]
-        told = {quoted(name): f.col(ours) for name, ours in sent.items()}
-        merge = last.toDF(*sent.values()).mergeInto(self.table, f.expr(same))
+        source_columns = {name: f"{OURS}{i}" for i, name in enumerate(last.columns)}
+        same = " and ".join(f"{name} = {source_columns[name]}" for name in NAMED_BY)
+        newer, op = f"{source_columns[REVISION]} > {REVISION}", source_columns[OP]
+        assignments = {quoted(name): f.col(ours) for name, ours in source_columns.items()}
+        merge = last.toDF(*source_columns.values()).mergeInto(self.table, f.expr(same))
         merge = merge.whenMatched(f.expr(f"{newer} and {op} = '-'")).delete()
-        merge = merge.whenMatched(f.expr(newer)).update(told)
-        merge = merge.whenNotMatched(f.expr(f"{op} = '+'")).insert(told)
+        merge = merge.whenMatched(f.expr(newer)).update(assignments)
+        merge = merge.whenNotMatched(f.expr(f"{op} = '+'")).insert(assignments)
         try:
             merge.merge()
         except UnsupportedOperationException as error:

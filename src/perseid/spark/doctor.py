@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-Found: TypeAlias = dict[str, Any]
+ProcessFacts: TypeAlias = dict[str, Any]
 """The fields of a :class:`PythonProcess`, as JSON."""
 
 _ROUNDS = 3
@@ -93,7 +93,7 @@ class Report:
 
     def __str__(self) -> str:
         lines = ["driver", *_described(self.driver, [self.driver])]
-        for group in _alike(self.workers):
+        for group in _identical_groups(self.workers):
             lines += [
                 "",
                 f"{len(group)} identical workers" if len(group) > 1 else "1 worker",
@@ -138,10 +138,10 @@ def _slots(spark: SparkSession) -> int:
     return int(spark.range(10_000).selectExpr("spark_partition_id() as p").distinct().count())
 
 
-def _probe_workers(spark: SparkSession, tasks: int) -> Iterator[Found]:
-    look = _probe(__version__, _trial())
+def _probe_workers(spark: SparkSession, tasks: int) -> Iterator[ProcessFacts]:
+    probe = _probe(__version__, _trial())
 
-    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def respond(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import json
         import time
 
@@ -149,21 +149,21 @@ def _probe_workers(spark: SparkSession, tasks: int) -> Iterator[Found]:
 
         for batch in batches:
             if batch.num_rows:
-                yield pyarrow.RecordBatch.from_pydict({"found": [json.dumps(look())]})
+                yield pyarrow.RecordBatch.from_pydict({"found": [json.dumps(probe())]})
                 time.sleep(0.2)  # Prevents one fast executor from taking all tasks.
 
-    for row in spark.range(0, tasks, 1, tasks).mapInArrow(answer, "found string").collect():
+    for row in spark.range(0, tasks, 1, tasks).mapInArrow(respond, "found string").collect():
         yield json.loads(row["found"])
 
 
-def _probe(expected: str, trial: bytes | None) -> Callable[[], Found]:
+def _probe(expected: str, trial: bytes | None) -> Callable[[], ProcessFacts]:
     """Return the probe that runs on executors.
 
     It uses nothing of this module and, as an inner function, is pickled by value: an executor without perseid can run
     it.
     """
 
-    def look() -> Found:
+    def probe() -> ProcessFacts:
         import importlib
         import os
         import platform
@@ -179,7 +179,7 @@ def _probe(expected: str, trial: bytes | None) -> Callable[[], Found]:
             except Exception as error:
                 if not (isinstance(error, ModuleNotFoundError) and error.name == name):
                     errors[name] = f"{type(error).__name__}: {error}"
-        found: Found = {
+        facts: ProcessFacts = {
             "host": socket.gethostname(),
             "process": os.getpid(),
             "folder": os.getcwd(),
@@ -189,15 +189,15 @@ def _probe(expected: str, trial: bytes | None) -> Callable[[], Found]:
             "errors": errors,
         }
         if versions["perseid"] is not None:
-            found["source"] = os.path.dirname(importlib.import_module("perseid").__file__ or "")
+            facts["source"] = os.path.dirname(importlib.import_module("perseid").__file__ or "")
             if expected == versions["perseid"]:  # A version mismatch is an error already; do not compile its kernels.
                 try:
-                    found.update(importlib.import_module("perseid.spark.doctor").facts(trial))
+                    facts.update(importlib.import_module("perseid.spark.doctor").facts(trial))
                 except Exception as error:
                     errors["perseid"] = f"{type(error).__name__}: {error}"
-        return found
+        return facts
 
-    return look
+    return probe
 
 
 def _trial() -> bytes:
@@ -207,7 +207,7 @@ def _trial() -> bytes:
 
 
 @cache
-def facts(trial: bytes | None) -> Found:
+def facts(trial: bytes | None) -> ProcessFacts:
     """Facts of this process that only an installed perseid can report; a trial runs once, before kernels are loaded."""
     from perseid.runtime import jit
 
@@ -221,27 +221,27 @@ def facts(trial: bytes | None) -> Found:
         "writable": folder is not None,
         "compiled": jit.COMPILED,
         "plain": os.environ.get("PERSEID_NUMBA", "1") == "0",
-        "seconds": None if trial is None else round(_tried(trial), 3),
+        "seconds": None if trial is None else round(_time_trial(trial), 3),
     }
 
 
-def _tried(trial: bytes) -> float:
+def _time_trial(trial: bytes) -> float:
     """Seconds that a detection takes, including loading or compiling its kernels."""
     import numpy as np
 
-    began = time.perf_counter()
+    started_s = time.perf_counter()
     engine, plan = engines()["sequence"], pickle.loads(trial)  # noqa: S301  It comes from the driver, as this job does.
     two = np.arange(2)
     rows = EventBatch(two, two.astype(np.int32), ("A", "B"), {}, {route.id: {} for route in plan.plan.routes}, two)
-    found = engine.run_step(plan, rows, None, Watermark(ended=True)).rows.num_rows
-    if found != 1:
-        raise RuntimeError(f"expected 1 match in the trial, got {found}")
-    return time.perf_counter() - began
+    matches = engine.run_step(plan, rows, None, Watermark(ended=True)).rows.num_rows
+    if matches != 1:
+        raise RuntimeError(f"expected 1 match in the trial, got {matches}")
+    return time.perf_counter() - started_s
 
 
-def _place(found: Found) -> PythonProcess:
+def _place(facts: ProcessFacts) -> PythonProcess:
     """A probed worker. Paths below its working directory are relative: workers often differ in this directory only."""
-    place = PythonProcess(**found)
+    place = PythonProcess(**facts)
     inside = place.folder.rstrip("/") + "/"
     return replace(
         place,
@@ -262,41 +262,41 @@ def findings(
         yield _failed(failure)
     elif not workers:
         yield Finding("No Python worker responded.", "Check the executor logs.")
-    found: dict[Finding, list[str]] = {}
+    workers_by_finding: dict[Finding, list[str]] = {}
     for worker in workers:
         for finding in _of_worker(driver, worker):
-            found.setdefault(finding, []).append(_where(worker))
-    for finding in sorted(found, key=lambda finding: not finding.serious):
-        yield replace(finding, where=tuple(found[finding]))
+            workers_by_finding.setdefault(finding, []).append(_where(worker))
+    for finding in sorted(workers_by_finding, key=lambda finding: not finding.serious):
+        yield replace(finding, where=tuple(workers_by_finding[finding]))
 
 
 def _of_worker(driver: PythonProcess, worker: PythonProcess) -> Iterator[Finding]:
-    mine, theirs = driver.versions, worker.versions
+    driver_versions, worker_versions = driver.versions, worker.versions
     if "perseid" in worker.errors:
         yield Finding(
             f"perseid is installed for {worker.executable} and does not import: {worker.errors['perseid']}",
             "Install the missing packages for this Python; perseid needs lark, numba, numpy and pyarrow.",
         )
-    elif theirs["perseid"] is None:
+    elif worker_versions["perseid"] is None:
         yield Finding(
             f"perseid is not installed for {worker.executable}.",
             "Install perseid for this Python, or send it with spark.archives or spark.submit.pyFiles. If this is the "
             f"wrong Python, set PYSPARK_PYTHON. {GUIDE} describes each way.",
         )
-    elif theirs["perseid"] != mine["perseid"]:
+    elif worker_versions["perseid"] != driver_versions["perseid"]:
         yield Finding(
-            f"The worker has perseid {theirs['perseid']}, the driver {mine['perseid']}.",
+            f"The worker has perseid {worker_versions['perseid']}, the driver {driver_versions['perseid']}.",
             "Install the same version everywhere: with different versions, queries fail with VersionMismatchError.",
         )
     elif worker.plain and not driver.plain:
-        what = "PERSEID_NUMBA=0 makes kernels run as plain Python, which is slow."
-        yield Finding(what, "Unset PERSEID_NUMBA.", serious=False)
+        problem = "PERSEID_NUMBA=0 makes kernels run as plain Python, which is slow."
+        yield Finding(problem, "Unset PERSEID_NUMBA.", serious=False)
     elif not worker.compiled and not worker.plain:
-        why = worker.errors.get("numba")
+        numba_error = worker.errors.get("numba")
         yield Finding(
-            f"Kernels run as plain Python, which is slow: {why or 'numba is not installed'}.",
+            f"Kernels run as plain Python, which is slow: {numba_error or 'numba is not installed'}.",
             "Install numba for this Python."
-            if why is None
+            if numba_error is None
             else "Install versions of numba and numpy that fit each other: pip install --force-reinstall perseid.",
         )
     elif worker.compiled and not worker.writable:
@@ -307,9 +307,9 @@ def _of_worker(driver: PythonProcess, worker: PythonProcess) -> Iterator[Finding
             serious=False,
         )
     for name in ("numba", "numpy", "pyarrow", "pyspark"):
-        if mine[name] is not None and theirs[name] not in (None, mine[name]):
+        if driver_versions[name] is not None and worker_versions[name] not in (None, driver_versions[name]):
             yield Finding(
-                f"The worker has {name} {theirs[name]}, the driver {mine[name]}.",
+                f"The worker has {name} {worker_versions[name]}, the driver {driver_versions[name]}.",
                 "Install the same version everywhere: different versions may work, but are not tested.",
                 serious=False,
             )
@@ -332,18 +332,18 @@ _CAUSES = (
 def _failed(failure: Exception) -> Finding:
     """Finding of a failed job: a known cause, or the last error line of the Java and Python trace."""
     text = str(failure)
-    told = [line.strip() for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception)\b.*: ", line)]
+    error_lines = [line.strip() for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception)\b.*: ", line)]
     for sign, do in _CAUSES:
         if sign in text:
             line = next((line.strip() for line in text.splitlines() if sign in line), text)
             return Finding(f"The job failed: {line[:_LONGEST]}", do)
-    line = next(iter(told[-1:] or text.strip().splitlines()[:1]), type(failure).__name__)
+    line = next(iter(error_lines[-1:] or text.strip().splitlines()[:1]), type(failure).__name__)
     return Finding(
         f"The job failed: {line[:_LONGEST]}", f"Check the executor logs; {GUIDE} describes working settings."
     )
 
 
-def _alike(workers: Sequence[PythonProcess]) -> list[list[PythonProcess]]:
+def _identical_groups(workers: Sequence[PythonProcess]) -> list[list[PythonProcess]]:
     """Group workers that differ only in host, process, folder and duration."""
     groups: dict[str, list[PythonProcess]] = {}
     for worker in workers:
@@ -353,16 +353,16 @@ def _alike(workers: Sequence[PythonProcess]) -> list[list[PythonProcess]]:
 
 
 def _described(place: PythonProcess, group: Sequence[PythonProcess]) -> Iterator[str]:
-    for one in group:
-        took = "" if one.seconds is None else f", first kernel call {one.seconds:.1f} s"
-        yield f"  {_where(one)}{took}"
+    for worker in group:
+        took = "" if worker.seconds is None else f", first kernel call {worker.seconds:.1f} s"
+        yield f"  {_where(worker)}{took}"
     yield f"  Python {place.python} ({place.executable})"
     yield "  " + ", ".join(f"{name} {_version(place, name, version)}" for name, version in place.versions.items())
     if place.source is not None:
         yield f"  perseid from {place.source}"
     if place.compiled:
-        kept = f"cached in {place.cache}" if place.writable else f"not cached: {place.cache} is not writable"
-        yield f"  kernels compiled, {kept}"
+        cached = f"cached in {place.cache}" if place.writable else f"not cached: {place.cache} is not writable"
+        yield f"  kernels compiled, {cached}"
     elif place.compiled is not None:
         yield "  kernels as plain Python"
 
@@ -376,5 +376,5 @@ def _where(place: PythonProcess) -> str:
     return f"{place.host}, process {place.process}, in {place.folder}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -14,7 +14,7 @@ from perseid.runtime.registry import engines
 from perseid.spark.arrow import arrow_schema, to_spark
 from perseid.spark.identity import identity_text
 from perseid.spark.inputs import literal, quoted
-from perseid.spark.prepare import PrepareJob, watched
+from perseid.spark.prepare import PrepareJob, restore_watermarks
 from perseid.spark.projection import describe_column
 from perseid.spark.worker import AHEAD, OURS, PAYLOAD
 
@@ -31,55 +31,57 @@ def describe_table(frame: DataFrame, event_type: str | None) -> TableSchema:
 def prepare_rows(stage: PrepareStage, frames: Sequence[DataFrame]) -> DataFrame:
     """Run an engine's ``prepare`` on these DataFrames before the shuffle; rows have the columns of the stage."""
     together = None
-    for one, frame in zip(stage.inputs, frames, strict=True):
-        rows = _prepare(stage, one, frame)
+    for prepare_input, frame in zip(stage.inputs, frames, strict=True):
+        rows = _prepare(stage, prepare_input, frame)
         together = rows if together is None else together.unionByName(rows, allowMissingColumns=True)
     assert together is not None
     return together
 
 
-def _prepare(stage: PrepareStage, one: PrepareInput, frame: DataFrame) -> DataFrame:
+def _prepare(stage: PrepareStage, prepare_input: PrepareInput, frame: DataFrame) -> DataFrame:
     types = {field.name: field.dataType for field in frame.schema.fields}
     is_bounded = AHEAD in types
-    kept = [name for name in types if name in one.kept or name == AHEAD]
-    given, texts = {}, []
-    for i, (name, source) in enumerate(one.columns.items()):
-        given[name] = source if isinstance(source, str) and source in kept else f"{OURS}given{i}"
-        if given[name] != source:
-            texts.append(f"{_input_column(source, types)} as {given[name]}")
-    for name, value in one.constants.items():
-        given[name] = f"{OURS}constant_{name}"
-        texts.append(f"{literal(value)} as {given[name]}")
-    own = [] if one.time is None else [st.StructField(WRONG, st.StringType())]
-    if one.identity is not None:
-        texts.append(f"{_identity(one.identity.columns, types)} as {quoted(DOCUMENT)}")
-        own.insert(0, st.StructField(DOCUMENT, st.LongType()))
+    passed_columns = [name for name in types if name in prepare_input.passed_columns or name == AHEAD]
+    input_columns, texts = {}, []
+    for i, (name, source) in enumerate(prepare_input.columns.items()):
+        input_columns[name] = source if isinstance(source, str) and source in passed_columns else f"{OURS}given{i}"
+        if input_columns[name] != source:
+            texts.append(f"{_input_column(source, types)} as {input_columns[name]}")
+    for name, value in prepare_input.constants.items():
+        input_columns[name] = f"{OURS}constant_{name}"
+        texts.append(f"{literal(value)} as {input_columns[name]}")
+    added_fields = [] if prepare_input.time is None else [st.StructField(WRONG, st.StringType())]
+    if prepare_input.identity is not None:
+        texts.append(f"{_identity(prepare_input.identity.columns, types)} as {quoted(DOCUMENT)}")
+        added_fields.insert(0, st.StructField(DOCUMENT, st.LongType()))
     payload = None
     if is_bounded:
-        if one.time is None:
+        if prepare_input.time is None:
             raise UnsupportedError(
                 "max_ahead is only supported for documents that patterns or subscriptions relate by time; "
                 "tree patterns alone match within each document.",
                 hint="Remove max_ahead=.",
             )
-        payload = None if one.body is None else PAYLOAD
-        own += [] if payload is None or payload in kept else [st.StructField(payload, st.StringType())]
-    fields = [st.StructField(name, types[name]) for name in kept]
-    found = [st.StructField(name, to_spark(kind)) for name, kind in stage.columns.items()]
-    schema = st.StructType([*fields, *own, *found])
+        payload = None if prepare_input.body is None else PAYLOAD
+        added_fields += (
+            [] if payload is None or payload in passed_columns else [st.StructField(payload, st.StringType())]
+        )
+    fields = [st.StructField(name, types[name]) for name in passed_columns]
+    result_fields = [st.StructField(name, to_spark(kind)) for name, kind in stage.columns.items()]
+    schema = st.StructType([*fields, *added_fields, *result_fields])
     job = PrepareJob(
-        kept=(*kept, *([] if one.identity is None else [DOCUMENT])),
+        passed_columns=(*passed_columns, *([] if prepare_input.identity is None else [DOCUMENT])),
         schema=arrow_schema(schema),
         engine=engines()[stage.engine],
         plan=stage.plan,
-        given=given,
-        time=one.time,
-        wrong=None if one.time is None else WRONG,
+        engine_columns=input_columns,
+        time=prepare_input.time,
+        wrong=None if prepare_input.time is None else WRONG,
         ahead=AHEAD if is_bounded else None,
         payload=payload,
-        body=None if one.body is None else given[one.body],
+        body=None if prepare_input.body is None else input_columns[prepare_input.body],
     )
-    return watched(frame.selectExpr(*map(quoted, kept), *texts).mapInArrow(job, schema), frame)
+    return restore_watermarks(frame.selectExpr(*map(quoted, passed_columns), *texts).mapInArrow(job, schema), frame)
 
 
 def _input_column(source: str | tuple[str, ...], types: Mapping[str, st.DataType]) -> str:
@@ -93,5 +95,5 @@ def _input_column(source: str | tuple[str, ...], types: Mapping[str, st.DataType
 
 def _identity(ids: Sequence[str], types: Mapping[str, st.DataType]) -> str:
     """Row identity as SQL: from the id columns, or from all columns if there are none."""
-    own = {name: kind for name, kind in types.items() if name != AHEAD}
-    return identity_text([(name, own[name]) for name in ids], list(own.items()))
+    column_types = {name: kind for name, kind in types.items() if name != AHEAD}
+    return identity_text([(name, column_types[name]) for name in ids], list(column_types.items()))

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def select_emitted(actions: DataFrame, name: str, own: Sequence[str], types: Mapping[str, pa.DataType]) -> DataFrame:
-    """Rows emitted under one name: the ``own`` columns, and each value in a column of its own type."""
+def select_emitted(actions: DataFrame, name: str, common: Sequence[str], types: Mapping[str, pa.DataType]) -> DataFrame:
+    """Rows emitted under one name: the ``common`` columns (time and key), and each value in a column of its own type."""
     rows = actions.where((f.col("what") == "emitted") & (f.col("name") == name))
     values = [f.col("values")[column].try_cast(to_spark(kind)).alias(column) for column, kind in types.items()]
-    return rows.select(*(f.col(quoted(column)) for column in own), *values)
+    return rows.select(*(f.col(quoted(column)) for column in common), *values)

@@ -9,7 +9,7 @@ from perseid.errors import EventDataError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_OWN = ("match_id", "pattern", "position")
+_MATCH_COLUMNS = ("match_id", "pattern", "position")
 
 
 def explode_evidence(matches: DataFrame) -> DataFrame:
@@ -25,10 +25,10 @@ def explode_evidence(matches: DataFrame) -> DataFrame:
     inner = kind.elementType if isinstance(kind, st.ArrayType) else None
     if not isinstance(inner, st.StructType):
         raise EventDataError("The matches have no evidence.", hint="Add it to the pattern: return …, evidence.")
-    taken = {name.lower() for name in _OWN}
+    reserved = {name.lower() for name in _MATCH_COLUMNS}
     columns = []
     for name in inner.names:
         column = f.col("event").getField(name)
-        columns.append(column.alias(f"event_{name}" if name.lower() in taken else name))
+        columns.append(column.alias(f"event_{name}" if name.lower() in reserved else name))
     exploded = matches.select("match_id", "pattern", f.posexplode("evidence").alias("position", "event"))
-    return exploded.select(*_OWN, *columns)
+    return exploded.select(*_MATCH_COLUMNS, *columns)

@@ -71,13 +71,13 @@ def _search(query: Query, types: Mapping[str, Type]) -> list[Row]:
 def _stream(plan: Plan, query: Query, frames: Sequence[InputFrame], disorder: str | None) -> list[Row]:
     """Emission, retained state and rejected rows of a stream."""
     state = query.state
-    delays = [delay_of(one) for one in frames]
-    known = [delay for delay in delays if delay is not None]
-    slowest: int = max(known, default=0)
+    delays = [delay_of(frame) for frame in frames]
+    declared_delays = [delay for delay in delays if delay is not None]
+    slowest: int = max(declared_delays, default=0)
     late = f"{print_duration(slowest * 1000)} behind the newest event" if slowest else "the newest event"
     emits = {
         WATERMARK: f"matches finalized by the watermark ({late}), one batch later"
-        if known
+        if declared_delays
         else "nothing: no watermark",
         ARRIVAL: "matches finalized by the newest event of the key, immediately; matches that end with 'not' once the watermark passes",
     }
@@ -112,13 +112,13 @@ def _retained(pattern: PatternPlan) -> str:
     return f"events of open partial matches, unbounded; at most {retention.cap:,} partial matches per key"
 
 
-def _input(one: InputFrame) -> str:
-    kind = f"all of type {one.event_type}" if one.event_type is not None else f"type from {one.type}"
-    ids = ", ".join(one.id) or "all columns"
-    ranks = f", equal times ordered by {', '.join(one.order_by)}" if one.order_by else ""
-    time = f"{one.time} ({_describe_time(one.columns[one.time])})"
-    own = [name for name, _, _ in one.own if not is_internal(name)]
-    return f"{len(own)} columns; time from {time}, {kind}, event id from {ids}{ranks}"
+def _input(frame: InputFrame) -> str:
+    kind = f"all of type {frame.event_type}" if frame.event_type is not None else f"type from {frame.type}"
+    ids = ", ".join(frame.id) or "all columns"
+    ranks = f", equal times ordered by {', '.join(frame.order_by)}" if frame.order_by else ""
+    time = f"{frame.time} ({_describe_time(frame.columns[frame.time])})"
+    user_columns = [name for name, _, _ in frame.user_columns if not is_internal(name)]
+    return f"{len(user_columns)} columns; time from {time}, {kind}, event id from {ids}{ranks}"
 
 
 def _describe_time(kind: st.DataType) -> str:
@@ -136,16 +136,16 @@ def _types(plan: Plan, projection: Projection) -> list[Row]:
     if not named:
         return []
     rows: list[Row] = [("event types", f"{', '.join(named)}: rows of each type are counted as 'events of …'")]
-    given = [one.event_type for one in projection.frames if one.event_type is not None]
-    for name in named if len(given) == len(projection.frames) else ():
-        if name not in given:
-            similar = did_you_mean(name, given)
-            rows.append(("missing input", f"no input of type {name}.{similar} Available: {', '.join(given)}"))
+    input_types = [frame.event_type for frame in projection.frames if frame.event_type is not None]
+    for name in named if len(input_types) == len(projection.frames) else ():
+        if name not in input_types:
+            similar = did_you_mean(name, input_types)
+            rows.append(("missing input", f"no input of type {name}.{similar} Available: {', '.join(input_types)}"))
     return rows
 
 
-def _short(sql: str, one: InputFrame) -> str:
-    sql = readable_sql(sql, {here: name for name, here, _ in one.own if here != name})
+def _short(sql: str, frame: InputFrame) -> str:
+    sql = readable_sql(sql, {alias: name for name, alias, _ in frame.user_columns if alias != name})
     return sql if len(sql) <= _SQL else sql[: _SQL - 1].rstrip() + "…"
 
 
@@ -163,12 +163,12 @@ def _catalyst(evaluator: SqlEvaluator, projection: Projection) -> list[Row]:
     for predicate in projection.query.predicates:
         text = print_expr(predicate.expr)
         shown = dict.fromkeys(
-            _short(evaluator.condition(predicate.expr, i), one)
-            for i, one in enumerate(projection.frames)
-            if one.event_type is None or predicate.event_type in (None, one.event_type)
+            _short(evaluator.condition(predicate.expr, i), frame)
+            for i, frame in enumerate(projection.frames)
+            if frame.event_type is None or predicate.event_type in (None, frame.event_type)
         )
         rows += [("in Catalyst", f"{text}  as  {sql}") for sql in shown]
-    rows += [("computed", text) for text in projection.job.made]
+    rows += [("computed", text) for text in projection.job.computed_columns]
     return rows
 
 
@@ -179,13 +179,13 @@ def _executors(plan: Plan, projection: Projection) -> list[Row]:
     for predicate in plan.predicates:
         if not predicate.event_local or predicate.id in in_catalyst:
             continue
-        why = "no exact equivalent in Spark SQL"
+        reason = "no exact equivalent in Spark SQL"
         if any(isinstance(e, ex.InRelation) for e in ex.walk(predicate.expr)):
             tables = sorted({e.relation for e in ex.walk(predicate.expr) if isinstance(e, ex.InRelation)})
-            why = f"relation {', '.join(tables)}, broadcast to executors"
+            reason = f"relation {', '.join(tables)}, broadcast to executors"
         elif len(in_catalyst) >= MAX_HITS:
-            why = f"at most {MAX_HITS} conditions are evaluated in Catalyst"
-        rows.append(("on executors", f"{print_expr(predicate.expr)}  ({why})"))
+            reason = f"at most {MAX_HITS} conditions are evaluated in Catalyst"
+        rows.append(("on executors", f"{print_expr(predicate.expr)}  ({reason})"))
     return rows
 
 
@@ -197,10 +197,10 @@ def _earlier(plan: Plan) -> list[Row]:
 def _dropped(plan: Plan, projection: Projection) -> list[Row]:
     """Rows that are dropped before the shuffle."""
     rows: list[Row] = []
-    for one, needed in zip(projection.frames, projection.needed, strict=True):
-        where = f"of {one.event_type}: " if one.event_type is not None else ""
+    for frame, needed in zip(projection.frames, projection.needed, strict=True):
+        where = f"of {frame.event_type}: " if frame.event_type is not None else ""
         if needed is not None:
-            rows.append(("dropped", f"{where}rows that do not satisfy {_short(needed, one)}"))
+            rows.append(("dropped", f"{where}rows that do not satisfy {_short(needed, frame)}"))
         elif plan.event_types is None:
             rows.append(("dropped", f"{where}only rows without a time; {all_needed(plan)}"))
         else:
@@ -209,7 +209,7 @@ def _dropped(plan: Plan, projection: Projection) -> list[Row]:
 
 
 def _shuffle(projection: Projection) -> str:
-    names = {here: name for keys in projection.job.keys.values() for name, here in keys}
+    names = {column: name for keys in projection.job.keys.values() for name, column in keys}
     shown = ["partitioning number" if key == ROUTE else names.get(key, key) for key in projection.route]
     return ", ".join(shown) if shown else "nothing: all rows go to one task"
 
@@ -219,15 +219,15 @@ def _crossing(projection: Projection) -> str:
     job = projection.job
     parts = ["time, type and event id"]
     if job.predicates:
-        many = len(job.predicates)
-        parts.append("1 condition, one bit" if many == 1 else f"{many} conditions, one bit each")
+        predicate_count = len(job.predicates)
+        parts.append("1 condition, one bit" if predicate_count == 1 else f"{predicate_count} conditions, one bit each")
     keys = dict.fromkeys(name for pairs in job.keys.values() for name, _ in pairs)
     if keys:
         parts.append(f"keys {', '.join(keys)}")
     if job.ranks:
         parts.append(f"{len(job.ranks)} order_by column{'' if len(job.ranks) == 1 else 's'}")
-    if job.made:
-        parts.append(f"{len(job.made)} computed column{'' if len(job.made) == 1 else 's'}")
+    if job.computed_columns:
+        parts.append(f"{len(job.computed_columns)} computed column{'' if len(job.computed_columns) == 1 else 's'}")
     columns = [name for name in job.columns if not is_internal(name)]
     parts.append(f"columns {', '.join(columns)}" if columns else "no data columns")
     return "; ".join(parts)
@@ -242,58 +242,64 @@ def collect_rows(tables: Sequence[DeclaredTable], key: Key, most: int) -> dict[s
     If the key has no rows, a sample of all keys is collected, so that a message can name existing keys.
     """
     inputs = inputs_of(tables)
-    for one in inputs:
-        if getattr(one.frame, "isStreaming", False):
+    for input_frame in inputs:
+        if getattr(input_frame.frame, "isStreaming", False):
             raise UnsupportedError(
                 "why_not expects a batch DataFrame, got a streaming DataFrame.",
                 hint="Read the same rows as a batch, with spark.read instead of spark.readStream.",
             )
-    found = _gathered(inputs, key, most + 1)
-    if not _count(found) and key:
-        found = _gathered(inputs, {}, _SAMPLE)  # to name existing keys
-    return None if _count(found) > most else found
+    tables_by_type = _gathered(inputs, key, most + 1)
+    if not _count(tables_by_type) and key:
+        tables_by_type = _gathered(inputs, {}, _SAMPLE)  # to name existing keys
+    return None if _count(tables_by_type) > most else tables_by_type
 
 
 def untimed(tables: Sequence[DeclaredTable]) -> list[str]:
     """A sentence for each input with rows that are left out because they have no readable time."""
     sentences = []
-    for one in inputs_of(tables):
-        read = time_text(one)
-        rows, without, example = one.frame.selectExpr(
-            "count(*)", f"count_if(({read}) is null)", f"first(if(({read}) is null, {quoted(one.time)}, null), true)"
+    for input_frame in inputs_of(tables):
+        read = time_text(input_frame)
+        rows, without, example = input_frame.frame.selectExpr(
+            "count(*)",
+            f"count_if(({read}) is null)",
+            f"first(if(({read}) is null, {quoted(input_frame.time)}, null), true)",
         ).collect()[0]
         if without:
             shown = "null" if example is None else repr(str(example)[:_LONGEST])
             sentences.append(
-                f"{without} of {rows} rows{f' of {one.event_type}' if one.event_type else ''} are dropped: "
-                f"{one.time!r} has no readable time, such as {shown}. Strings are parsed as ISO 8601; parse others first."
+                f"{without} of {rows} rows{f' of {input_frame.event_type}' if input_frame.event_type else ''} are dropped: "
+                f"{input_frame.time!r} has no readable time, such as {shown}. Strings are parsed as ISO 8601; parse others first."
             )
     return sentences
 
 
 def _gathered(inputs: list[InputFrame], key: Key, most: int) -> dict[str | None, pa.Table]:
     _, types = types_of(inputs)
-    few: dict[str | None, pa.Table] = {}
-    for one in inputs:
-        few[one.event_type] = _collected(one, key, types, max(most - _count(few), 0))
-    return few
+    tables_by_type: dict[str | None, pa.Table] = {}
+    for input_frame in inputs:
+        tables_by_type[input_frame.event_type] = _collected(
+            input_frame, key, types, max(most - _count(tables_by_type), 0)
+        )
+    return tables_by_type
 
 
 def _count(tables: Mapping[str | None, pa.Table]) -> int:
     return sum(table.num_rows for table in tables.values())
 
 
-def _collected(one: InputFrame, key: Key, types: Mapping[str, st.DataType], most: int) -> pa.Table:
+def _collected(input_frame: InputFrame, key: Key, types: Mapping[str, st.DataType], most: int) -> pa.Table:
     """The rows of a key that have a time, as an Arrow table: its times do not depend on the session's time zone."""
     from pyspark.sql import functions as f
 
-    frame = one.frame.where(f"({time_text(one)}) is not null")
+    frame = input_frame.frame.where(f"({time_text(input_frame)}) is not null")
     for path, value in key.items():
         if field_type(path, types) is not None:
-            frame = frame.where(f.expr(key_text(one, path, types[path[0]])).eqNullSafe(f.lit(value)))
+            frame = frame.where(f.expr(key_text(input_frame, path, types[path[0]])).eqNullSafe(f.lit(value)))
         elif value is not None:
             frame = frame.limit(0)
     texts = [
-        f"{quoted(here)} as {quoted(name)}" for name, here, data_type in one.own if to_arrow(data_type) is not None
+        f"{quoted(column)} as {quoted(name)}"
+        for name, column, data_type in input_frame.user_columns
+        if to_arrow(data_type) is not None
     ]
     return frame.limit(most).selectExpr(*texts).toArrow()

@@ -49,7 +49,7 @@ from perseid.spark.sql.choices import case
 from perseid.spark.sql.columns import item, member, read
 from perseid.spark.sql.comparisons import between, compared, in_list, is_
 from perseid.spark.sql.functions import function
-from perseid.spark.sql.literals import constant, literal, quoted, whole
+from perseid.spark.sql.literals import bigint_literal, constant, literal, quoted
 from perseid.spark.sql.numbers import negated
 from perseid.spark.sql.pieces import InexpressibleError, Names, Sql, boolean, integer, need, null, string, truth
 from perseid.spark.sql.strings import concatenated, like
@@ -156,7 +156,7 @@ class _Writer:
         if isinstance(expr.operand, Literal) and expr.operand.kind == "integer":
             number = literal_integer(expr)
             if number is not None and 0 <= -number <= v.MAX_INTEGER:
-                return integer(whole(number))
+                return integer(bigint_literal(number))
         return negated(self.write(expr.operand))
 
     def binary(self, expr: Binary) -> Sql:
@@ -183,29 +183,29 @@ class _Writer:
         return case(self.names, operand, tests, thens)
 
     def call(self, expr: Call) -> Sql:
-        known = FUNCTIONS.get(expr.name)
-        if known is None or known.aggregate:
+        definition = FUNCTIONS.get(expr.name)
+        if definition is None or definition.aggregate:
             raise InexpressibleError
-        if not known.low <= len(expr.args) <= (known.high or len(expr.args)):
+        if not definition.low <= len(expr.args) <= (definition.high or len(expr.args)):
             raise InexpressibleError
         if expr.name in ("time", "type"):
-            return self.own(expr)
+            return self.event_function(expr)
         if expr.name == "mod":
             return self.arithmetic("%", expr.args[0], expr.args[1])
         args = [self.write(arg) for arg in expr.args]
-        if known.strict and any(isinstance(arg.type, t.Null) for arg in args):
+        if definition.strict and any(isinstance(arg.type, t.Null) for arg in args):
             return null(t.Null())
         return function(self.names, expr, args)
 
-    def own(self, expr: Call) -> Sql:
+    def event_function(self, expr: Call) -> Sql:
         """``time()`` and ``type()`` of the event itself; with an argument they belong to a step and are not lowered."""
         if expr.args:
             raise InexpressibleError
         name, kind = (self.time, t.Timestamp) if expr.name == "time" else (self.type, t.String)
         if name is not None:
-            found = self.column(name)
-            need(found, kind)
-            return found
+            column = self.column(name)
+            need(column, kind)
+            return column
         if self.event_type is None:
             raise InexpressibleError
         return string(constant(self.event_type))

@@ -41,16 +41,16 @@ def _quoted(name: str | tuple[str, ...]) -> str:
 def _hash(columns: Sequence[tuple[str, st.DataType]], leading: int | None, depth: int) -> str:
     if not columns:
         return f"{SEED if leading is None else hash_long(leading, SEED)}L"
-    words = [] if leading is None else [f"{leading}L"]
+    hash_arguments = [] if leading is None else [f"{leading}L"]
     bits = []
     for index, (text, kind) in enumerate(columns):
         bit = 1 << index % NULL_BITS
         canonical = _canonical(text, kind, depth)
         if canonical is not None:
-            words.append(canonical)
+            hash_arguments.append(canonical)
         bits.append(f"{bit}L" if canonical is None else f"if(isnull({text}), {bit}L, 0L)")
-    words.extend(" | ".join(bits[at : at + NULL_BITS]) for at in range(0, len(bits), NULL_BITS))
-    return f"xxhash64({', '.join(words)})"
+    hash_arguments.extend(" | ".join(bits[at : at + NULL_BITS]) for at in range(0, len(bits), NULL_BITS))
+    return f"xxhash64({', '.join(hash_arguments)})"
 
 
 def _canonical(text: str, kind: st.DataType, depth: int) -> str | None:

@@ -38,7 +38,7 @@ def remember(observation: Observation, required: Mapping[str, Sequence[str]]) ->
 def read_observation(observation: Observation) -> dict[str, int]:
     """Return the counters of a batch, after an action on it; warn about input without matches."""
     counted = {name: int(value) for name, value in observation.get.items()}
-    by_type = {name.removeprefix(OF_TYPE): many for name, many in counted.items() if name.startswith(OF_TYPE)}
+    by_type = {name.removeprefix(OF_TYPE): count for name, count in counted.items() if name.startswith(OF_TYPE)}
     # The filter drops rows before they are counted: a count of 0 does not imply an empty input.
     read = counted.get("events", 0) or None
     warn_of_input(_REQUIRED.get(observation, {}), by_type, counted.get("bad", 0), read)
@@ -59,14 +59,14 @@ def read_types(counted: Iterable[Fields]) -> tuple[dict[str, int], dict[str, lis
     sums: dict[str, int] = {}
     required: dict[str, list[str]] = {}
     idle = False
-    for one in counted:
-        types = json.loads(one.get(REQUIRED) or "{}")
+    for counters in counted:
+        types = json.loads(counters.get(REQUIRED) or "{}")
         required, idle = types.get("required", required), types.get("idle", idle)
         for name in types.get("named", ()):
             sums.setdefault(name, 0)
-        for call in (one.get(BY_TYPE) or "").split():
-            for name, many in zip(types["named"], call.split(":"), strict=True):
-                sums[name] += int(many)
+        for call in (counters.get(BY_TYPE) or "").split():
+            for name, count in zip(types["named"], call.split(":"), strict=True):
+                sums[name] += int(count)
     return sums, required, idle
 
 
@@ -80,7 +80,7 @@ def missing_input(
     if not required or read == 0:
         return []
     sentences = []
-    arrived = [name for name, many in by_type.items() if many]
+    arrived = [name for name, count in by_type.items() if count]
     if bad and read is not None and bad >= read and not arrived:
         sentences.append(
             "Every counted row is bad: no row has a readable time, or no row with a time is of a type that the patterns "

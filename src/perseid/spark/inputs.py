@@ -48,9 +48,9 @@ class InputFrame:
     """Type by the name patterns use."""
     names: Mapping[str, str]
     """Name in ``frame`` by the name patterns use, if they differ."""
-    own: tuple[tuple[str, str, st.DataType], ...]
+    user_columns: tuple[tuple[str, str, st.DataType], ...]
     """The caller's columns: name, name in ``frame``, type."""
-    has_ahead: bool = False
+    has_ahead_column: bool = False
     """True if a column of the frame has the times of rows that are too far ahead."""
 
     def text(self, name: str) -> str:
@@ -59,11 +59,11 @@ class InputFrame:
 
     def record_text(self, names: Sequence[str] | None = None) -> str:
         """The given columns of the caller, or all, as JSON in SQL; includes a time that is too far ahead."""
-        own = {name: here for name, here, _ in self.own}
+        aliases = {name: column for name, column, _ in self.user_columns}
         texts = []
-        for name in own if names is None else names:
-            bounded, here = self.has_ahead and name == self.time, quoted(own[name])
-            texts.append(f"coalesce({here}, {AHEAD}) as {here}" if bounded else here)
+        for name in aliases if names is None else names:
+            bounded, column = self.has_ahead_column and name == self.time, quoted(aliases[name])
+            texts.append(f"coalesce({column}, {AHEAD}) as {column}" if bounded else column)
         return f"to_json(struct({', '.join(texts)}))"
 
 
@@ -74,9 +74,9 @@ def inputs_of(tables: Sequence[DeclaredTable]) -> list[InputFrame]:
 
 def _input(table: DeclaredTable) -> InputFrame:
     frame, event_type, key_names = cast("DataFrame", table.data), table.event_type, table.key_names
-    has_ahead = AHEAD in frame.columns
+    has_ahead_column = AHEAD in frame.columns
     fields = [(field.name, field.dataType) for field in frame.schema.fields if field.name != AHEAD]
-    own = dict(fields)
+    column_types = dict(fields)
     where = "" if event_type is None else f" of {event_type}"
     twice = [name for name, count in Counter(name for name, _ in fields).items() if count > 1]
     if twice:
@@ -88,67 +88,73 @@ def _input(table: DeclaredTable) -> InputFrame:
         roles.append(("type", table.type))
     ids, ranks, keys = table.id, table.order_by, table.key
     roles += [*(("id", name) for name in ids), *(("order_by", name) for name in ranks)]
-    roles += [("key", name.split(".")[0] if name not in own else name) for name in keys]
+    roles += [("key", name.split(".")[0] if name not in column_types else name) for name in keys]
     for role, name in roles:
-        if name not in own:
-            raise missing_column(f"The DataFrame{where}", name, f"{role} column", [*own], f"ps.events(df, {role}=…)")
-    renamed = {there: here for there, here in zip(key_names, keys, strict=True) if there != here}
-    frame, here_names = _framed(frame, [field.name for field in frame.schema.fields], renamed)
-    names = {name: here for name, here in here_names.items() if name != here}
-    columns = {**own, **{there: own[here] for there, here in renamed.items()}}
-    for there in renamed:
-        names.pop(there, None)  # the key, and no longer the caller's own column of that name
+        if name not in column_types:
+            raise missing_column(
+                f"The DataFrame{where}", name, f"{role} column", [*column_types], f"ps.events(df, {role}=…)"
+            )
+    renamed = {key_name: column for key_name, column in zip(key_names, keys, strict=True) if key_name != column}
+    frame, aliases = _framed(frame, [field.name for field in frame.schema.fields], renamed)
+    names = {name: column for name, column in aliases.items() if name != column}
+    columns = {**column_types, **{key_name: column_types[column] for key_name, column in renamed.items()}}
+    for key_name in renamed:
+        names.pop(key_name, None)  # the key, and no longer the caller's own column of that name
     return InputFrame(
         frame, event_type, table.time, table.type, ids, ranks, columns, names,
-        tuple((name, here_names[name], data_type) for name, data_type in fields), has_ahead,
+        tuple((name, aliases[name], data_type) for name, data_type in fields), has_ahead_column,
     )  # fmt: skip
 
 
 def _framed(frame: DataFrame, fields: list[str], renamed: Mapping[str, str]) -> tuple[DataFrame, dict[str, str]]:
     """The frame with every column under a name that SQL text can express, and keys also under the name patterns use."""
     lower = Counter(name.lower() for name in fields)
-    taken = {name.lower() for name in renamed}
-    here = {
-        name: f"{OURS}own{i}" if not name or "${" in name or lower[name.lower()] > 1 or name.lower() in taken else name
+    reserved = {name.lower() for name in renamed}
+    aliases = {
+        name: f"{OURS}own{i}"
+        if not name or "${" in name or lower[name.lower()] > 1 or name.lower() in reserved
+        else name
         for i, name in enumerate(fields)
     }
-    if any(name != alias for name, alias in here.items()):
-        frame = frame.toDF(*here.values())
+    if any(name != alias for name, alias in aliases.items()):
+        frame = frame.toDF(*aliases.values())
     if renamed:
-        frame = frame.selectExpr("*", *(f"{quoted(here[old])} as {quoted(new)}" for new, old in renamed.items()))
-    return frame, here
+        frame = frame.selectExpr("*", *(f"{quoted(aliases[old])} as {quoted(new)}" for new, old in renamed.items()))
+    return frame, aliases
 
 
-def ahead_column(one: InputFrame) -> str:
+def ahead_column(input_frame: InputFrame) -> str:
     """The time of a row that is too far ahead, in microseconds, as SQL."""
-    return f"{f'unix_micros({AHEAD})' if one.has_ahead else 'cast(null as bigint)'} as {AHEAD}"
+    return f"{f'unix_micros({AHEAD})' if input_frame.has_ahead_column else 'cast(null as bigint)'} as {AHEAD}"
 
 
 def types_of(inputs: Sequence[InputFrame]) -> tuple[dict[str, t.Type], dict[str, st.DataType]]:
     """The columns of all inputs with their types; raises if the types of a column have no common type."""
-    names = dict.fromkeys(name for one in inputs for name in one.columns)
-    found = {name: shared_type(name, inputs) for name in names}
-    return {name: both[0] for name, both in found.items()}, {name: both[1] for name, both in found.items()}
+    names = dict.fromkeys(name for input_frame in inputs for name in input_frame.columns)
+    shared_types = {name: shared_type(name, inputs) for name in names}
+    return {name: types[0] for name, types in shared_types.items()}, {
+        name: types[1] for name, types in shared_types.items()
+    }
 
 
 def shared_type(name: str, inputs: Sequence[InputFrame]) -> tuple[t.Type, st.DataType]:
     """The type that a column has in all inputs that have it."""
     type_: t.Type = t.Null()
     spark: st.DataType = st.NullType()
-    for one in inputs:
-        data_type = one.columns.get(name, st.NullType())
+    for input_frame in inputs:
+        data_type = input_frame.columns.get(name, st.NullType())
         if isinstance(spark, st.NullType):
             type_, spark = spark_type(data_type), data_type
         elif spark != data_type and not isinstance(data_type, st.NullType):
-            both = t.wider(type_, spark_type(data_type))
-            shared = None if both is None else _spark_of(both)
-            if both is None or shared is None:
+            wider_type = t.wider(type_, spark_type(data_type))
+            shared = None if wider_type is None else _spark_of(wider_type)
+            if wider_type is None or shared is None:
                 raise EventDataError(
                     f"Column {name!r} is {spark.simpleString()} in one input "
                     f"and {data_type.simpleString()} in another.",
                     hint="Rename or cast one of them.",
                 )
-            type_, spark = both, shared
+            type_, spark = wider_type, shared
     return type_, spark
 
 
@@ -186,8 +192,8 @@ def _spark_of(type_: t.Type) -> st.DataType | None:
             return None if key is None or value is None else st.MapType(key, value)
         case t.Struct():
             fields = [(name, _spark_of(inner)) for name, inner in type_.fields]
-            made = [st.StructField(name, inner) for name, inner in fields if inner is not None]
-            return st.StructType(made) if len(made) == len(fields) else None
+            spark_fields = [st.StructField(name, inner) for name, inner in fields if inner is not None]
+            return st.StructType(spark_fields) if len(spark_fields) == len(fields) else None
     return None
 
 
@@ -220,17 +226,17 @@ def type_text(data_type: st.DataType) -> str:
     return data_type.simpleString()
 
 
-def column_text(one: InputFrame, name: str, target: st.DataType) -> str:
+def column_text(input_frame: InputFrame, name: str, target: st.DataType) -> str:
     """A column of the stream as SQL, in the type that all inputs share; null if this input lacks the column."""
-    kind = one.columns.get(name)
+    kind = input_frame.columns.get(name)
     if kind is None:
         return f"cast(null as {type_text(target)})"
-    here = one.text(name)
+    text = input_frame.text(name)
     if kind == target:
-        return here
+        return text
     if isinstance(target, st.TimestampType) and isinstance(kind, st.TimestampNTZType | st.DateType):
-        return f"timestamp_micros({_moment(kind, here)})"  # a cast would go by the session's zone
-    return f"try_cast({here} as {type_text(target)})"
+        return f"timestamp_micros({_moment(kind, text)})"  # a cast would go by the session's zone
+    return f"try_cast({text} as {type_text(target)})"
 
 
 def field_type(parts: Sequence[str], types: Mapping[str, st.DataType]) -> st.DataType | None:
@@ -241,52 +247,52 @@ def field_type(parts: Sequence[str], types: Mapping[str, st.DataType]) -> st.Dat
     return kind
 
 
-def key_text(one: InputFrame, parts: Sequence[str], column: st.DataType) -> str:
+def key_text(input_frame: InputFrame, parts: Sequence[str], column: st.DataType) -> str:
     """A key as SQL: one value for all NaN and one for both zeros, since keys are compared by value."""
     kind = field_type(parts, {parts[0]: column})
     assert kind is not None
-    if parts[0] not in one.columns:
+    if parts[0] not in input_frame.columns:
         return f"cast(null as {type_text(st.DoubleType() if isinstance(kind, st.FloatType) else kind)})"
     path = [quoted(part) for part in parts[1:]]
-    text = ".".join([column_text(one, parts[0], column), *path])
+    text = ".".join([column_text(input_frame, parts[0], column), *path])
     if isinstance(kind, st.DoubleType | st.FloatType):
         return f"if(isnan({text}), double('NaN'), if({text} = 0.0D, 0.0D, cast({text} as double)))"
     return text
 
 
-def time_text(one: InputFrame) -> str:
+def time_text(input_frame: InputFrame) -> str:
     """The time in microseconds as SQL; null if it is missing or outside the years 1 to 9999."""
-    kind, here = one.columns[one.time], one.text(one.time)
+    kind, text = input_frame.columns[input_frame.time], input_frame.text(input_frame.time)
     match kind:
         case st.TimestampType() | st.TimestampNTZType() | st.DateType():
-            found = _moment(kind, here)
+            micros = _moment(kind, text)
         case st.IntegralType():
-            found = f"try_multiply(cast({here} as bigint), 1000000L)"
+            micros = f"try_multiply(cast({text} as bigint), 1000000L)"
         case st.DoubleType() | st.FloatType():
             # A double stands for its shortest decimal digits. If a whole number of microseconds, divided by a million,
             # gives the double, the time is that number. All other doubles have few enough digits for this decimal.
-            seconds = f"cast({here} as double)"
+            seconds = f"cast({text} as double)"
             near = f"rint({seconds} * 1000000D)"
             exact = f"try_multiply(try_cast({seconds} as decimal(38, 18)), cast(1000000 as decimal(8, 0)))"
-            found = (
+            micros = (
                 f"if(abs({seconds}) < {_DENSE}D and {near} / 1000000D = {seconds}, "
                 f"cast({near} as bigint), try_cast({exact} as bigint))"
             )
         case st.DecimalType():
-            found = f"try_cast(try_multiply({here}, cast(1000000 as decimal(8, 0))) as bigint)"
+            micros = f"try_cast(try_multiply({text}, cast(1000000 as decimal(8, 0))) as bigint)"
         case st.StringType():
-            name = one.names.get(one.time, one.time)
+            name = input_frame.names.get(input_frame.time, input_frame.time)
             read = sql_text(ex.Cast(ex.Ref((name,)), "timestamp"), {name: kind}, time=name, type=None)
             assert read is not None
-            found = f"unix_micros({read})"
+            micros = f"unix_micros({read})"
         case _:
             raise TypeMismatchError(
-                f"Time column {one.time!r} is {kind.simpleString()}, expected a time.",
+                f"Time column {input_frame.time!r} is {kind.simpleString()}, expected a time.",
                 hint="Use a timestamp, a date, an ISO 8601 string, or a number of seconds since 1970.",
             )
     if isinstance(kind, st.StringType):
-        return found  # times parsed from text are in these years
-    return f"case when {found} between {v.EARLIEST}L and {v.LATEST}L then {found} end"
+        return micros  # times parsed from text are in these years
+    return f"case when {micros} between {v.EARLIEST}L and {v.LATEST}L then {micros} end"
 
 
 def _moment(kind: st.DataType, text: str) -> str:
@@ -298,41 +304,47 @@ def _moment(kind: st.DataType, text: str) -> str:
     return f"timestampdiff(MICROSECOND, timestamp_ntz'1970-01-01 00:00:00', {text})"
 
 
-def type_column_text(one: InputFrame) -> str:
+def type_column_text(input_frame: InputFrame) -> str:
     """An event's type as SQL."""
-    if one.type is None:
-        assert one.event_type is not None
-        return literal(one.event_type)
-    kind, here = one.columns[one.type], one.text(one.type)
+    if input_frame.type is None:
+        assert input_frame.event_type is not None
+        return literal(input_frame.event_type)
+    kind, text = input_frame.columns[input_frame.type], input_frame.text(input_frame.type)
     if isinstance(kind, st.StringType):
         # Types are compared by their bytes, regardless of the column's collation.
-        return here if kind == st.StringType() else f"collate({here}, 'UTF8_BINARY')"
-    return f"try_cast({here} as string)"
+        return text if kind == st.StringType() else f"collate({text}, 'UTF8_BINARY')"
+    return f"try_cast({text} as string)"
 
 
-def of_type_text(one: InputFrame, event_type: str) -> str:
+def of_type_text(input_frame: InputFrame, event_type: str) -> str:
     """Condition, as SQL, that the event is of this type."""
-    if one.type is None:
-        return "true" if one.event_type == event_type else "false"
-    return f"{type_column_text(one)} = {literal(event_type)}"
+    if input_frame.type is None:
+        return "true" if input_frame.event_type == event_type else "false"
+    return f"{type_column_text(input_frame)} = {literal(event_type)}"
 
 
-def identity_column_text(one: InputFrame, ids: Sequence[str]) -> str:
+def identity_column_text(input_frame: InputFrame, ids: Sequence[str]) -> str:
     """Event identity as SQL; with several inputs it includes the type, since each input numbers its own events."""
-    here = {name: (alias, data_type) for name, alias, data_type in one.own}
+    columns = {name: (alias, data_type) for name, alias, data_type in input_frame.user_columns}
     # Without ids, columns are hashed in the order of the caller's names, not of internal ones.
-    found = identity_text([here[name] for name in ids], []) if ids else hash_text([here[name] for name in sorted(here)])
-    return found if one.event_type is None else f"xxhash64({found}, {literal(one.event_type)}, 0L)"
+    identity = (
+        identity_text([columns[name] for name in ids], [])
+        if ids
+        else hash_text([columns[name] for name in sorted(columns)])
+    )
+    return (
+        identity if input_frame.event_type is None else f"xxhash64({identity}, {literal(input_frame.event_type)}, 0L)"
+    )
 
 
-def delay_of(one: InputFrame) -> int | None:
+def delay_of(input_frame: InputFrame) -> int | None:
     """Milliseconds that an input's watermark is behind its newest event; None without a watermark."""
-    found = time_field(one).metadata.get(DELAY)
-    return None if found is None else int(found)
+    delay = time_field(input_frame).metadata.get(DELAY)
+    return None if delay is None else int(delay)
 
 
-def time_field(one: InputFrame) -> st.StructField:
+def time_field(input_frame: InputFrame) -> st.StructField:
     """The schema field of an input's time column."""
-    name = next(here for there, here, _ in one.own if there == one.time)
-    field: st.StructField = one.frame.schema[name]
+    name = next(alias for column, alias, _ in input_frame.user_columns if column == input_frame.time)
+    field: st.StructField = input_frame.frame.schema[name]
     return field

@@ -35,27 +35,27 @@ class Inspection:
     def __str__(self) -> str:
         if not self.reports:
             return "No state: no window is open, and no event is buffered for the watermark."
-        shards, live = self.reports[0].shards, len(self.reports)
-        events, waiting = sum(r.events for r in self.reports), sum(r.buffered for r in self.reports)
+        shards, shards_with_state = self.reports[0].shards, len(self.reports)
+        events, buffered = sum(r.events for r in self.reports), sum(r.buffered for r in self.reports)
         size = sum(r.bytes for r in self.reports)
         keys = sum(len(r.keys) for r in self.reports)
         horizons = [r.horizon for r in self.reports if r.horizon is not None]
         oldest = [r.oldest for r in self.reports if r.oldest is not None]
         lines = [
-            f"{live} of {shards} shards have state: {_some(events, 'event')} of {_some(keys, 'key')}, {size:,} bytes.",
+            f"{shards_with_state} of {shards} shards have state: {_pluralize(events, 'event')} of {_pluralize(keys, 'key')}, {size:,} bytes.",
             f"Searched up to {_moment(max(horizons))}. Shards without state may be further ahead."
             if horizons
             else "Not searched yet: no watermark so far.",
-            f"{_some(waiting, 'event')} buffered until the watermark passes; the oldest in state is from {_moment(min(oldest))}."
+            f"{_pluralize(buffered, 'event')} buffered until the watermark passes; the oldest in state is from {_moment(min(oldest))}."
             if oldest
             else "No event is buffered; the state has other data, such as recent matches that suppress others.",
         ]
         opens: Counter[str] = Counter()
         for report in self.reports:
             opens.update(report.open)
-        lines += [f"  {name}: {_some(count, 'open partial match', 'es')}" for name, count in sorted(opens.items())]
+        lines += [f"  {name}: {_pluralize(count, 'open partial match', 'es')}" for name, count in sorted(opens.items())]
         lines.append("Keys with the most events:")
-        lines += [f"  {key}: {_some(count, 'event')}" for key, count in self.busiest]
+        lines += [f"  {key}: {_pluralize(count, 'event')}" for key, count in self.busiest]
         return "\n".join(lines)
 
 
@@ -75,7 +75,7 @@ def states(session: SparkSession, checkpoint: str) -> list[bytes] | None:
     except Exception as error:  # Spark raises a different type for each way in which a folder is no checkpoint
         if _NO_BATCH in str(error):
             return None
-        raise _unreadable(checkpoint, first_words(error)) from None
+        raise _unreadable(checkpoint, first_message_line(error)) from None
     return [bytes(row.body) for row in rows if row.body is not None]
 
 
@@ -83,7 +83,7 @@ _NO_BATCH = "STDS_COMMITTED_BATCH_UNAVAILABLE"
 _DAMAGED = "CANNOT_LOAD_STATE_STORE"
 
 
-def first_words(error: BaseException) -> str:
+def first_message_line(error: BaseException) -> str:
     """The first informative line: errors of the bridge to Java begin with the name of a call."""
     lines = [
         line for line in str(error).strip().splitlines() if not line.startswith("An error occurred while calling ")
@@ -91,15 +91,15 @@ def first_words(error: BaseException) -> str:
     return next(iter(lines), type(error).__name__).removeprefix(": ")
 
 
-def _unreadable(checkpoint: str, why: str) -> StateError:
+def _unreadable(checkpoint: str, reason: str) -> StateError:
     hint = "Use the folder that is the checkpointLocation of the query, after its first batch."
-    if _DAMAGED in why:
+    if _DAMAGED in reason:
         hint = "Restore the folder from a copy, or start with another one: a file of its state is damaged or missing."
-    return StateError(f"{checkpoint} cannot be read as the checkpoint of a stream of matches: {why}", hint=hint)
+    return StateError(f"{checkpoint} cannot be read as the checkpoint of a stream of matches: {reason}", hint=hint)
 
 
-def _some(count: int, what: str, plural: str = "s") -> str:
-    return f"{count:,} {what}{'' if count == 1 else plural}"
+def _pluralize(count: int, noun: str, plural: str = "s") -> str:
+    return f"{count:,} {noun}{'' if count == 1 else plural}"
 
 
 def _moment(micros: int) -> str:

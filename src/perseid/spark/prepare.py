@@ -20,7 +20,7 @@ from perseid._version import __version__
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.contract import Engine
 from perseid.spark.inputs import DELAY, quoted
-from perseid.spark.worker import Sent, settle
+from perseid.spark.worker import Sent, freeze_gc
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,12 +33,12 @@ Numbers: TypeAlias = IntArray | Sequence[int]
 class PrepareJob(Sent):
     """The ``prepare`` of an engine as a ``mapInArrow`` function."""
 
-    kept: tuple[str, ...]
+    passed_columns: tuple[str, ...]
     """Columns that pass unchanged."""
     schema: pa.Schema
     engine: Engine
     plan: object
-    given: Mapping[str, str]
+    engine_columns: Mapping[str, str]
     """Input column by the engine's column name."""
     time: str | None = None
     """The time column, which is null in bad rows."""
@@ -56,30 +56,33 @@ class PrepareJob(Sent):
         """Prepare the rows of each batch."""
         assert self.engine.prepare is not None
         for batch in batches:
-            own = batch
+            read_rows = batch
             if self.ahead is not None:
                 is_ahead = pc.is_valid(batch.column(batch.schema.get_field_index(self.ahead)))
                 yield from self._unread(batch, np.flatnonzero(is_ahead))
-                own = batch.filter(pc.invert(is_ahead))
-            columns = {there: own.column(own.schema.get_field_index(here)) for there, here in self.given.items()}
+                read_rows = batch.filter(pc.invert(is_ahead))
+            columns = {
+                engine_column: read_rows.column(read_rows.schema.get_field_index(input_column))
+                for engine_column, input_column in self.engine_columns.items()
+            }
             for piece in self.engine.prepare(self.plan, columns):
-                yield from self.rows(own, piece.rows, piece.columns)
+                yield from self.rows(read_rows, piece.rows, piece.columns)
                 if piece.bad and self.time is not None and self.wrong is not None:
                     untimed = pa.nulls(len(piece.bad), self.schema.field(self.time).type)
-                    said = pa.array([one.message for one in piece.bad], pa.string())
-                    columns_of_bad = {self.time: untimed, self.wrong: said}
-                    yield from self.rows(own, [one.row for one in piece.bad], columns_of_bad)
-        settle()
+                    reasons = pa.array([record.message for record in piece.bad], pa.string())
+                    columns_of_bad = {self.time: untimed, self.wrong: reasons}
+                    yield from self.rows(read_rows, [record.row for record in piece.bad], columns_of_bad)
+        freeze_gc()
 
     def rows(self, batch: pa.RecordBatch, at: Numbers, columns: Mapping[str, pa.Array]) -> Iterator[pa.RecordBatch]:
         """The rows of a batch at these indices, with further columns; columns of the schema in neither are null."""
         if not len(at):
             return
         numbers = pa.array(at, pa.int64())
-        found = {name: batch.column(batch.schema.get_field_index(name)).take(numbers) for name in self.kept}
-        found |= columns
-        whole = [found[c.name].cast(c.type) if c.name in found else pa.nulls(len(at), c.type) for c in self.schema]
-        yield from pa.table(whole, schema=self.schema).to_batches(max_chunksize=65_536)
+        values = {name: batch.column(batch.schema.get_field_index(name)).take(numbers) for name in self.passed_columns}
+        values |= columns
+        arrays = [values[c.name].cast(c.type) if c.name in values else pa.nulls(len(at), c.type) for c in self.schema]
+        yield from pa.table(arrays, schema=self.schema).to_batches(max_chunksize=65_536)
 
     def _unread(self, batch: pa.RecordBatch, at: Numbers) -> Iterator[pa.RecordBatch]:
         """Rows that are too far ahead, without ``prepare``; their body becomes text."""
@@ -93,13 +96,13 @@ class PrepareJob(Sent):
         yield from self.rows(batch, at, {self.payload: body})
 
 
-def watched(made: DataFrame, frame: DataFrame) -> DataFrame:
+def restore_watermarks(prepared: DataFrame, frame: DataFrame) -> DataFrame:
     """Restore the watermarks of ``frame``, which the Python function hides."""
     delays = {field.name: field.metadata[DELAY] for field in frame.schema.fields if DELAY in field.metadata}
-    if not any(name in delays for name in made.columns):
-        return made
+    if not any(name in delays for name in prepared.columns):
+        return prepared
     columns = [
         f.col(quoted(name)).alias(name, metadata={DELAY: delays[name]}) if name in delays else f.col(quoted(name))
-        for name in made.columns
+        for name in prepared.columns
     ]
-    return made.select(*columns)
+    return prepared.select(*columns)

@@ -68,15 +68,15 @@ def start_driver(plain: Mapping[str, str], secrets: Mapping[str, str]) -> dict[s
 @contextmanager
 def _submit_arguments(plain: Mapping[str, str], secrets: Mapping[str, str]) -> Iterator[None]:
     before = os.environ.get(_SUBMIT_ARGS)
-    given = before or "pyspark-shell"
+    submit_arguments = before or "pyspark-shell"
     with tempfile.TemporaryDirectory(prefix="perseid-") as folder:  # mode 0700
         arguments = [part for name, value in plain.items() for part in ("--conf", f"{name}={value}")]
-        if secrets and not any(one.split("=")[0] == _FILE_OPTION for one in shlex.split(given)):
+        if secrets and not any(one.split("=")[0] == _FILE_OPTION for one in shlex.split(submit_arguments)):
             path = Path(folder) / "spark.properties"
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
                 file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in secrets.items())
             arguments += [_FILE_OPTION, str(path), "--load-spark-defaults"]
-        os.environ[_SUBMIT_ARGS] = f"{shlex.join(arguments)} {given}"
+        os.environ[_SUBMIT_ARGS] = f"{shlex.join(arguments)} {submit_arguments}"
         try:
             yield
         finally:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
     from pyspark.sql.streaming.query import StreamingQuery
 
-WHY_AHEAD_OF_CLOCK = (
+AHEAD_OF_CLOCK_ADVICE = (
     "rows with times in the future were accepted, and rows up to the watermark are late. Set max_ahead to reject them; "
     "the operations guide describes how to recover a stream with such a watermark in its checkpoint."
 )
@@ -88,7 +88,7 @@ class Progress:
 
 def _shown(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {many:,}" for name, many in value.items()) or "none"
+        return ", ".join(f"{name} {count:,}" for name, count in value.items()) or "none"
     return str(value) if value is None or isinstance(value, str) else format(value, ",")
 
 
@@ -98,8 +98,8 @@ def progress(query: StreamingQuery, pattern: str | None = None) -> Progress:
     If a query combines the output of several calls of ``match``, ``pattern`` selects one call: pass one of its patterns.
     """
     updates = list(query.recentProgress)
-    recent = [one for one in updates if _observed(one)]
-    names = list(dict.fromkeys(name for one in recent for name in _observed(one)))
+    recent = [update for update in updates if _observed(update)]
+    names = list(dict.fromkeys(name for update in recent for name in _observed(update)))
     if pattern is not None:
         names = [name for name in names if pattern in name.removeprefix(OBSERVED).strip().split(", ")]
     if not names:
@@ -114,43 +114,45 @@ def progress(query: StreamingQuery, pattern: str | None = None) -> Progress:
             f"The query combines the output of {len(names)} calls of match.",
             hint=f"Pass a pattern of one call: {', '.join(map(repr, names))}.",
         )
-    counted = [counters(_observed(one)[names[0]]) for one in recent]
-    sums = {name: sum(int(one[name] or 0) for one in counted) for name in COUNTERS if name not in (*GAUGES, "shards")}
-    sums["incomplete"] = next((int(one["incomplete"]) for one in reversed(counted) if one["shards"]), 0)
-    held: dict[str, list[int]] = {}
-    for one in counted:
-        held |= by_shard(one)
-    totals = [sum(numbers) for numbers in zip(*held.values(), strict=True)] or [0] * len(GAUGES)
+    counted = [counters(_observed(update)[names[0]]) for update in recent]
+    sums = {
+        name: sum(int(batch[name] or 0) for batch in counted) for name in COUNTERS if name not in (*GAUGES, "shards")
+    }
+    sums["incomplete"] = next((int(batch["incomplete"]) for batch in reversed(counted) if batch["shards"]), 0)
+    gauges_by_shard: dict[str, list[int]] = {}
+    for batch in counted:
+        gauges_by_shard |= by_shard(batch)
+    totals = [sum(numbers) for numbers in zip(*gauges_by_shard.values(), strict=True)] or [0] * len(GAUGES)
     sums |= dict(zip(GAUGES, totals, strict=True))
-    rows = [_rows(one) for one in recent]
+    rows = [_rows(update) for update in recent]
     read = None if None in rows else sum(n for n in rows if n is not None)
     by_type, required, idle = read_types(counted)
     if updates[0]["batchId"] != 0 or sums["matches"] or sums["timed_out"] or sums["retained_events"]:
         # Rows of an absent type may have arrived in earlier batches, or may still complete partial matches in state.
         required = {name: [] for name in required}
     # Spark counts ticks of the clock and punctuation rows as input rows, too.
-    taken = sums["events"] + sums["late"] + sums["bad"] + sums["ahead"]
-    read_rows = taken if idle or sums["control_rows"] else read or 0
+    events_read = sums["events"] + sums["late"] + sums["bad"] + sums["ahead"]
+    read_rows = events_read if idle or sums["control_rows"] else read or 0
     warn_of_input(required, by_type, sums["bad"], read_rows, sums["ahead"])
     watermark, at = _last_watermark(recent)
     if watermark is not None and at is not None and (ahead := seconds_ahead(watermark, at)) > 0:
-        warn(f"The watermark {watermark} is {_span(ahead)} ahead of the clock: {WHY_AHEAD_OF_CLOCK}", InputWarning)
+        warn(f"The watermark {watermark} is {_span(ahead)} ahead of the clock: {AHEAD_OF_CLOCK_ADVICE}", InputWarning)
     return Progress(
         batches=len(recent),
         watermark=watermark,
         read=read,
         by_type=by_type,
-        filtered=None if read is None else max(0, read - taken),
+        filtered=None if read is None else max(0, read - events_read),
         **sums,
     )
 
 
 def _last_watermark(recent: Sequence[Fields]) -> tuple[str | None, str | None]:
     """The last watermark and the start time of its batch; None before the first watermark."""
-    for one in reversed(recent):
-        time = one["eventTime"].get("watermark")
+    for update in reversed(recent):
+        time = update["eventTime"].get("watermark")
         if time and not time.startswith("1970-01-01T00:00:00"):
-            return time, one["timestamp"]
+            return time, update["timestamp"]
     return None, None
 
 
@@ -172,8 +174,8 @@ def _span(seconds: float) -> str:
     return "less than a minute"
 
 
-def _observed(one: Fields) -> Fields:
-    return {name: row for name, row in (one["observedMetrics"] or {}).items() if name.startswith(OBSERVED)}
+def _observed(update: Fields) -> Fields:
+    return {name: row for name, row in (update["observedMetrics"] or {}).items() if name.startswith(OBSERVED)}
 
 
 def counters(metrics: Fields | Row) -> Fields:
@@ -181,10 +183,10 @@ def counters(metrics: Fields | Row) -> Fields:
     return _fields(_fields(metrics)[COUNTED])
 
 
-def batch_counts(one: Fields) -> Fields | None:
+def batch_counts(update: Fields) -> Fields | None:
     """The counters of one batch, from Spark's progress; None without metrics of Perseid."""
-    found = list(_observed(one).values())
-    return counters(found[0]) if found else None
+    observed = list(_observed(update).values())
+    return counters(observed[0]) if observed else None
 
 
 def by_shard(counted: Fields) -> dict[str, list[int]]:
@@ -195,17 +197,17 @@ def by_shard(counted: Fields) -> dict[str, list[int]]:
 
 def _fields(row: Fields | Row) -> Fields:
     """A row as a dict; Spark Connect delivers it as values and schema."""
-    held = row.asDict() if hasattr(row, "asDict") else dict(row)
-    if "values" in held and "schema" in held:
-        names = [field["name"] for field in held["schema"]["fields"]]
-        held = dict(zip(names, held["values"], strict=True))
-    return held
+    fields = row.asDict() if hasattr(row, "asDict") else dict(row)
+    if "values" in fields and "schema" in fields:
+        names = [field["name"] for field in fields["schema"]["fields"]]
+        fields = dict(zip(names, fields["values"], strict=True))
+    return fields
 
 
-def _rows(one: Fields) -> int | None:
+def _rows(update: Fields) -> int | None:
     """Rows that a batch read; Spark Connect reports them by source only."""
-    whole = one["numInputRows"]
-    if whole is not None:
-        return int(whole)
-    parts = [source["numInputRows"] for source in one["sources"]]
+    total = update["numInputRows"]
+    if total is not None:
+        return int(total)
+    parts = [source["numInputRows"] for source in update["sources"]]
     return None if None in parts else sum(parts)

@@ -91,12 +91,12 @@ class SqlEvaluator:
 
     def _lower(self, expr: ex.Expr, table: int) -> Sql | None:
         # Cached by identity: equal expressions may differ in the scale of a decimal.
-        known = self._lowered.get((id(expr), table))
-        if known is None:
+        lowered = self._lowered.get((id(expr), table))
+        if lowered is None:
             frame = self.frames[table]
-            found = lower_expression(expr, available_columns(expr, frame), frame.time, frame.type, frame.event_type)
-            known = self._lowered[id(expr), table] = expr, found
-        return known[1]
+            sql = lower_expression(expr, available_columns(expr, frame), frame.time, frame.type, frame.event_type)
+            lowered = self._lowered[id(expr), table] = expr, sql
+        return lowered[1]
 
 
 @dataclass(frozen=True)
@@ -116,28 +116,28 @@ class Projection:
     @property
     def dropped(self) -> list[str]:
         """Columns of the shuffle that are not transferred to Python."""
-        crossing = {here for keys in self.job.keys.values() for _, here in keys}
+        crossing = {column for keys in self.job.keys.values() for _, column in keys}
         return [name for name in self.route if name != ROUTE and name not in crossing]
 
-    def of_types(self, rows: DataFrame, one: Input) -> DataFrame:
+    def of_types(self, rows: DataFrame, declared: Input) -> DataFrame:
         """Drop the rows of types that the input does not have."""
-        return rows if one.types is None else rows.where(f"{KIND} >= 0")
+        return rows if declared.types is None else rows.where(f"{KIND} >= 0")
 
     def shown(self, steps: DataFrame) -> DataFrame:
         """Result columns from the columns of the step; ``alias`` sets names that SQL text would parse."""
         from pyspark.sql import functions as f
 
         query = self.query
-        carried = dict(zip(query.step_schema.names, self.job.schema.names, strict=False))
+        aliases = dict(zip(query.step_schema.names, self.job.schema.names, strict=False))
         columns = []
         for field in query.schema:
             constant = query.constants.get(field.name)
             if constant is not None:
                 text = literal(constant) if isinstance(constant, str) else str(constant)
             elif query.step_schema.field(field.name).type == field.type:
-                text = carried[field.name]
+                text = aliases[field.name]
             else:
-                text = f"lower(hex({carried[field.name]}))"
+                text = f"lower(hex({aliases[field.name]}))"
             columns.append(f.expr(text).alias(field.name))
         return steps.select(*columns)
 
@@ -162,12 +162,12 @@ def project(
         keys={number: tuple((name, route[i]) for name, i in keys) for number, keys in query.keys.items()},
         ranks=tuple(f"{OURS}rank{i}" for i in range(max(len(one.order_by) for one in query.inputs))),
         predicates=tuple(one.id for one in query.predicates),
-        made={text: f"{OURS}made{i}" for i, text in enumerate(query.computed)},
+        computed_columns={text: f"{OURS}made{i}" for i, text in enumerate(query.computed)},
         columns=columns,
-        schema=carried_schema(query.step_schema, counted, len(query.event_types)),
+        schema=internal_schema(query.step_schema, counted, len(query.event_types)),
         counted=counted,
         dedupe=query.dedupe,
-        one_kind=typed and (only or all(frame.event_type in (names or ()) for frame in frames)),
+        single_type=typed and (only or all(frame.event_type in (names or ()) for frame in frames)),
         identity=_identity(query, frames),
         relations=relations or {},
         types=query.event_types,
@@ -197,13 +197,13 @@ def routed(frame: DataFrame, job: Job, untimed: bool) -> DataFrame:
     if len(job.keys) <= 1:
         return frame
     routes = ", ".join(str(route) for route in job.keys)
-    ways: dict[str, list[str]] = {}
+    routes_by_column: dict[str, list[str]] = {}
     for route, keys in job.keys.items():
-        for _, here in keys:
-            ways.setdefault(here, []).append(str(route))
+        for _, column in keys:
+            routes_by_column.setdefault(column, []).append(str(route))
     texts = [
-        f"if({ROUTE} in ({', '.join(ways[name])}), {quoted(name)}, null) as {quoted(name)}"
-        if name in ways
+        f"if({ROUTE} in ({', '.join(routes_by_column[name])}), {quoted(name)}, null) as {quoted(name)}"
+        if name in routes_by_column
         else quoted(name)
         for name in frame.columns
     ]
@@ -221,38 +221,38 @@ def _select(query: Query, table: int, evaluator: SqlEvaluator, job: Job, route: 
     Short columns come first: Catalyst records the equalities of each column, and again for every later column that
     contains it. With a hash of all columns before the columns themselves, planning took minutes.
     """
-    one, frames = query.inputs[table], evaluator.frames
+    declared, frames = query.inputs[table], evaluator.frames
     frame = frames[table]
     for name, kind in query.columns.items():
         yield f"{_column(query, name, kind, table, frames)} as {job.columns[name]}"
-    for i, here in enumerate(job.ranks):
-        yield f"{frame.text(one.order_by[i]) if i < len(one.order_by) else 'null'} as {here}"
-    for here, key in zip(route, one.route, strict=True):
-        yield f"{_route_text(key, frame, frames)} as {here}"
-    if not job.one_kind:
-        yield f"{_type_code(query, one, frame)} as {KIND}"
+    for i, column in enumerate(job.ranks):
+        yield f"{frame.text(declared.order_by[i]) if i < len(declared.order_by) else 'null'} as {column}"
+    for column, key in zip(route, declared.route, strict=True):
+        yield f"{_route_text(key, frame, frames)} as {column}"
+    if not job.single_type:
+        yield f"{_type_code(query, declared, frame)} as {KIND}"
     yield f"{time_text(frame)} as {TIME}"
     for text, expr in query.computed.items():
-        yield f"{evaluator.text(expr, table)} as {job.made[text]}"
+        yield f"{evaluator.text(expr, table)} as {job.computed_columns[text]}"
     if query.predicates:
         bits = [f"if({evaluator.predicate(p, table)}, {1 << bit}L, 0L)" for bit, p in enumerate(query.predicates)]
         yield f"{' | '.join(bits)} as {HITS}"
     if job.identity is None:
-        yield f"{_identity_text(one, frame)} as {IDENTITY}"
+        yield f"{_identity_text(declared, frame)} as {IDENTITY}"
 
 
 def _column(query: Query, name: str, kind: pa.DataType, table: int, frames: Sequence[InputFrame]) -> str:
     """A column of the engine as SQL, in one type for all inputs."""
-    sources = [one.columns.get(name) for one in query.inputs]
-    given = [frame.columns[source] for frame, source in zip(frames, sources, strict=True) if source is not None]
-    known = [one for one in given if not isinstance(one, st.NullType)]
-    is_one = bool(known) and all(one == known[0] for one in known)
-    is_kind = is_one and to_arrow(known[0]) == kind
-    target = known[0] if is_kind else st.NullType() if pa.types.is_null(kind) else to_spark(kind)
+    sources = [declared.columns.get(name) for declared in query.inputs]
+    types = [frame.columns[source] for frame, source in zip(frames, sources, strict=True) if source is not None]
+    typed = [data_type for data_type in types if not isinstance(data_type, st.NullType)]
+    is_uniform = bool(typed) and all(data_type == typed[0] for data_type in typed)
+    is_kind = is_uniform and to_arrow(typed[0]) == kind
+    target = typed[0] if is_kind else st.NullType() if pa.types.is_null(kind) else to_spark(kind)
     source = sources[table]
     if source is None:
         return f"cast(null as {type_text(target)})"
-    if is_one and not is_kind:
+    if is_uniform and not is_kind:
         return f"cast({frames[table].text(source)} as {type_text(target)})"  # the declared type, not the shared one
     return column_text(frames[table], source, target)
 
@@ -265,11 +265,11 @@ def _route_text(key: RouteColumn | None, frame: InputFrame, frames: Sequence[Inp
     return key_text(frame, key.path, shared_type(key.path[0], frames)[1])
 
 
-def _type_code(query: Query, one: Input, frame: InputFrame) -> str:
+def _type_code(query: Query, declared: Input, frame: InputFrame) -> str:
     """Index of a row's type in the types of the query as SQL, -1 for any other; the type as text without an index."""
     if query.type_names is None:
         return type_column_text(frame)
-    codes = {name: i for i, name in enumerate(query.type_names) if one.types is None or name in one.types}
+    codes = {name: i for i, name in enumerate(query.type_names) if declared.types is None or name in declared.types}
     if frame.event_type is not None:
         return str(codes.get(frame.event_type, -1))
     cases = " ".join(f"when {literal(name)} then {i}" for name, i in codes.items())
@@ -285,8 +285,8 @@ def _identity(query: Query, frames: Sequence[InputFrame]) -> str | None:
     return only if only in query.columns and isinstance(first.columns[only], st.IntegralType) else None
 
 
-def _identity_text(one: Input, frame: InputFrame) -> str:
-    match one.identity:
+def _identity_text(declared: Input, frame: InputFrame) -> str:
+    match declared.identity:
         case ColumnIdentity(column):
             return frame.text(column)
         case HashIdentity(columns, prefix):
@@ -301,20 +301,20 @@ def _needed(query: Query, table: int, evaluator: SqlEvaluator) -> str | None:
     conditions, frame = query.inputs[table].keep_if, evaluator.frames[table]
     if conditions is None:
         return None
-    predicates = {one.id: one for one in query.predicates}
+    predicates = {predicate.id: predicate for predicate in query.predicates}
     terms: dict[str, None] = {}
-    for one in conditions:
-        parts = [] if frame.event_type is not None else [of_type_text(frame, one.event_type)]
-        parts += [f"({evaluator.predicate(predicates[n], table)})" for n in one.predicates]
+    for condition in conditions:
+        parts = [] if frame.event_type is not None else [of_type_text(frame, condition.event_type)]
+        parts += [f"({evaluator.predicate(predicates[n], table)})" for n in condition.predicates]
         terms[" and ".join(parts)] = None
     # A type without conditions makes the longer terms of that type redundant; Catalyst removes those.
     return " or ".join(f"({term})" for term in terms) or "false"
 
 
-def available_columns(expr: ex.Expr, one: InputFrame) -> Mapping[str, st.DataType]:
+def available_columns(expr: ex.Expr, frame: InputFrame) -> Mapping[str, st.DataType]:
     """The input's columns, and null for columns of the expression that it lacks."""
-    missing = {e.parts[0] for e in ex.walk(expr) if isinstance(e, ex.Ref)} - set(one.columns)
-    return {**one.columns, **{name: st.NullType() for name in missing}}
+    missing = {e.parts[0] for e in ex.walk(expr) if isinstance(e, ex.Ref)} - set(frame.columns)
+    return {**frame.columns, **{name: st.NullType() for name in missing}}
 
 
 # Schemas
@@ -338,7 +338,7 @@ def describe_column(kind: st.DataType) -> TableColumn:
     return TableColumn(to_arrow(kind), kind.simpleString(), spark_type(kind), fields)
 
 
-def carried_schema(schema: pa.Schema, counted: bool, types: int = 0) -> pa.Schema:
+def internal_schema(schema: pa.Schema, counted: bool, types: int = 0) -> pa.Schema:
     """The schema under internal names, unique regardless of case, with a struct of counters if ``counted``."""
     fields = [field.with_name(f"{OURS}out{i}") for i, field in enumerate(schema)]
     names = [*OF_A_BATCH, *(f"{OF_TYPE}{i}" for i in range(types))]

@@ -10,7 +10,7 @@ from perseid.errors import UnsupportedError
 from perseid.runtime.query import DeclaredTable, Query, TableColumn, TableSchema
 from perseid.spark.batch import run_batch
 from perseid.spark.inputs import InputFrame, inputs_of
-from perseid.spark.projection import SqlEvaluator, carried_schema, project, schema_of, shared_columns, spark_schema
+from perseid.spark.projection import SqlEvaluator, internal_schema, project, schema_of, shared_columns, spark_schema
 from perseid.spark.stream import are_streams, run_stream
 from perseid.spark.worker import FinishTask
 
@@ -62,7 +62,7 @@ class SparkTables:
             results = run_batch(projection, options.observation)
         if query.finish_by is None:
             return projection.shown(results)
-        schema = carried_schema(query.schema, counted=False)
+        schema = internal_schema(query.schema, counted=False)
         steps = projection.job.schema.names[: len(query.step_schema)]
         names = dict(zip(query.step_schema.names, steps, strict=True))
         task = FinishTask(projection.job.engine, query.plan, query.step_schema, schema)

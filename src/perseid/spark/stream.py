@@ -38,17 +38,17 @@ from perseid.spark.projection import Projection, routed, shielded, spark_schema
 from perseid.spark.shards import labels
 from perseid.spark.sql.times import DAY
 from perseid.spark.stream_worker import (
-    ALIKE,
     BY_SHARD,
     CLOCK,
     CONTROL,
     COUNTS,
+    MOSTLY_CONSTANT_COLUMNS,
     NO_CLOCK,
-    NO_PROMISE,
     NULLS,
     PACKET,
     ROW,
     SHARD,
+    UNKNOWN_PUNCTUATION_SCOPE,
     WRONG,
     StreamJob,
     crossing_type,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 OBSERVED, COUNTED = "perseid", "counters"
 """Name prefix of Perseid's observed metrics, and the struct in them with the counters."""
-MANY_PARTITIONS = 64
+PARTITIONS_WARNING_THRESHOLD = 64
 MAX_NULLS = 60
 """Limit: the null flags of the columns are bits of one BIGINT."""
 _FILES = "path string, modificationTime timestamp, length bigint, content binary"
@@ -116,8 +116,8 @@ def apply_stateful(
     label = f"element_at({named}, {shard} + 1)"
     if job.idle is not None:
         # Every shard needs the clock. Packing copies ticks to all shards.
-        known = [] if job.everywhere else [f"{label} as {LABEL}" if job.plain else f"{shard} as {SHARD}"]
-        shaped = shaped.selectExpr("*", *known)
+        shard_column = [] if job.everywhere else [f"{label} as {LABEL}" if job.plain else f"{shard} as {SHARD}"]
+        shaped = shaped.selectExpr("*", *shard_column)
         ticks = _clock(session, job.idle).selectExpr("*", *([f"explode({named}) as {LABEL}"] if job.plain else []))
         shaped, label, shard = shaped.unionByName(ticks, allowMissingColumns=True), LABEL, SHARD
     # Spark drops late rows by its event-time column before they can be counted; this one is null.
@@ -126,8 +126,8 @@ def apply_stateful(
     if job.plain:
         crossed = shaped.select(*map(f.expr, _plain(job)), f.expr(f"{label} as {LABEL}"), unknown)
     else:
-        others = [] if job.everywhere else [f"{shard} as {SHARD}"]
-        packed = shaped.selectExpr(*crossing.names, *([CLOCK] if job.idle is not None else []), *others)
+        shard_column_text = [] if job.everywhere else [f"{shard} as {SHARD}"]
+        packed = shaped.selectExpr(*crossing.names, *([CLOCK] if job.idle is not None else []), *shard_column_text)
         crossed = packed.mapInArrow(job.pack, _PACKETS).select("*", unknown)
     stepped = crossed.groupBy(LABEL).applyInPandasWithState(
         job.step, _stepped(job), _STATE, "append", "EventTimeTimeout"
@@ -137,9 +137,11 @@ def apply_stateful(
     # Unpacked, or filtered, before anything else: the output of the operator cannot be shuffled as it is.
     if job.flat:
         # ``arrays_zip`` names plain columns by their name, any other expression by its position.
-        zipped = [f"`{i}`" if c.name in ALIKE else c.name for i, c in enumerate(job.job.schema)]
-        restored = (f"{_restored(c.type, here)} as {c.name}" for here, c in zip(zipped, job.job.schema, strict=True))
-        lists = ", ".join(map(_whole_list, job.job.schema.names))
+        zipped = [f"`{i}`" if c.name in MOSTLY_CONSTANT_COLUMNS else c.name for i, c in enumerate(job.job.schema)]
+        restored = (
+            f"{_restored(c.type, column)} as {c.name}" for column, c in zip(zipped, job.job.schema, strict=True)
+        )
+        lists = ", ".join(map(_repeated_list, job.job.schema.names))
         matches = counted.selectExpr(f"inline(arrays_zip({lists}))").selectExpr(*restored)
     else:
         packets = counted.where(f"{PACKET} is not null").select(PACKET)
@@ -156,29 +158,29 @@ def _counted(types: str) -> str:
         f"'{name}', aggregate(calls, 0L, (sum, call) -> sum + cast(call[{i}] as bigint))"
         for i, name in enumerate(COUNTERS)
     )
-    held = f"'{BY_SHARD}', concat_ws(' ', transform(calls, call -> call[{len(COUNTERS)}]))"
-    held += f", '{BY_TYPE}', concat_ws(' ', transform(calls, call -> call[{len(COUNTERS) + 1}]))"
-    held += f", '{REQUIRED}', {literal(types)}"
+    further_fields = f"'{BY_SHARD}', concat_ws(' ', transform(calls, call -> call[{len(COUNTERS)}]))"
+    further_fields += f", '{BY_TYPE}', concat_ws(' ', transform(calls, call -> call[{len(COUNTERS) + 1}]))"
+    further_fields += f", '{REQUIRED}', {literal(types)}"
     calls = f"collect_list(split({COUNTS}, ','))"
-    return f"transform(array({calls}), calls -> named_struct({sums}, {held}))[0]"
+    return f"transform(array({calls}), calls -> named_struct({sums}, {further_fields}))[0]"
 
 
 def _plain(job: StreamJob) -> Iterator[str]:
     """Columns in types that pandas preserves, and one column with the null flags of all but texts."""
     bits = []
     for i, c in enumerate(job.crossing):
-        name, sent, nothing = c.name, c.name, None
+        name, text, null_value = c.name, c.name, None
         if pa.types.is_timestamp(c.type):
-            sent, nothing = f"unix_micros({name})", "0L"
+            text, null_value = f"unix_micros({name})", "0L"
         elif pa.types.is_date32(c.type):
-            sent, nothing = f"unix_date({name})", "0"
+            text, null_value = f"unix_date({name})", "0"
         elif pa.types.is_boolean(c.type):
-            nothing = "false"
+            null_value = "false"
         elif pa.types.is_integer(c.type):
-            nothing = f"cast(0 as {to_spark(c.type).simpleString()})"
+            null_value = f"cast(0 as {to_spark(c.type).simpleString()})"
         if not is_texts(c.type):
             bits.append(f"if({name} is null, {1 << i}L, 0L)")
-        yield f"{sent if nothing is None else f'coalesce({sent}, {nothing})'} as {name}"
+        yield f"{text if null_value is None else f'coalesce({text}, {null_value})'} as {name}"
     yield f"{' | '.join(bits) or '0L'} as {NULLS}"
     if job.idle is not None:
         yield f"coalesce({CLOCK}, {NO_CLOCK}L) as {CLOCK}"
@@ -213,9 +215,9 @@ def _stepped(job: StreamJob) -> st.StructType:
     return st.StructType([*fields, st.StructField(COUNTS, st.StringType())])
 
 
-def _whole_list(name: str) -> str:
+def _repeated_list(name: str) -> str:
     """A column of the matches as a list with a value for each, as SQL; a value shared by all is transferred once."""
-    if name not in ALIKE:
+    if name not in MOSTLY_CONSTANT_COLUMNS:
         return name
     return f"if(size({name}) = 1, array_repeat({name}[0], size(match_id)), {name})"
 
@@ -236,8 +238,8 @@ def _restored(kind: pa.DataType, name: str) -> str:
 
 def _shaped(projection: Projection) -> DataFrame:
     query, shaped = projection.query, None
-    marked = any(frame.has_ahead for frame in projection.frames)
-    for i, (one, frame) in enumerate(zip(query.inputs, projection.frames, strict=True)):
+    marked = any(frame.has_ahead_column for frame in projection.frames)
+    for i, (declared, frame) in enumerate(zip(query.inputs, projection.frames, strict=True)):
         rows, condition, columns, control = frame.frame, projection.needed[i], list(projection.selects[i]), None
         if query.punctuations is not None:
             control, condition = _punctuation(query.punctuations, frame, condition)
@@ -248,38 +250,38 @@ def _shaped(projection: Projection) -> DataFrame:
         if marked:
             columns.append(ahead_column(frame))
         if query.rejected is not None:
-            columns += _rejected_columns(query.rejected, one, frame, control)
-        rows = projection.of_types(rows.selectExpr(*columns), one)
+            columns += _rejected_columns(query.rejected, declared, frame, control)
+        rows = projection.of_types(rows.selectExpr(*columns), declared)
         shaped = rows if shaped is None else shaped.unionByName(rows)
     return routed(cast("DataFrame", shaped), projection.job, untimed=True)
 
 
-def _rejected_columns(rejected: RejectedRows, one: Input, frame: InputFrame, control: str | None) -> list[str]:
+def _rejected_columns(rejected: RejectedRows, declared: Input, frame: InputFrame, control: str | None) -> list[str]:
     """The columns of a rejected row, as SQL: the row as JSON, and the reason if reading it failed."""
     names = rejected.columns
     if names is not None and PAYLOAD in frame.columns:
         names = (*names, PAYLOAD)
-    whole = frame.record_text(names)
-    texts = [f"{_little(rejected, one, frame, whole, control) if rejected.bad_only else whole} as {ROW}"]
+    record = frame.record_text(names)
+    texts = [f"{_short_record(rejected, declared, frame, record, control) if rejected.bad_only else record} as {ROW}"]
     return texts if rejected.reason is None else [*texts, f"{frame.text(rejected.reason)} as {WRONG}"]
 
 
-def _little(rejected: RejectedRows, one: Input, frame: InputFrame, whole: str, control: str | None) -> str:
+def _short_record(rejected: RejectedRows, declared: Input, frame: InputFrame, record: str, control: str | None) -> str:
     """The JSON of a bad row; of any other row its position, or its id columns, which identify it if it is late."""
     bad = [f"{time_text(frame)} is null"]
     if rejected.reason is not None:
         bad.append(f"{frame.text(rejected.reason)} is not null")
     if control is not None:
-        bad.append(f"{control} = {NO_PROMISE}")
+        bad.append(f"{control} = {UNKNOWN_PUNCTUATION_SCOPE}")
     if rejected.position is not None:
-        other = quoted(rejected.position)
-    elif isinstance(one.identity, EventIdentity) and one.identity.columns:
-        here = {name: alias for name, alias, _ in frame.own}
-        ids = (f"{quoted(here[name])} as {quoted(name)}" for name in one.identity.columns)
-        other = f"to_json(struct({', '.join(ids)}))"
+        identification = quoted(rejected.position)
+    elif isinstance(declared.identity, EventIdentity) and declared.identity.columns:
+        aliases = {name: alias for name, alias, _ in frame.user_columns}
+        ids = (f"{quoted(aliases[name])} as {quoted(name)}" for name in declared.identity.columns)
+        identification = f"to_json(struct({', '.join(ids)}))"
     else:
-        other = "cast(null as string)"
-    return f"if({' or '.join(bad)}, {whole}, {other})"
+        identification = "cast(null as string)"
+    return f"if({' or '.join(bad)}, {record}, {identification})"
 
 
 def _about(projection: Projection) -> str | None:
@@ -290,18 +292,18 @@ def _about(projection: Projection) -> str | None:
     return KIND if columns.source is None else projection.job.columns[columns.source]
 
 
-def _punctuation(columns: PunctuationColumns, one: InputFrame, needed: str | None) -> tuple[str, str]:
+def _punctuation(columns: PunctuationColumns, frame: InputFrame, needed: str | None) -> tuple[str, str]:
     """The control code of a row, and the condition under which a row is shuffled, as SQL."""
-    promise = one.text(columns.column) if columns.column in one.columns else "cast(null as string)"
+    scope = frame.text(columns.column) if columns.column in frame.columns else "cast(null as string)"
     codes = (("key", KEY_PUNCTUATION), ("all", STREAM_PUNCTUATION))
-    known = " ".join(f"when {promise} = '{word}' then {code}" for word, code in codes)
-    control = f"cast(case when {promise} is null then 0 {known} else {NO_PROMISE} end as int)"
+    branches = " ".join(f"when {scope} = '{word}' then {code}" for word, code in codes)
+    control = f"cast(case when {scope} is null then 0 {branches} else {UNKNOWN_PUNCTUATION_SCOPE} end as int)"
     about = "true"
-    if columns.source is None and one.type is not None and columns.types is not None:
+    if columns.source is None and frame.type is not None and columns.types is not None:
         # Punctuations about types that no step names are dropped; their type code would make them apply to all types.
-        types = " or ".join(of_type_text(one, name) for name in columns.types)
-        about = f"{one.text(one.type)} is null or {types}"
-    return control, f"if({promise} is null, {needed or 'true'}, {about})"
+        types = " or ".join(of_type_text(frame, name) for name in columns.types)
+        about = f"{frame.text(frame.type)} is null or {types}"
+    return control, f"if({scope} is null, {needed or 'true'}, {about})"
 
 
 def _with_control_files(rows: DataFrame, files: ControlFiles, job: Job) -> DataFrame:
@@ -356,24 +358,24 @@ def are_streams(frames: Iterable[DataFrame]) -> bool:
 
 
 def refuse_untimed(inputs: Sequence[InputFrame]) -> None:
-    for one in inputs:
-        field = time_field(one)
-        where = "" if one.event_type is None else f" of {one.event_type}"
-        line = f'df.withWatermark("{one.time}", "10 minutes")'
+    for frame in inputs:
+        field = time_field(frame)
+        where = "" if frame.event_type is None else f" of {frame.event_type}"
+        line = f'df.withWatermark("{frame.time}", "10 minutes")'
         if isinstance(field.dataType, st.TimestampNTZType):
             raise EventDataError(
-                f"Time column {one.time!r}{where} is TIMESTAMP_NTZ, which does not support watermarks in Spark.",
-                hint=f'Cast it first: df.withColumn("{one.time}", df["{one.time}"].cast("timestamp")), then {line}.',
+                f"Time column {frame.time!r}{where} is TIMESTAMP_NTZ, which does not support watermarks in Spark.",
+                hint=f'Cast it first: df.withColumn("{frame.time}", df["{frame.time}"].cast("timestamp")), then {line}.',
             )
         if not isinstance(field.dataType, st.TimestampType):
             raise EventDataError(
-                f"Time column {one.time!r}{where} is {field.dataType.simpleString()}; "
+                f"Time column {frame.time!r}{where} is {field.dataType.simpleString()}; "
                 "a stream requires a TIMESTAMP with a watermark.",
                 hint=f"Convert it (timestamp_seconds, to_timestamp, cast), then {line}.",
             )
-        if delay_of(one) is None:
+        if delay_of(frame) is None:
             raise EventDataError(
-                f"The streaming DataFrame{where} has no watermark on {one.time!r}; a watermark is required.",
+                f"The streaming DataFrame{where} has no watermark on {frame.time!r}; a watermark is required.",
                 hint=f"Add one to the input of ps.events: {line}.",
             )
 
@@ -381,7 +383,7 @@ def refuse_untimed(inputs: Sequence[InputFrame]) -> None:
 def _warn(session: SparkSession, shards: int) -> None:
     """Warn about partitions without shards: each is a task of every trigger, and a checkpoint fixes their number."""
     partitions = int(cast(str, session.conf.get("spark.sql.shuffle.partitions")))
-    if partitions > max(shards, MANY_PARTITIONS):
+    if partitions > max(shards, PARTITIONS_WARNING_THRESHOLD):
         warn(
             f"spark.sql.shuffle.partitions is {partitions} for {shards} shards: most partitions are empty, and every "
             "trigger waits for all of them. Set it before the first start; the checkpoint stores it: "

@@ -26,7 +26,7 @@ from perseid.runtime.late_rows import LateReason
 from perseid.runtime.state_codec import arrow_stream
 from perseid.runtime.watermark import Watermark
 from perseid.spark.shards import labels
-from perseid.spark.worker import AHEAD, LABEL, OURS, TIME, Job, Sent, settle
+from perseid.spark.worker import AHEAD, LABEL, OURS, TIME, Job, Sent, freeze_gc
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 SHARD, PACKET, CLOCK, ROW, REASON, NULLS, COUNTS, CONTROL, WRONG = (
     OURS + name for name in ("shard", "packet", "clock", "row", "reason", "nulls", "counts", "control", "wrong")
 )
-NO_PROMISE = 3
+UNKNOWN_PUNCTUATION_SCOPE = 3
 """Control code of a punctuation with an unknown scope: a bad row."""
 BY_SHARD = "by_shard"
 """Gauges by the label of each shard: only called shards report them, and a total needs the others too."""
 NO_CLOCK = -(2**62)
 PACKET_ROWS = 1 << 20
 """Rows that are buffered before they are packed."""
-TOLD_ROWS = 1 << 16
+OUTPUT_CHUNK_ROWS = 1 << 16
 """Matches that are transferred as one row."""
-ALIKE = ("pattern", "kind", "op", "revision", "horizon")
+MOSTLY_CONSTANT_COLUMNS = ("pattern", "kind", "op", "revision", "horizon")
 """Columns that mostly have one value in all matches of a call, which is then transferred once."""
-WHY_LATE = {
+LATE_REASONS = {
     LateReason.BEHIND_WATERMARK: "Its time is at or before the watermark.",
     LateReason.OUT_OF_ORDER: "It is older than an earlier row of its key, which order='arrival' does not allow.",
     LateReason.AFTER_PUNCTUATION: "An earlier punctuation excludes it.",
@@ -56,7 +56,7 @@ WHY_LATE = {
 }
 BEHIND_CLOCK = "The source was idle, and processing time advanced event time past the time of this row."
 NO_TIME = "It has no time."
-UNCLEAR_PROMISE = "Its punctuation is neither 'key' nor 'all'."
+UNCLEAR_PUNCTUATION = "Its punctuation is neither 'key' nor 'all'."
 
 
 @dataclass(frozen=True)
@@ -87,17 +87,17 @@ class StreamJob(Sent):
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack rows before the shuffle, one packet per shard; a ``mapInArrow`` function."""
-        waiting: list[pa.RecordBatch] = []
+        buffered: list[pa.RecordBatch] = []
         rows = 0
         for batch in batches:
             if batch.num_rows:
-                waiting.append(batch)
+                buffered.append(batch)
                 rows += batch.num_rows
             if rows >= PACKET_ROWS:
-                yield from self._packets(pa.Table.from_batches(waiting))
-                waiting, rows = [], 0
-        if waiting:
-            yield from self._packets(pa.Table.from_batches(waiting))
+                yield from self._packets(pa.Table.from_batches(buffered))
+                buffered, rows = [], 0
+        if buffered:
+            yield from self._packets(pa.Table.from_batches(buffered))
 
     def _packets(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         named = labels(self.shards)
@@ -111,35 +111,35 @@ class StreamJob(Sent):
         if not table.num_rows:
             return
         if self.everywhere:
-            (whole,) = table.select(self.crossing.names).cast(self.crossing).combine_chunks().to_batches()
-            yield _packet_rows(named, [arrow_stream(whole).to_pybytes()] * self.shards, NO_CLOCK)
+            (sorted_batch,) = table.select(self.crossing.names).cast(self.crossing).combine_chunks().to_batches()
+            yield _packet_rows(named, [arrow_stream(sorted_batch).to_pybytes()] * self.shards, NO_CLOCK)
             return
         if self.about is not None:
-            table = self._heard(table)
+            table = self._copy_stream_punctuations(table)
         shard = np.asarray(table[SHARD].combine_chunks())
         table = table.select(self.crossing.names).cast(self.crossing)
         order = np.argsort(shard, kind="stable")
-        (whole,) = table.take(pa.array(order)).combine_chunks().to_batches()
+        (sorted_batch,) = table.take(pa.array(order)).combine_chunks().to_batches()
         cuts = np.searchsorted(shard[order], np.arange(self.shards + 1))
         full = [i for i in range(self.shards) if cuts[i] < cuts[i + 1]]
-        packets = [arrow_stream(whole.slice(cuts[i], cuts[i + 1] - cuts[i])).to_pybytes() for i in full]
+        packets = [arrow_stream(sorted_batch.slice(cuts[i], cuts[i + 1] - cuts[i])).to_pybytes() for i in full]
         yield _packet_rows([named[i] for i in full], packets, NO_CLOCK)
 
-    def _heard(self, table: pa.Table) -> pa.Table:
+    def _copy_stream_punctuations(self, table: pa.Table) -> pa.Table:
         """Copy punctuations about every key to each shard, only the newest of its kind, which implies the others."""
         everywhere = pc.and_(pc.equal(table[CONTROL], STREAM_PUNCTUATION), pc.is_valid(table[TIME]))
-        promised = table.filter(everywhere)
-        if not promised.num_rows:
+        punctuations = table.filter(everywhere)
+        if not punctuations.num_rows:
             return table
-        if self.about in promised.column_names:
-            promised = promised.sort_by(TIME)
-            names = np.asarray(promised[self.about].combine_chunks().dictionary_encode("encode").indices)
+        if self.about in punctuations.column_names:
+            punctuations = punctuations.sort_by(TIME)
+            names = np.asarray(punctuations[self.about].combine_chunks().dictionary_encode("encode").indices)
             _, newest = np.unique(names[::-1], return_index=True)
-            promised = promised.take(pa.array(promised.num_rows - 1 - newest))
+            punctuations = punctuations.take(pa.array(punctuations.num_rows - 1 - newest))
         else:
-            promised = promised.take([int(np.argmax(promised[TIME].to_numpy()))])
-        shards = np.repeat(np.arange(self.shards, dtype=np.int32), promised.num_rows)
-        copies = promised.take(pa.array(np.tile(np.arange(promised.num_rows), self.shards)))
+            punctuations = punctuations.take([int(np.argmax(punctuations[TIME].to_numpy()))])
+        shards = np.repeat(np.arange(self.shards, dtype=np.int32), punctuations.num_rows)
+        copies = punctuations.take(pa.array(np.tile(np.arange(punctuations.num_rows), self.shards)))
         copies = copies.set_column(copies.schema.get_field_index(SHARD), SHARD, pa.array(shards))
         return pa.concat_tables([table.filter(pc.invert(everywhere)), copies.cast(table.schema)])
 
@@ -148,11 +148,11 @@ class StreamJob(Sent):
         import pandas as pd
 
         table, clock = self._received(frames)
-        held = state.get if state.exists else None
-        if held is None and not table.num_rows:
+        previous = state.get if state.exists else None
+        if previous is None and not table.num_rows:
             return
         watermark = state.getCurrentWatermarkMs()
-        mark, since, reached = (watermark, clock, NO_CLOCK) if held is None else held[1:]
+        mark, since, reached = (watermark, clock, NO_CLOCK) if previous is None else previous[1:]
         if self.idle is not None:
             if mark != watermark or since == NO_CLOCK:
                 mark, since = watermark, clock
@@ -160,9 +160,11 @@ class StreamJob(Sent):
                 # The source is idle: time advances from where it stopped.
                 reached = max(reached, watermark * 1000 + clock - since)
         now = max(watermark * 1000, reached)
-        body = None if held is None else held[0]
-        share = labels(self.shards).index(int(key[0])) if self.everywhere else 0
-        done, counters, many, rejected = self._stepped(table, body, now if now > 0 else None, watermark * 1000, share)
+        body = None if previous is None else previous[0]
+        query_partition = labels(self.shards).index(int(key[0])) if self.everywhere else 0
+        done, counters, type_counts, rejected = self._stepped(
+            table, body, now if now > 0 else None, watermark * 1000, query_partition
+        )
         if done.state is not None:
             state.update((done.state, mark, since, reached))
             if done.next_timer is not None:
@@ -173,22 +175,24 @@ class StreamJob(Sent):
         out = self.job.named(done.rows).cast(self.job.schema)
         if rejected:
             out = pa.concat_tables([out, *rejected])
-        settle()
+        freeze_gc()
         counts = ",".join(str(counters[name]) for name in COUNTERS)
-        held_now = ":".join(str(counters[name]) for name in GAUGES)
-        by_type = ":".join(map(str, many))
-        counts = f"{counts},{key[0]}:{held_now},{by_type}"
+        gauges = ":".join(str(counters[name]) for name in GAUGES)
+        by_type = ":".join(map(str, type_counts))
+        counts = f"{counts},{key[0]}:{gauges},{by_type}"
         if not self.flat:
             packet = arrow_stream(out.combine_chunks().to_batches()[0]).to_pybytes() if out.num_rows else None
             yield pd.DataFrame({PACKET: [packet], COUNTS: [counts]}, dtype=object)
             return
-        for at in range(0, max(out.num_rows, 1), TOLD_ROWS):
-            some = out.slice(at, TOLD_ROWS)
-            row = np.empty((1, some.num_columns + 1), object)
-            for i, name in enumerate(some.column_names):
-                row[0, i] = _crossed(some[i].slice(0, 1) if name in ALIKE and _alike(some[i]) else some[i])
+        for at in range(0, max(out.num_rows, 1), OUTPUT_CHUNK_ROWS):
+            chunk = out.slice(at, OUTPUT_CHUNK_ROWS)
+            row = np.empty((1, chunk.num_columns + 1), object)
+            for i, name in enumerate(chunk.column_names):
+                row[0, i] = _crossed(
+                    chunk[i].slice(0, 1) if name in MOSTLY_CONSTANT_COLUMNS and _is_constant(chunk[i]) else chunk[i]
+                )
             row[0, -1] = counts if at == 0 else None
-            yield pd.DataFrame(row, columns=[*some.column_names, COUNTS], copy=False)
+            yield pd.DataFrame(row, columns=[*chunk.column_names, COUNTS], copy=False)
 
     def check(self, state: bytes) -> None:
         """Raise the errors of a step for a state: without rows and time, a step only reads the state."""
@@ -211,33 +215,33 @@ class StreamJob(Sent):
         return pa.concat_tables(tables).combine_chunks(), clock
 
     def _stepped(
-        self, table: pa.Table, state: bytes | None, now: int | None, watermark: int, share: int = 0
+        self, table: pa.Table, state: bytes | None, now: int | None, watermark: int, query_partition: int = 0
     ) -> tuple[StepResult, Mapping[str, int], list[int], list[pa.Table]]:
         ahead = bad = late = table.slice(0, 0)
         if AHEAD in table.column_names and table[AHEAD].null_count < table.num_rows:
             is_ahead = pc.is_valid(table[AHEAD])
             ahead, table = table.filter(is_ahead), table.filter(pc.invert(is_ahead))
             if self.rejected:
-                ahead = ahead.append_column(REASON, pa.array([self._why_ahead()] * ahead.num_rows, pa.string()))
+                ahead = ahead.append_column(REASON, pa.array([self._ahead_reason()] * ahead.num_rows, pa.string()))
         promising = CONTROL in table.column_names
         if table[TIME].null_count or promising:
             good = pc.is_valid(table[TIME])
             if promising:
-                good = pc.and_(good, pc.not_equal(table[CONTROL], NO_PROMISE))
+                good = pc.and_(good, pc.not_equal(table[CONTROL], UNKNOWN_PUNCTUATION_SCOPE))
             bad, table = table.filter(pc.invert(good)), table.filter(good)
-        rows = replace(self.job.rows(table), query_partition=share)
+        rows = replace(self.job.rows(table), query_partition=query_partition)
         if promising:
             rows = replace(rows, control=np.asarray(table[CONTROL].combine_chunks()).astype(np.int8))
         done = self.job.engine.run_step(self.job.plan, rows, state, Watermark(None, now, False))
         if len(done.late):
             late = table.take(pa.array(done.late, pa.int64()))
             if self.rejected:
-                late = late.append_column(REASON, _why_late(late, done.late_reasons, watermark))
+                late = late.append_column(REASON, _late_reasons(late, done.late_reasons, watermark))
                 if self.position is not None:
                     late = _late_object(late, self.position)
             late = self.job.once(late)
         if bad.num_rows and self.rejected:
-            reason = pc.if_else(pc.is_null(bad[TIME]), NO_TIME, UNCLEAR_PROMISE)
+            reason = pc.if_else(pc.is_null(bad[TIME]), NO_TIME, UNCLEAR_PUNCTUATION)
             if WRONG in bad.column_names:
                 reason = pc.coalesce(bad[WRONG], reason)
             bad = bad.append_column(REASON, reason)
@@ -246,13 +250,20 @@ class StreamJob(Sent):
         counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": bad.num_rows + unread}
         counters["ahead"] = ahead.num_rows
         counters |= {"late": late.num_rows, "events": received - late.num_rows - unread - counters["control_rows"]}
-        if share:  # every query partition receives the same rows; only the first counts and rejects them
+        if query_partition:  # every query partition receives the same rows; only the first counts and rejects them
             counters |= dict.fromkeys(("events", "late", "bad", "ahead", "control_rows"), 0)
-        left_out = (("late", late), ("bad", bad), ("ahead", ahead)) if self.rejected and not share else ()
-        by_type = [0] * len(self.job.types) if share else self.job.by_type(rows, table)
-        return done, counters, by_type, [self._rejected(some, kind) for kind, some in left_out if some.num_rows]
+        rejected_by_kind = (
+            (("late", late), ("bad", bad), ("ahead", ahead)) if self.rejected and not query_partition else ()
+        )
+        by_type = [0] * len(self.job.types) if query_partition else self.job.by_type(rows, table)
+        return (
+            done,
+            counters,
+            by_type,
+            [self._rejected(rejected_rows, kind) for kind, rejected_rows in rejected_by_kind if rejected_rows.num_rows],
+        )
 
-    def _why_ahead(self) -> str:
+    def _ahead_reason(self) -> str:
         if self.max_ahead is None:
             return "Its time is too far after its arrival."
         return f"Its time is more than {print_duration(self.max_ahead)} after its arrival."
@@ -267,7 +278,7 @@ class StreamJob(Sent):
             row: table[ROW],
         }
         for keys in self.job.keys.values():
-            shown.update({there: table[here] for there, here in keys if there not in shown})
+            shown.update({key_name: table[column] for key_name, column in keys if key_name not in shown})
         columns = [
             shown[field.name].cast(field.type) if field.name in shown else pa.nulls(table.num_rows, field.type)
             for field in self.job.plan.schema
@@ -287,12 +298,12 @@ def _late_object(late: pa.Table, column: str) -> pa.Table:
     return late.set_column(late.schema.get_field_index(ROW), ROW, pa.array(rows, pa.string()))
 
 
-def _why_late(late: pa.Table, why: Int8Array | Sequence[int], watermark: int) -> pa.Array:
+def _late_reasons(late: pa.Table, codes: Int8Array | Sequence[int], watermark: int) -> pa.Array:
     """The reason of each late row; rows after the watermark and before the time of the clock have their own reason."""
-    why = np.asarray(why, np.int8)
-    by_clock = (why == LateReason.BEHIND_WATERMARK) & (late[TIME].to_numpy() > watermark)
-    words = [WHY_LATE.get(code, BEHIND_CLOCK) for code in LateReason]
-    return pa.array(words, pa.string()).take(pa.array(np.where(by_clock, LateReason.NOT, why)))
+    codes = np.asarray(codes, np.int8)
+    by_clock = (codes == LateReason.BEHIND_WATERMARK) & (late[TIME].to_numpy() > watermark)
+    reasons = [LATE_REASONS.get(code, BEHIND_CLOCK) for code in LateReason]
+    return pa.array(reasons, pa.string()).take(pa.array(np.where(by_clock, LateReason.NOT, codes)))
 
 
 def is_plain(kind: pa.DataType) -> bool:
@@ -310,14 +321,14 @@ def is_texts(kind: pa.DataType) -> bool:
 
 def _plain_table(frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
     nulls = frame[NULLS].to_numpy()
-    some = int(np.bitwise_or.reduce(nulls))
+    any_nulls = int(np.bitwise_or.reduce(nulls))
     columns = []
     for i, field in enumerate(schema):
         values = frame[field.name]
         if is_texts(field.type):
             columns.append(pa.array(values, field.type, from_pandas=True))
             continue
-        mask = (nulls >> i & 1).astype(bool) if some >> i & 1 else None
+        mask = (nulls >> i & 1).astype(bool) if any_nulls >> i & 1 else None
         columns.append(pa.array(values.to_numpy(), _as_number(field.type), mask=mask).cast(field.type))
     return pa.table(columns, schema=schema)
 
@@ -344,7 +355,7 @@ def _as_number(kind: pa.DataType) -> pa.DataType:
     return pa.int32() if is_.is_date32(kind) else kind
 
 
-def _alike(column: pa.ChunkedArray) -> bool:
+def _is_constant(column: pa.ChunkedArray) -> bool:
     """True if all values are equal and none is null."""
     ends = pc.min_max(column)
     return column.null_count == 0 and len(column) > 0 and ends["min"] == ends["max"]

@@ -21,6 +21,6 @@ def count_by_type(rows: EventBatch, types: Sequence[str], counted: BoolArray | N
         events = rows.control == 0
         counted = events if counted is None else counted & events
     kinds = rows.type_codes if counted is None else rows.type_codes[counted]
-    many = np.bincount(kinds[kinds >= 0], minlength=len(rows.type_names)).tolist()
-    by_name = dict(zip(rows.type_names, many, strict=False))
+    counts = np.bincount(kinds[kinds >= 0], minlength=len(rows.type_names)).tolist()
+    by_name = dict(zip(rows.type_names, counts, strict=False))
     return [int(by_name.get(name, 0)) for name in types]

@@ -61,7 +61,7 @@ def open_sent(version: str, body: bytes) -> Sent:
     return kind(**parts)  # type: ignore[no-any-return]
 
 
-def settle() -> None:
+def freeze_gc() -> None:
     """``gc.freeze()`` after imports, so that reused workers collect quickly.
 
     A reused worker collects all garbage after each task, which visits every object of every module: a tenth of a second
@@ -91,14 +91,14 @@ class Job(Sent):
     ranks: tuple[str, ...]
     predicates: tuple[int, ...]
     """The predicate id of each bit of the hits."""
-    made: Mapping[str, str]
+    computed_columns: Mapping[str, str]
     """Computed columns: the internal column by the text of the expression."""
     columns: Mapping[str, str]
     """Data columns: the internal column by name."""
     schema: pa.Schema
     counted: bool
     dedupe: bool = False
-    one_kind: bool = False
+    single_type: bool = False
     """True if all rows are of the only type that steps name, so that types are not transferred."""
     identity: str | None = None
     """The data column that is also the identity; None if identity is a separate column."""
@@ -112,28 +112,28 @@ class Job(Sent):
         received = [batch for batch in batches if batch.num_rows]
         if not received:
             return
-        for share, table in self.shared(pa.Table.from_batches(received)):
-            yield from self._stepped(table, share).to_batches(max_chunksize=65_536)
-        settle()
+        for query_partition, table in self.by_query_partition(pa.Table.from_batches(received)):
+            yield from self._stepped(table, query_partition).to_batches(max_chunksize=65_536)
+        freeze_gc()
 
-    def shared(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    def by_query_partition(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """The rows of a partition, by query partition."""
         yield 0, table
 
-    def _stepped(self, table: pa.Table, share: int) -> pa.Table:
+    def _stepped(self, table: pa.Table, query_partition: int) -> pa.Table:
         bad = 0
         if self.counted:
             timed = pc.is_valid(table[TIME])
             bad = table.num_rows - int(pc.sum(timed).as_py() or 0)
             table = table.filter(timed) if bad else table
-        rows = replace(self.rows(table), query_partition=share)
+        rows = replace(self.rows(table), query_partition=query_partition)
         done = self.engine.run_step(self.plan, rows, None, Watermark(ended=True))
         named = self.named(done.rows)
         if not self.counted:
             return named.cast(self.schema)
-        if share:  # every query partition receives the same rows; only the first counts them
+        if query_partition:  # every query partition receives the same rows; only the first counts them
             table, bad = table.slice(0, 0), 0
-        by_type = [0] * len(self.types) if share else self.by_type(rows, table)
+        by_type = [0] * len(self.types) if query_partition else self.by_type(rows, table)
         return self._counted(named, done.counters, table, bad, by_type)
 
     def named(self, rows: pa.Table) -> pa.Table:
@@ -146,40 +146,41 @@ class Job(Sent):
 
     def by_type(self, rows: EventBatch, table: pa.Table) -> list[int]:
         """The number of rows of each counted event type."""
-        once = None if len(self.keys) <= 1 else np.asarray(_whole(table[ROUTE])) == min(self.keys)
+        once = None if len(self.keys) <= 1 else np.asarray(_combine(table[ROUTE])) == min(self.keys)
         return count_by_type(rows, self.types, once)
 
     def rows(self, table: pa.Table) -> EventBatch:
         """Convert a shard's table to an ``EventBatch``."""
         # Read like any table: moments are UTC regardless of the session's zone, and null if no date can represent them.
         read = read_table(table)
-        columns = {name: _whole(read.columns[here]) for name, here in self.columns.items()}
+        columns = {name: _combine(read.columns[column]) for name, column in self.columns.items()}
         if not columns:
-            columns[_HIDDEN] = _whole(table[TIME])
-        hits = np.asarray(_whole(table[HITS])) if self.predicates else None
+            columns[_HIDDEN] = _combine(table[TIME])
+        hits = np.asarray(_combine(table[HITS])) if self.predicates else None
         if self.kind_names is None:
             kinds, kind_names = type_codes(read, KIND)
-        elif self.one_kind:
+        elif self.single_type:
             kinds, kind_names = np.zeros(table.num_rows, np.int32), list(self.kind_names)
         else:
-            kinds, kind_names = np.asarray(_whole(table[KIND])).astype(np.int32), list(self.kind_names)
+            kinds, kind_names = np.asarray(_combine(table[KIND])).astype(np.int32), list(self.kind_names)
         return EventBatch(
-            time=np.asarray(_whole(table[TIME])),
+            time=np.asarray(_combine(table[TIME])),
             type_codes=kinds,
             type_names=kind_names,
             columns=columns,
             keys={
-                route: {there: _whole(read.columns[here]) for there, here in keys} for route, keys in self.keys.items()
+                route: {key_name: _combine(read.columns[column]) for key_name, column in keys}
+                for route, keys in self.keys.items()
             },
-            identity=np.asarray(_whole(table[IDENTITY]))
+            identity=np.asarray(_combine(table[IDENTITY]))
             if self.identity is None
             else identities([columns[self.identity]], {}),
             tie_breakers=[read.columns[name] for name in self.ranks],
-            route=np.asarray(_whole(table[ROUTE])) if len(self.keys) > 1 else None,
+            route=np.asarray(_combine(table[ROUTE])) if len(self.keys) > 1 else None,
             predicate_masks={}
             if hits is None
             else {n: (hits >> bit & 1).astype(bool) for bit, n in enumerate(self.predicates)},
-            computed_columns={text: _whole(read.columns[name]) for text, name in self.made.items()},
+            computed_columns={text: _combine(read.columns[name]) for text, name in self.computed_columns.items()},
             relations={name: Relation(rows) for name, rows in self.relations.items()},
             dedupe=self.dedupe,
         )
@@ -190,24 +191,24 @@ class Job(Sent):
         """Append one row with the counters; the driver sums these rows and removes them."""
         counts = {**dict.fromkeys(OF_A_BATCH, 0), **counters, "bad": bad + counters.get("bad", 0)}
         counts["events"] = self.once(table).num_rows + bad
-        many = {f"{OF_TYPE}{i}": count for i, count in enumerate(by_type)}
-        extra = pa.array([{name: counts[name] for name in OF_A_BATCH} | many], self.schema.field(HITS).type)
+        type_counts = {f"{OF_TYPE}{i}": count for i, count in enumerate(by_type)}
+        extra = pa.array([{name: counts[name] for name in OF_A_BATCH} | type_counts], self.schema.field(HITS).type)
         single = {f.name: pa.nulls(1, f.type) for f in self.schema if f.name != HITS}
         single[HITS] = extra
-        whole = rows.append_column(HITS, pa.nulls(rows.num_rows, extra.type)).cast(self.schema)
-        return pa.concat_tables([whole, pa.table([single[f.name] for f in self.schema], schema=self.schema)])
+        matches = rows.append_column(HITS, pa.nulls(rows.num_rows, extra.type)).cast(self.schema)
+        return pa.concat_tables([matches, pa.table([single[f.name] for f in self.schema], schema=self.schema)])
 
 
 @dataclass(frozen=True)
 class BroadcastTask(Job):
     """A batch task for a partition with the rows of several shards."""
 
-    def shared(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    def by_query_partition(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """The rows of each shard."""
         for shard, label in enumerate(labels(self.plan.shards)):
-            own = table.filter(pc.equal(table[LABEL], label))
-            if own.num_rows:
-                yield shard, own
+            partition_rows = table.filter(pc.equal(table[LABEL], label))
+            if partition_rows.num_rows:
+                yield shard, partition_rows
 
 
 @dataclass(frozen=True)
@@ -222,14 +223,14 @@ class FinishTask(Sent):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Finish the rows of one partition."""
-        found = [batch for batch in batches if batch.num_rows]
-        if found:
-            rows = pa.Table.from_batches(found).rename_columns(self.received.names).cast(self.received)
+        result = [batch for batch in batches if batch.num_rows]
+        if result:
+            rows = pa.Table.from_batches(result).rename_columns(self.received.names).cast(self.received)
             assert self.engine.finish is not None
             finished = self.engine.finish(self.plan, rows)
             yield from finished.rename_columns(self.schema.names).cast(self.schema).to_batches(max_chunksize=65_536)
 
 
-def _whole(column: Column) -> Column:
+def _combine(column: Column) -> Column:
     """A column as a single chunk."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -12,9 +12,9 @@ __all__ = ["assert_matches"]
 
 def assert_matches(pattern: Pattern, events: object, number: int, key: object = None) -> None:
     """Assert the number of matches; if there are too few, the message explains why."""
-    found = pattern.match(events)
-    if len(found) == number:
+    matches = pattern.match(events)
+    if len(matches) == number:
         return
     # Failed partial matches explain too few matches, but not too many.
-    why = f"\n{pattern.why_not(events, key=key)}" if len(found) < number else ""
-    raise AssertionError(f"expected {number}, found:\n{found}{why}")
+    explanation = f"\n{pattern.why_not(events, key=key)}" if len(matches) < number else ""
+    raise AssertionError(f"expected {number}, found:\n{matches}{explanation}")

@@ -63,12 +63,12 @@ def read_cases(path: str | Path, rules: object = "") -> list[PatternCase]:
 
 
 def parse_cases(text: str, source: str = "", rules: object = "") -> list[PatternCase]:
-    known = {pattern.name: pattern for pattern in parse_file(str(rules)).patterns} if str(rules) else {}
+    rules_by_name = {pattern.name: pattern for pattern in parse_file(str(rules)).patterns} if str(rules) else {}
     out = []
     for number, block in enumerate(re.split(r"(?m)^== ", text)[1:], 1):
         title, _, body = block.partition("\n")
         try:
-            out.append(_case(title.strip(), body, source, known))
+            out.append(_case(title.strip(), body, source, rules_by_name))
         except (ValueError, IndexError) as error:
             where = f"{source}, case" if source else "Case"
             raise ValueError(f"{where} {number} ({title.strip()}): {error}") from error
@@ -80,25 +80,25 @@ def _case(title: str, body: str, source: str, rules: Mapping[str, PatternDefinit
     sections: dict[str, list[str]] = {"pattern": [], "events": [], "gives": [], "why": []}
     section = "pattern"
     for line in body.split("\n"):
-        word, _, rest = line.strip().partition(" ")
+        word, _, argument = line.strip().partition(" ")
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if section == "pattern" and word == "horizon":
-            options["horizon"] = _seconds(rest)
+            options["horizon"] = _seconds(argument)
         elif section == "pattern" and line.strip() == "strictly later":
             options["strictly_later"] = True
         elif section == "pattern" and word == "relation":
-            name, _, rows = rest.partition(" ")
+            name, _, rows = argument.partition(" ")
             table = tuple(tuple(map(_value, _split(row))) for row in re.findall(r"\(([^)]*)\)", rows))
             options.setdefault("relations", {})[name] = table
         elif section == "pattern" and word == "of":
-            sections["pattern"] += [print_pattern(pattern) for pattern in _needed(rest, rules)]
+            sections["pattern"] += [print_pattern(pattern) for pattern in _needed(argument, rules)]
         elif section == "pattern" and word == "bind":
-            options["bound"] = {k: _value(v) for k, _, v in (part.partition("=") for part in rest.split())}
+            options["bound"] = {k: _value(v) for k, _, v in (part.partition("=") for part in argument.split())}
         elif word in ("events", "gives", "why"):
             section = word
-            if rest:
-                sections[section].append(rest)
+            if argument:
+                sections[section].append(argument)
         else:
             sections[section].append(line.strip())
     pattern = "\n".join(sections["pattern"])
@@ -117,13 +117,13 @@ def _case(title: str, body: str, source: str, rules: Mapping[str, PatternDefinit
 def _needed(name: str, rules: Mapping[str, PatternDefinition]) -> list[PatternDefinition]:
     """The rule, and the rules that produce matches for it, in their original order."""
     if name not in rules:
-        there = f"available: {', '.join(rules)}" if rules else "use read_cases(path, rules=…)"
-        raise ValueError(f"unknown rule {name!r}; {there}")
-    wanted = [name]
-    for one in wanted:
-        kinds = [step.kind for step in steps(rules[one].match)]
-        wanted += [k.name for k in kinds if isinstance(k, EventType) and k.name in rules and k.name not in wanted]
-    return [pattern for pattern in rules.values() if pattern.name in wanted]
+        available = f"available: {', '.join(rules)}" if rules else "use read_cases(path, rules=…)"
+        raise ValueError(f"unknown rule {name!r}; {available}")
+    needed = [name]
+    for rule_name in needed:
+        kinds = [step.kind for step in steps(rules[rule_name].match)]
+        needed += [k.name for k in kinds if isinstance(k, EventType) and k.name in rules and k.name not in needed]
+    return [pattern for pattern in rules.values() if pattern.name in needed]
 
 
 def _event(row: str, number: int) -> Event:
@@ -166,8 +166,8 @@ def run_case(case: PatternCase, matcher: Matcher) -> list[str]:
     bound = case.bound or {}
     patterns = []
     for p in _parsed(case).patterns:
-        mine = {k: v for k, v in bound.items() if k in {q.name for q in p.parameters}}
-        patterns.append(resolve(bind(p, mine)))
+        values = {k: v for k, v in bound.items() if k in {q.name for q in p.parameters}}
+        patterns.append(resolve(bind(p, values)))
     detection = detect(
         patterns,
         case.events,
@@ -176,9 +176,9 @@ def run_case(case: PatternCase, matcher: Matcher) -> list[str]:
         strictly_later=case.strictly_later,
         relations=case.relations,
     )
-    many = len(patterns) > 1
+    several = len(patterns) > 1
     return [
-        _written(match, expected, many)
+        _written(match, expected, several)
         for match, expected in zip(detection.matches, _padded(case.expected, len(detection.matches)), strict=True)
     ]
 
@@ -214,7 +214,7 @@ def picture(case: PatternCase, matcher: Matcher) -> str:
         columns.append((_short(event.time), event))
     for end in sorted(set(ends)):
         at = sum(1 for e in case.events if e.time <= end)
-        at += sum(1 for other in sorted(set(ends)) if other < end)
+        at += sum(1 for earlier in sorted(set(ends)) if earlier < end)
         columns.insert(at, (_short(end), None))
     width = max([len(t) for t in times] + [len(e.type or "") for e in case.events] + [1]) + 2
     lines = ["time    " + "".join(time.ljust(width) for time, _ in columns)]
@@ -225,8 +225,10 @@ def picture(case: PatternCase, matcher: Matcher) -> str:
         } if len(patterns) == 1 else {}  # fmt: skip
         cells = []
         for time, shown in columns:
-            here = names.get((shown.time, shown.id), "") if shown else ("|" if time == _short(match.end_us) else "")
-            cells.append(here.ljust(width))
+            step_name = (
+                names.get((shown.time, shown.id), "") if shown else ("|" if time == _short(match.end_us) else "")
+            )
+            cells.append(step_name.ljust(width))
         lines.append(("match   " if match.kind == "match" else "timeout ") + "".join(cells))
     if not detection.matches:
         lines.append("no match")
@@ -237,9 +239,9 @@ def _padded(expected: tuple[str, ...], count: int) -> list[str]:
     return [*expected[:count], *([""] * (count - len(expected)))]
 
 
-def _written(match: Match, like: str, many: bool) -> str:
+def _written(match: Match, like: str, several: bool) -> str:
     """Format a match like an expected line, without the parts that this line does not have."""
-    parts = [f"in {match.pattern}"] if many else []
+    parts = [f"in {match.pattern}"] if several else []
     parts.extend(f"{name}={','.join(_name(e) for e in events)}" for name, events in match.bindings.items())
     if match.kind != "match":
         parts.append(f"kind={match.kind.replace(' ', '_')}")

@@ -26,25 +26,25 @@ class Reached:
     steps: dict[int, str]
     conditions: dict[Place, str]
     cases: int = 0
-    taken: set[int] = field(default_factory=set)
-    answers: dict[Place, set[bool]] = field(default_factory=dict)
+    matched_steps: set[int] = field(default_factory=set)
+    condition_results: dict[Place, set[bool]] = field(default_factory=dict)
 
     def unreached(self) -> list[str]:
         """A sentence for each step and condition that no case reached."""
         if not self.cases:
             return ["no case uses it"]
-        said = [
+        sentences = [
             f"no event violated '{label}'" if label.startswith("not ") else f"no event matched {label}"
             for step, label in self.steps.items()
-            if step not in self.taken
+            if step not in self.matched_steps
         ]
         for place, text in self.conditions.items():
-            seen = self.answers.get(place, set())
-            if not seen:
-                said.append(f"{text} was never evaluated")
-            elif len(seen) == 1:
-                said.append(f"{text} was {'always' if True in seen else 'never'} true")
-        return said
+            results = self.condition_results.get(place, set())
+            if not results:
+                sentences.append(f"{text} was never evaluated")
+            elif len(results) == 1:
+                sentences.append(f"{text} was {'always' if True in results else 'never'} true")
+        return sentences
 
 
 class Coverage:
@@ -67,13 +67,13 @@ class Coverage:
         ) -> Partition:
             if pattern.name in self.rules:
                 later = strictly_later if pattern.strictly_later is None else pattern.strictly_later
-                known = [event for event in events if horizon is None or event.time <= horizon]
-                self._follow(_Watched(pattern, known, horizon, later, relations), horizon)
+                visible = [event for event in events if horizon is None or event.time <= horizon]
+                self._follow(_Watched(pattern, visible, horizon, later, relations), horizon)
             return plain(pattern, events, horizon=horizon, strictly_later=strictly_later, relations=relations)
 
         return run
 
-    def began(self, name: str, pattern: c.CorePattern) -> None:
+    def start_case(self, name: str, pattern: c.CorePattern) -> None:
         """Record that a case evaluates a rule with these steps and conditions."""
         if name in self.rules:
             reached = self.rules[name]
@@ -90,9 +90,9 @@ class Coverage:
                 for _ in bench.attempt(start):
                     pass
         reached = self.rules[bench.pattern.name]
-        reached.taken |= bench.taken
-        for place, seen in bench.answers.items():
-            reached.answers.setdefault(place, set()).update(seen)
+        reached.matched_steps |= bench.matched_steps
+        for place, results in bench.condition_results.items():
+            reached.condition_results.setdefault(place, set()).update(results)
 
 
 class _Watched(Judge):
@@ -101,21 +101,21 @@ class _Watched(Judge):
         relations: Mapping[str, v.Relation],
     ) -> None:  # fmt: skip
         super().__init__(pattern, events, horizon, later, relations)
-        self.taken: set[int] = set()
-        self.answers: dict[Place, set[bool]] = {}
+        self.matched_steps: set[int] = set()
+        self.condition_results: dict[Place, set[bool]] = {}
         self._places = {id(expr): place for place, expr in _conditions(pattern).items()}
 
     def extend(self, option: Option, position: int) -> Path | None:
         path = super().extend(option, position)
         if path is not None:
-            self.taken.add(option.step)
+            self.matched_steps.add(option.step)
         return path
 
     def holds(self, expr: Expr, path: Path, event: Event | None = None) -> bool:
-        answer = super().holds(expr, path, event)
+        result = super().holds(expr, path, event)
         if id(expr) in self._places:
-            self.answers.setdefault(self._places[id(expr)], set()).add(answer)
-        return answer
+            self.condition_results.setdefault(self._places[id(expr)], set()).add(result)
+        return result
 
 
 def _conditions(pattern: c.CorePattern) -> dict[Place, Expr]:

@@ -82,7 +82,7 @@ def _other_columns(inputs: Sequence[PrepareInput], schemas: Sequence[TableSchema
     """Return the columns of all tables in addition to the documents; columns with the same name are merged."""
     columns: dict[str, pa.DataType] = {}
     for prepared, schema in zip(inputs, schemas, strict=True):
-        columns = {name: schema.columns[name].type for name in prepared.kept} | columns
+        columns = {name: schema.columns[name].type for name in prepared.passed_columns} | columns
     return columns
 
 

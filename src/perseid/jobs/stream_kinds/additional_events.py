@@ -28,5 +28,5 @@ class StreamWithAdditionalEvents(StreamSettings):
         return join_paths({"source": self.time}, {at: one.time_columns() for at, one in self.additional_streams()})
 
     def max_ahead_bounds(self) -> dict[str, int | None]:
-        own = {"source": self.max_ahead_us}
-        return join_paths(own, {at: one.max_ahead_bounds() for at, one in self.additional_streams()})
+        bounds = {"source": self.max_ahead_us}
+        return join_paths(bounds, {at: one.max_ahead_bounds() for at, one in self.additional_streams()})

@@ -53,19 +53,19 @@ NO_PATTERNS = PatternSet(PatternFile(()))
 """Empty set of patterns, for kinds of streams that do not evaluate patterns."""
 
 
-def _max_ahead(given: object) -> object:
-    if given == UNBOUNDED:
-        return given
+def _max_ahead(value: object) -> object:
+    if value == UNBOUNDED:
+        return value
     expected = "expected the maximum time by which a record may be ahead of its arrival, such as 1 hour, or none"
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         raise ValueError(expected)
     try:
-        micros = micros_of(given, "max_ahead")
+        micros = micros_of(value, "max_ahead")
     except PerseidError as error:
         raise ValueError(f"{error.message} Use a duration such as 1 hour, or none") from None
     if micros is None or not 0 < micros <= MAX_AHEAD_US:
         raise ValueError(f"{expected}; a duration is above zero and at most 10,000 days")
-    return given
+    return value
 
 
 MaxAhead = Annotated[str, BeforeValidator(_max_ahead), Field(examples=["1 hour", UNBOUNDED])]
@@ -254,9 +254,16 @@ class StreamSettings(Settings):
         return opened
 
 
-def join_paths(own: Mapping[str, T], nested: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
+def join_paths(by_path: Mapping[str, T], nested: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
     """Combine values by path with those of nested streams; each nested path gets the prefix of its stream."""
-    return {**own, **{f"{prefix}{path}": value for prefix, one in nested.items() for path, value in one.items()}}
+    return {
+        **by_path,
+        **{
+            f"{prefix}{path}": value
+            for prefix, nested_values in nested.items()
+            for path, value in nested_values.items()
+        },
+    }
 
 
 def require_patterns(rules: PatternSet) -> PatternSet:
@@ -269,6 +276,6 @@ def require_patterns(rules: PatternSet) -> PatternSet:
 def require_time(table: Table, time: str, path: str) -> Table:
     """Return the table; raises if it is a DataFrame without the time column."""
     if is_spark(table) and time not in table.columns:
-        known = [name for name in table.columns if not is_internal(name)]
-        raise missing_column(f"stream.{path}", time, "time", known, "stream.time in the job file")
+        available = [name for name in table.columns if not is_internal(name)]
+        raise missing_column(f"stream.{path}", time, "time", available, "stream.time in the job file")
     return table

@@ -52,8 +52,8 @@ class DocumentStream(TimedRows):
         data = self.table_or_tables(self.require_tables(tables))
         options = self.row_options(data)
         if isinstance(options["id"], Mapping):  # documents have one identity for all tables: their common columns
-            first, *others = options["id"].values()
-            options["id"] = tuple(name for name in first if all(name in other for other in others))
+            first, *other_tables = options["id"].values()
+            options["id"] = tuple(name for name in first if all(name in names for names in other_tables))
         return documents(
             data,
             body=self.body,

@@ -42,8 +42,8 @@ class EventStream(TimedRows):
             columns = parse_columns(getattr(self.source, "columns", None))
             return None if columns is None else EventSchema({}, columns)
         by_type = {name: parse_columns(getattr(one, "columns", None)) for name, one in self._by_type()}
-        known = {name: columns for name, columns in by_type.items() if columns is not None}
-        return EventSchema(known) if len(known) == len(by_type) else None
+        declared = {name: columns for name, columns in by_type.items() if columns is not None}
+        return EventSchema(declared) if len(declared) == len(by_type) else None
 
     def check(self, rules: PatternSet) -> None:
         super().check(rules)
@@ -59,7 +59,7 @@ class EventStream(TimedRows):
             for kind, _ in self._by_type():
                 self._check_columns_of(kind, schema.columns(kind))
 
-    def _check_columns_of(self, kind: str | None, known: Iterable[str]) -> None:
+    def _check_columns_of(self, kind: str | None, available: Iterable[str]) -> None:
         # Any: a setting names one column, several, or either by event type.
         roles: dict[str, Any] = {"time": self.time, "key": self.key, "order_by": self.order_by}
         if self.id not in ("content", "position"):
@@ -69,24 +69,24 @@ class EventStream(TimedRows):
         for role, named in roles.items():
             columns = named.get(kind, []) if isinstance(named, dict) else named
             for column in [columns] if isinstance(columns, str) else columns:
-                if column not in known and column.partition(".")[0] not in known:
+                if column not in available and column.partition(".")[0] not in available:
                     raise missing_column(
                         "The source" if kind is None else f"The source of {kind}",
                         column,
                         f"{role} column",
-                        list(known),
+                        list(available),
                         f"stream.{role} in the job file",
                     )
 
     def rows_by_source(self, rows: Iterable[Row]) -> dict[str, list[Row]]:
         if self.sources is None:
             return super().rows_by_source(rows)
-        found: dict[str, list[Row]] = {f"sources.{kind}": [] for kind in self.sources}
+        rows_by_path: dict[str, list[Row]] = {f"sources.{kind}": [] for kind in self.sources}
         for row in rows:
-            some = found.get(f"sources.{row.get(self.type)}")
-            if some is not None:
-                some.append(row)
-        return found
+            source_rows = rows_by_path.get(f"sources.{row.get(self.type)}")
+            if source_rows is not None:
+                source_rows.append(row)
+        return rows_by_path
 
     def _by_type(self) -> Iterable[tuple[str, object]]:
         return (self.sources or {}).items()

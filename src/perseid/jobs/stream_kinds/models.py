@@ -127,9 +127,9 @@ class ModelStream(StreamWithAdditionalEvents):
         return self.model_copy(update={"metamodel": InlineText(text=texts[METAMODEL])})
 
     def parse_patterns(self, texts: Mapping[str, str]) -> PatternSet:
-        own = {name: text for name, text in texts.items() if name != METAMODEL}
-        if own or METAMODEL not in texts:
-            return super().parse_patterns(own)
+        pattern_texts = {name: text for name, text in texts.items() if name != METAMODEL}
+        if pattern_texts or METAMODEL not in texts:
+            return super().parse_patterns(pattern_texts)
         return require_patterns(patterns(metamodel(texts[METAMODEL])))
 
     def check(self, rules: PatternSet) -> None:

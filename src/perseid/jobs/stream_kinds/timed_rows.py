@@ -147,5 +147,5 @@ class TimedRows(StreamSettings):
             return ()
         if self.id == "position":
             return (POSITION,)
-        own = sorted(name for name in data.columns if not is_internal(name))
-        return tuple(own) if len(own) < len(data.columns) else ()
+        user_columns = sorted(name for name in data.columns if not is_internal(name))
+        return tuple(user_columns) if len(user_columns) < len(data.columns) else ()

@@ -194,8 +194,8 @@ class UncertainStream(StreamWithAdditionalEvents):
             max_ahead=self.max_ahead_or_none,
             options=self.stream_options(),
         )
-        others = [one.declare_at(prefix, opened) for prefix, one in self.additional_streams()]
-        return declared.combine(*others) if others else declared
+        additional = [one.declare_at(prefix, opened) for prefix, one in self.additional_streams()]
+        return declared.combine(*additional) if additional else declared
 
     def output_policy(self) -> OutputPolicy | None:
         """The output policy; None for the default."""

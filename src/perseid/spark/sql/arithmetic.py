@@ -18,7 +18,7 @@ def arithmetic(names: Names, op: str, first: tuple[Expr, Sql], second: tuple[Exp
     if isinstance(left.type, t.Null) or isinstance(right.type, t.Null):
         return null(t.Null())
     match left.type, right.type:
-        case (t.Double(), other) | (other, t.Double()) if t.is_number(other):
+        case (t.Double(), number) | (number, t.Double()) if t.is_number(number):
             firm_double = any(isinstance(x.type, t.Double) and not x.loose for x in (left, right))
             any_decimal = any(isinstance(x.type, t.Decimal) for x in (left, right))
             # A loose double (see Sql) may be an integer in the reference. Only a division then has the same result.

@@ -201,6 +201,6 @@ def _read_zoned(bare: str, zone: str) -> str:
     local = local_micros(f"try_cast({clock} as timestamp_ntz)")
     hours = f"try_cast(regexp_extract({zone}, {_OFFSET}, 1) as bigint)"
     minutes = f"coalesce(try_cast(regexp_extract({zone}, {_OFFSET}, 2) as bigint), 0L)"
-    ahead = f"case when {hours} <= 18 and {minutes} <= 59 then {hours} * 60 + {minutes} end"
-    offset = f"if({zone} rlike {_OFFSET}, {ahead}, 0L) * if(contains({zone}, '-'), -60000000L, 60000000L)"
+    offset_minutes = f"case when {hours} <= 18 and {minutes} <= 59 then {hours} * 60 + {minutes} end"
+    offset = f"if({zone} rlike {_OFFSET}, {offset_minutes}, 0L) * if(contains({zone}, '-'), -60000000L, 60000000L)"
     return f"try_subtract({local}, {offset})"

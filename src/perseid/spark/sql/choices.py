@@ -60,20 +60,20 @@ def one_of(name: str, parts: Parts) -> Sql:
 
 def _of_one_type(parts: Parts) -> tuple[list[str], Sql]:
     """Convert the values to one type; the second result has that type and no text."""
-    known = [part for _, part in parts if not isinstance(part.type, t.Null)]
-    if not known:
+    typed = [part for _, part in parts if not isinstance(part.type, t.Null)]
+    if not typed:
         return ["null"] * len(parts), null(t.Null())
-    first = known[0]
-    if all(part.type == first.type and part.raw == first.raw for part in known):
-        loose = any(part.loose for part in known)
+    first = typed[0]
+    if all(part.type == first.type and part.raw == first.raw for part in typed):
+        loose = any(part.loose for part in typed)
         return [part.text for _, part in parts], replace(first, text="", micros=None, loose=loose)
-    common = t.widest([part.type for part in known])
-    in_common = _into(common, parts, known)
+    common = t.widest([part.type for part in typed])
+    in_common = _into(common, parts, typed)
     texts = [part.text if isinstance(part.type, t.Null) else in_common(part) for _, part in parts]
     return texts, Sql("", common or t.Unknown(), loose=True)
 
 
-def _into(common: t.Type | None, parts: Parts, known: Sequence[Sql]) -> Callable[[Sql], str]:
+def _into(common: t.Type | None, parts: Parts, typed: Sequence[Sql]) -> Callable[[Sql], str]:
     """The conversion of each value to the common type; raises if it would change a value."""
     match common:
         case t.Double():
@@ -81,7 +81,7 @@ def _into(common: t.Type | None, parts: Parts, known: Sequence[Sql]) -> Callable
                 raise InexpressibleError
             return as_double
         case t.Decimal():
-            exact_size(known)
+            exact_size(typed)
             return lambda part: as_decimal(part, common)
         case t.Timestamp():
             return lambda part: part.text if isinstance(part.type, t.Timestamp) else moment(micros(part)).text

@@ -113,9 +113,9 @@ def element_at(names: Names, base: Sql, key: Sql) -> Sql:
 
 
 def _map_value(base: Sql, mapping: st.MapType, key: Sql) -> Sql:
-    wanted = spark_type(mapping.keyType)
-    exact = isinstance(wanted, t.String | t.Integer | t.Boolean | t.Date | t.Timestamp | t.Duration)
-    if wanted != key.type or not exact or not is_comparable_as_is(mapping.keyType):
+    key_type = spark_type(mapping.keyType)
+    exact = isinstance(key_type, t.String | t.Integer | t.Boolean | t.Date | t.Timestamp | t.Duration)
+    if key_type != key.type or not exact or not is_comparable_as_is(mapping.keyType):
         raise InexpressibleError
     if isinstance(mapping.keyType, st.TimestampNTZType):
         raise InexpressibleError
@@ -132,17 +132,17 @@ def size(value: Sql) -> Sql:
     raise InexpressibleError
 
 
-def array_contains(array: Sql, wanted: Sql) -> Sql:
-    firm(wanted)
+def array_contains(array: Sql, item: Sql) -> Sql:
+    firm(item)
     if not isinstance(array.raw, st.ArrayType) or not is_comparable_as_is(array.raw):
         raise InexpressibleError
-    if isinstance(array.raw.elementType, st.TimestampNTZType) or wanted.raw is not None:
+    if isinstance(array.raw.elementType, st.TimestampNTZType) or item.raw is not None:
         raise InexpressibleError
-    match spark_type(array.raw.elementType), wanted.type:
+    match spark_type(array.raw.elementType), item.type:
         case (t.Double(), other) | (other, t.Double()) if t.is_number(other):
-            return boolean(f"array_contains(cast({array.text} as array<double>), {as_double(wanted)})")
+            return boolean(f"array_contains(cast({array.text} as array<double>), {as_double(item)})")
         case a, b if a == b:
-            return boolean(f"array_contains(cast({array.text} as array<{type_name(a)}>), {wanted.text})")
+            return boolean(f"array_contains(cast({array.text} as array<{type_name(a)}>), {item.text})")
     raise InexpressibleError
 
 

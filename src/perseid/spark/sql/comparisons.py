@@ -13,13 +13,13 @@ from perseid.spark.sql.times import micros
 
 
 def compared(op: str, left: Sql, right: Sql) -> str:
-    pair = _alike(left, right)
+    pair = _comparable_pair(left, right)
     if pair is None:
         return f"({left.text} is null and {right.text} is null)" if op == "<=>" else NO_TRUTH
     return f"({pair[0]} {op} {pair[1]})"
 
 
-def _alike(left: Sql, right: Sql) -> tuple[str, str] | None:
+def _comparable_pair(left: Sql, right: Sql) -> tuple[str, str] | None:
     """Both sides in a form that Spark compares as the reference does; None if they are never comparable."""
     match left.type, right.type:
         case (t.Null(), _) | (_, t.Null()):
@@ -58,15 +58,15 @@ def in_list(names: Names, value: Sql, items: Sequence[Sql]) -> str:
         groups: dict[str, list[str]] = {}
         unsure = False
         for item in items:
-            pair = _alike(value, item)
+            pair = _comparable_pair(value, item)
             if pair is None:
                 unsure = True
             else:
                 groups.setdefault(pair[0], []).append(pair[1])
-        found = [f"({left} in ({', '.join(right)}))" for left, right in groups.items()]
+        memberships = [f"({operand} in ({', '.join(operands)}))" for operand, operands in groups.items()]
         if unsure:
-            found.append(NO_TRUTH)
-        return f"({' or '.join(found)})" if found else "false"
+            memberships.append(NO_TRUTH)
+        return f"({' or '.join(memberships)})" if memberships else "false"
 
     return names.shared(value, among)
 

@@ -40,7 +40,7 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def whole(value: int) -> str:
+def bigint_literal(value: int) -> str:
     return f"{value}L" if value >= 0 else f"({value}L)"
 
 
@@ -62,11 +62,11 @@ def literal(expr: Literal) -> Sql:
         case "null", None:
             return null(t.Null())
         case "integer", int() if not isinstance(value, bool):
-            return integer(whole(value)) if v.integer(value) is not None else null(t.Integer())
+            return integer(bigint_literal(value)) if v.integer(value) is not None else null(t.Integer())
         case "timestamp", int():
-            return moment(whole(value)) if v.moment(value) is not None else null(t.Timestamp())
+            return moment(bigint_literal(value)) if v.moment(value) is not None else null(t.Timestamp())
         case "duration", int():
-            return duration(whole(value)) if v.integer(value) is not None else null(t.Duration())
+            return duration(bigint_literal(value)) if v.integer(value) is not None else null(t.Duration())
         case "date", int():
             inside = v.moment(value * DAY) is not None
             return Sql(f"date_from_unix_date({value})", t.Date()) if inside else null(t.Date())

@@ -34,12 +34,12 @@ _IS_SIX = constant(rf"\A(?:{'|'.join(_forms_of_six())})\z")
 
 def in_cidr(names: Names, address: str, networks: Sequence[Expr]) -> str:
     """Return SQL that is true if an address is in one of the networks; only Python computes with IPv6 addresses, which have 128 bits."""
-    known = [_network(one) for one in networks]
+    parsed_networks = [_network(one) for one in networks]
 
     def test(text: str) -> str:
         # The length bounds the time of Java's matching, which backtracks.
         is_six = f"length({text}) <= {_LONGEST} and {text} rlike {_IS_SIX}"
-        return f"case when {text} rlike {_IS_FOUR} then {_is_inside(names, text, known)} when {is_six} then false end"
+        return f"case when {text} rlike {_IS_FOUR} then {_is_inside(names, text, parsed_networks)} when {is_six} then false end"
 
     return names.shared_text(address, test)
 

@@ -37,20 +37,20 @@ def decimal_size(value: Sql) -> t.Decimal:
 def exact_size(values: Sequence[Sql]) -> t.Decimal:
     """The smallest decimal type that holds all of these without losing a digit."""
     sizes = [decimal_size(value) for value in values]
-    whole, scale = max(size.precision - size.scale for size in sizes), max(size.scale for size in sizes)
-    if whole + scale > t.MAX_PRECISION:
+    integer_digits, scale = max(size.precision - size.scale for size in sizes), max(size.scale for size in sizes)
+    if integer_digits + scale > t.MAX_PRECISION:
         raise InexpressibleError
-    return t.Decimal(whole + scale, scale)
+    return t.Decimal(integer_digits + scale, scale)
 
 
 def digits(value: Sql) -> str:
     return f"try_cast({value.text} as string)"  # without try_, a setting decides how decimals look
 
 
-def narrowed(names: Names, double: str, whole: Callable[[str], str]) -> str:
+def narrowed(names: Names, double: str, to_integer: Callable[[str], str]) -> str:
     """Convert a double to a whole number; null if no bigint holds it, while Spark would return the nearest one."""
     limit = "9.223372036854775808E18D"
-    return names.shared_text(double, lambda x: f"case when {x} >= -{limit} and {x} < {limit} then {whole(x)} end")
+    return names.shared_text(double, lambda x: f"case when {x} >= -{limit} and {x} < {limit} then {to_integer(x)} end")
 
 
 # signs
@@ -143,14 +143,14 @@ def distance(names: Names, degrees: Sequence[str]) -> Sql:
     """Kilometers between two points, each a latitude and a longitude."""
 
     def formula(*degrees: str) -> str:
-        known = " and ".join(f"abs({x}) < {_INFINITY}" for x in degrees)
+        is_finite = " and ".join(f"abs({x}) < {_INFINITY}" for x in degrees)
         lat1, lon1, lat2, lon2 = (f"radians({x})" for x in degrees)
         half = (
             f"power(sin(({lat2} - {lat1}) / 2D), 2D) + "
             f"cos({lat1}) * cos({lat2}) * power(sin(({lon2} - {lon1}) / 2D), 2D)"
         )
         arc = f"asin(sqrt(least(1D, greatest(0D, {half}))))"
-        return f"case when {known} then 2D * {EARTH_RADIUS_KM!r}D * {arc} end"
+        return f"case when {is_finite} then 2D * {EARTH_RADIUS_KM!r}D * {arc} end"
 
     return double(names.shared_texts(degrees, formula))
 
@@ -160,10 +160,12 @@ def angle(names: Names, numbers: Sequence[str]) -> Sql:
 
     def formula(ax: str, ay: str, bx: str, by: str, cx: str, cy: str) -> str:
         ux, uy, wx, wy = f"({ax} - {bx})", f"({ay} - {by})", f"({cx} - {bx})", f"({cy} - {by})"
-        return names.shared_texts([f"abs({ux} * {wy} - {uy} * {wx})", f"({ux} * {wx} + {uy} * {wy})"], turned)
+        return names.shared_texts(
+            [f"abs({ux} * {wy} - {uy} * {wx})", f"({ux} * {wx} + {uy} * {wy})"], formula_of_products
+        )
 
-    def turned(cross: str, dot: str) -> str:
-        known = f"{cross} < {_INFINITY} and abs({dot}) < {_INFINITY} and ({cross} <> 0D or {dot} <> 0D)"
-        return f"case when {known} then atan2({cross}, {dot}) * {DEGREES!r}D end"
+    def formula_of_products(cross: str, dot: str) -> str:
+        is_defined = f"{cross} < {_INFINITY} and abs({dot}) < {_INFINITY} and ({cross} <> 0D or {dot} <> 0D)"
+        return f"case when {is_defined} then atan2({cross}, {dot}) * {DEGREES!r}D end"
 
     return double(names.shared_texts(numbers, formula))

@@ -91,9 +91,9 @@ class Names:
     """Lambda variables of one SQL text, with names that no column has."""
 
     def __init__(self, columns: Iterable[str]) -> None:
-        taken = [name.lower() for name in columns]
+        column_names = [name.lower() for name in columns]
         self.prefix = "perseid_"
-        while any(name.startswith(self.prefix) for name in taken):
+        while any(name.startswith(self.prefix) for name in column_names):
             self.prefix += "_"
         self.bound = 0
 

@@ -51,8 +51,8 @@ def substring(names: Names, value: Sql, places: Sequence[tuple[Expr, Sql]]) -> S
         size = f"cast(least(greatest({length}, 0L), {MAX_INT}L) as int)"
         # Spark's positions are ints: a start below their range becomes the first character, with the remaining length.
         # It is computed in decimals, because the optimizer may add bigints in an order that overflows.
-        rest = f"cast({start} as decimal(20,0)) + greatest({length}, 0L) + length({text})"
-        far = f"substring({text}, 1, cast(least(greatest({rest}, 0BD), {MAX_INT}BD) as int))"
+        remaining = f"cast({start} as decimal(20,0)) + greatest({length}, 0L) + length({text})"
+        far = f"substring({text}, 1, cast(least(greatest({remaining}, 0BD), {MAX_INT}BD) as int))"
         unknown = f"{start} is null or {length} is null"
         return (
             f"case when {unknown} then null when {start} < -{MAX_INT}L then {far} "
@@ -67,8 +67,8 @@ def replaced(names: Names, text: str, old: str, new: str = "''") -> Sql:
     """Replace each occurrence; null if the result, computed beforehand, would be too long."""
 
     def limited(text: str, old: str, new: str) -> str:
-        gone = f"cast(length({text}) - length(replace({text}, {old}, '')) as bigint)"
-        growth = f"{gone} div cast(length({old}) as bigint) * (length({new}) - length({old}))"
+        removed = f"cast(length({text}) - length(replace({text}, {old}, '')) as bigint)"
+        growth = f"{removed} div cast(length({old}) as bigint) * (length({new}) - length({old}))"
         return (
             f"case when {old} = '' then if({new} is null, null, {text}) "
             f"when length({text}) + {growth} <= {v.MAX_STRING}L then replace({text}, {old}, {new}) end"
@@ -107,11 +107,11 @@ def _fixed(text: str, expression: str) -> str:
     search = fixed_search(expression)
     if search is None:
         raise InexpressibleError
-    wanted = constant(search.text)
+    literal_text = constant(search.text)
     if search.at_start and search.at_end:
-        return f"({text} = {wanted})"
+        return f"({text} = {literal_text})"
     function = "startswith" if search.at_start else "endswith" if search.at_end else "contains"
-    return f"{function}({text}, {wanted})"
+    return f"{function}({text}, {literal_text})"
 
 
 def _folded(text: str, pattern: str) -> str:
@@ -141,17 +141,17 @@ def _stretches(names: Names, value: Sql, pattern: str) -> str:
     return names.shared(value, lambda x: _search(x.text, head, [part for part in between if part], tail))
 
 
-def _search(text: str, head: str, wanted: Sequence[str], tail: str) -> str:
+def _search(text: str, head: str, infixes: Sequence[str], tail: str) -> str:
     """Condition that a text begins with the head, ends with the tail, and has the wanted parts in between, in order."""
     tests = [f"startswith({text}, {constant(head)})"] if head else []
     tests += [f"endswith({text}, {constant(tail)})"] if tail else []
-    if not wanted:
+    if not infixes:
         tests.append(f"length({text}) >= {len(head) + len(tail)}")
-    elif not head and not tail and len(wanted) == 1:
-        tests.append(f"contains({text}, {constant(wanted[0])})")
+    elif not head and not tail and len(infixes) == 1:
+        tests.append(f"contains({text}, {constant(infixes[0])})")
     else:
         at = str(len(head) + 1)
-        for part in wanted:
+        for part in infixes:
             # A part that is not found makes the position null, and with it the rest of the search.
             at = f"nullif(locate({constant(part)}, {text}, {at}), 0) + {len(part)}"
         # On a string a miss is null and must become false; on null the result stays null.
