@@ -18,7 +18,7 @@ def plan_text(plan: Plan) -> str:
         lines.append(f"route {route.id}: " + (", ".join(route.columns) or "one partition"))
     for column in plan.columns:
         of = "every event" if column.event_types is None else ", ".join(column.event_types)
-        lines.append(f"column {column.name} of {of}" + (", kept" if column.kept else ""))
+        lines.append(f"column {column.name} of {of}" + (", kept" if column.retained else ""))
     if plan.all_columns:
         lines.append("all columns, for evidence")
     for predicate in plan.predicates:
@@ -41,7 +41,7 @@ def _pattern(plan: PatternPlan) -> list[str]:
         limit += f" (at most {retention.cap:,} open per key)"
     lines = [
         f"pattern {plan.name}",
-        f"  route {plan.route}, retention {limit}, wake {' and '.join(plan.wake) or 'never'}, rows {', '.join(plan.row_kinds)}",
+        f"  route {plan.route}, retention {limit}, wake {' and '.join(plan.timer_reasons) or 'never'}, rows {', '.join(plan.row_kinds)}",
     ]
     if pattern.within is not None:
         lines.append(f"  within {print_window(pattern.within)}")

@@ -32,10 +32,10 @@ _KINDS = {
 
 def is_streaming(stream: Events) -> bool:
     """True for streaming DataFrames; raises for data of this process."""
-    given = inputs(stream)
-    for data in given:
+    tables = inputs(stream)
+    for data in tables:
         require_spark(data)
-    return any(data.isStreaming for data in given)
+    return any(data.isStreaming for data in tables)
 
 
 def require_no_observation(streaming: bool, observation: Observation | None) -> None:
@@ -65,12 +65,12 @@ def on_spark(stream: Events) -> bool:
     return all_on_spark(inputs(stream))
 
 
-def all_on_spark(given: Iterable[object]) -> bool:
+def all_on_spark(tables: Iterable[object]) -> bool:
     """True for DataFrames, false for local rows; raises for a mix of both."""
-    given = list(given)
-    if not any(map(is_spark, given)):
+    tables = list(tables)
+    if not any(map(is_spark, tables)):
         return False
-    for data in given:
+    for data in tables:
         require_spark(data)
     return True
 

@@ -71,7 +71,7 @@ def check_keywords_with(collected: Mapping[str, Collected]) -> Callable[[Callabl
 
     def decorate(run: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(run).parameters
-        own = [name for name, one in signature.items() if one.kind is one.KEYWORD_ONLY]
+        available = [name for name, one in signature.items() if one.kind is one.KEYWORD_ONLY]
         stream_function = _STREAM_FUNCTIONS.get(run.__module__, "events")
         renamed = {old: new for old, new in RENAMED_PARAMETERS.get(run.__name__, {}).items() if new in signature}
         groups = {parameter: one for parameter, one in collected.items() if parameter in signature}
@@ -82,7 +82,7 @@ def check_keywords_with(collected: Mapping[str, Collected]) -> Callable[[Callabl
                 _replace_deprecated(run.__name__, kwargs, renamed, groups)
                 for name in kwargs:
                     if name not in signature:
-                        raise _unknown_parameter(run.__name__, name, own, stream_function)
+                        raise _unknown_parameter(run.__name__, name, available, stream_function)
             return run(*args, **kwargs)
 
         return checked
@@ -91,53 +91,53 @@ def check_keywords_with(collected: Mapping[str, Collected]) -> Callable[[Callabl
 
 
 def _replace_deprecated(
-    function: str, given: dict[str, object], renamed: Mapping[str, str], groups: Mapping[str, Collected]
+    function: str, arguments: dict[str, object], renamed: Mapping[str, str], groups: Mapping[str, Collected]
 ) -> None:
     """Replace deprecated keywords in place."""
     for old, new in renamed.items():
-        if old in given:
+        if old in arguments:
             warn_deprecated(f"{old}= of {function}", f"{new}=")
-            _require_absent(function, given, old, new)
-            given[new] = given.pop(old)
+            _require_absent(function, arguments, old, new)
+            arguments[new] = arguments.pop(old)
     for parameter, group in groups.items():
-        found = {name: given.pop(name) for name in group.names if name in given}
-        for name in found:
+        deprecated = {name: arguments.pop(name) for name in group.names if name in arguments}
+        for name in deprecated:
             warn_deprecated(f"{name}= of {function}", f"{parameter}={group.new}(…)")
-            _require_absent(function, given, name, parameter)
-        if found:
-            given[parameter] = group.build(found)
+            _require_absent(function, arguments, name, parameter)
+        if deprecated:
+            arguments[parameter] = group.build(deprecated)
 
 
-def _require_absent(function: str, given: Mapping[str, object], old: str, new: str) -> None:
-    if new in given:
+def _require_absent(function: str, arguments: Mapping[str, object], old: str, new: str) -> None:
+    if new in arguments:
         raise EventDataError(
             f"{function}: {old}= and {new}= are given, and {old}= is an old name.", hint=f"Use {new}=."
         )
 
 
-def _unknown_parameter(function: str, name: str, own: list[str], stream_function: str) -> EventDataError:
-    meant = _COMMON_MISTAKES.get(name, name)
-    if meant not in own:
-        meant = _OTHER_NAMES.get(function, {}).get(name, meant)
+def _unknown_parameter(function: str, name: str, available: list[str], stream_function: str) -> EventDataError:
+    intended = _COMMON_MISTAKES.get(name, name)
+    if intended not in available:
+        intended = _OTHER_NAMES.get(function, {}).get(name, intended)
     declares = function in _DECLARES_STREAM
-    declared = _OTHER_NAMES.get(stream_function.rpartition(".")[2], {}).get(meant, meant)
+    declared = _OTHER_NAMES.get(stream_function.rpartition(".")[2], {}).get(intended, intended)
     if name == "watermark":
         hint = "Set the watermark on the DataFrame, df.withWatermark('ts', '10 minutes'), or with lateness=."
-    elif meant in DOCUMENT_PARAMETERS and meant not in own:
-        hint = f"It is a parameter of the stream: ps.documents(data, {meant}=…)."
+    elif intended in DOCUMENT_PARAMETERS and intended not in available:
+        hint = f"It is a parameter of the stream: ps.documents(data, {intended}=…)."
     elif (
-        meant in (*COMMON_PARAMETERS, "type")
-        and meant not in own
+        intended in (*COMMON_PARAMETERS, "type")
+        and intended not in available
         and not declares
         and declared not in _NOT_DECLARED.get(stream_function, ())
     ):
         hint = f"It is a parameter of the stream: ps.{stream_function}(data, {declared}=…)."
     else:
-        hint = f"Available: {', '.join(own)}." if own else "It has no keyword parameters."
+        hint = f"Available: {', '.join(available)}." if available else "It has no keyword parameters."
         if not declares:
             hint += f" Columns are named on the stream: ps.{stream_function}(data, time=…)."
     # A parameter of other declarations is no misspelling of one of these.
-    similar = None if declares and name in COMMON_PARAMETERS else nearest(name, own)
+    similar = None if declares and name in COMMON_PARAMETERS else nearest(name, available)
     return EventDataError(
-        f"{function} has no parameter {name!r}.", hint=hint, nearest=meant if meant in own else similar
+        f"{function} has no parameter {name!r}.", hint=hint, nearest=intended if intended in available else similar
     )

@@ -34,7 +34,7 @@ from perseid.semantics.model_rules import CHANGES, ROUNDS
 from perseid.semantics.model_steps import EventStreamGroup, JoinedEvents
 from perseid.semantics.rules import Rules
 from perseid.tables.column_names import require_name, require_names
-from perseid.tables.rows import is_spark, require_here, require_spark
+from perseid.tables.rows import is_spark, require_local_rows, require_spark
 
 
 @check_keywords
@@ -75,7 +75,7 @@ def model(
     50 steps of ``max_steps``.
     """
     require_metamodel(metamodel)
-    given = require_options(options)
+    stream_options = require_options(options)
     names = zip(ROLES, (change, element, kind, attribute, value, target), strict=True)
     columns = {role: require_name("model", role, name) for role, name in names}
     time = require_name("model", "time", time)
@@ -83,19 +83,19 @@ def model(
     named = keys, require_names("model", "order_by", order_by), columns, _names(observe)
     bound = max_ahead_us(max_ahead)
     bounded = bound_data(data, time, bound, lateness_us(lateness))
-    others = _additional_events(events, keys)
+    additional = _additional_events(events, keys)
     return Models(
-        bounded, metamodel.queries, time, *named, given.idle_us, given.shards, given.max_state, metamodel.rules, others, bound,
-        SearchBudget(given.max_steps, given.max_matches),
+        bounded, metamodel.queries, time, *named, stream_options.idle_us, stream_options.shards, stream_options.max_state, metamodel.rules, additional, bound,
+        SearchBudget(stream_options.max_steps, stream_options.max_matches),
     )  # fmt: skip
 
 
-def _additional_events(given: object, key: str | Iterable[str]) -> Events | None:
+def _additional_events(events: object, key: str | Iterable[str]) -> Events | None:
     """Additional events of a model, with the key columns of the model unless they declare their own."""
-    if given is None:
+    if events is None:
         return None
     error = EventDataError("events= expected declared events.", hint="Use events=ps.events(…).")
-    rows = declare(given)
+    rows = declare(events)
     declared = kind_of(rows).as_events(rows, error)
     return declared if declared.key else replace(declared, key=_names(key))
 
@@ -139,7 +139,7 @@ def frames(
     :func:`perseid.events`.
     """
     require_metamodel(metamodel)
-    given = require_options(options)
+    stream_options = require_options(options)
     time = require_name("frames", "time", time)
     keys = require_names("frames", "key", key)
     bound = max_ahead_us(max_ahead)
@@ -147,8 +147,8 @@ def frames(
     check_frame_columns(metamodel, snapshot, columns)
     return Frames(
         bound_data(data, time, bound, lateness_us(lateness)), metamodel.queries, time, keys, observe=_names(observe),
-        idle=given.idle_us, shards=given.shards, max_state=given.max_state, max_ahead=bound,
-        budget=SearchBudget(given.max_steps, given.max_matches), each=tuple(snapshot),
+        idle=stream_options.idle_us, shards=stream_options.shards, max_state=stream_options.max_state, max_ahead=bound,
+        budget=SearchBudget(stream_options.max_steps, stream_options.max_matches), each=tuple(snapshot),
         sets={name: (place[0], place[1]) for name, place in columns.items()},
     )  # fmt: skip
 
@@ -238,8 +238,8 @@ def select_emitted(done: Frame, metamodel: Metamodel, name: str) -> Frame:
     from perseid.spark.arrow import arrow_types
     from perseid.spark.emitted import select_emitted as select_rows
 
-    own, types = emitted_columns(metamodel.rules, arrow_types(done), name)
-    return select_rows(done, name, own, types)
+    time_and_keys, types = emitted_columns(metamodel.rules, arrow_types(done), name)
+    return select_rows(done, name, time_and_keys, types)
 
 
 @check_keywords
@@ -283,13 +283,13 @@ def find_repairs(
     return search_quick_fixes(stream, reaction, aims, name, until, strategy=strategy, states=max_states, most=max_fixes)
 
 
-def _names(given: str | Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def events_of(groups: Sequence[EventStreamGroup], stream: Models) -> tuple[list[Events], list[str]]:
     """The events of a model for each group of patterns, and the reason for each rejected change."""
-    require_here("match", stream.data)
+    require_local_rows("match", stream.data)
     return local_events(stream, [group.watched for group in groups])
 
 

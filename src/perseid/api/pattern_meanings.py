@@ -17,8 +17,8 @@ def meanings(patterns: PatternSources, plan: Plan) -> list[str]:
 
 def trees_of(patterns: PatternSources) -> dict[str, TreePattern]:
     """The tree patterns of all steps, by the type of their events."""
-    _, asked = extract_trees(patterns.patterns)  # by their prefixes: a stream declares the namespaces
-    return {step.type: step.tree for step in asked.steps}
+    _, query = extract_trees(patterns.patterns)  # by their prefixes: a stream declares the namespaces
+    return {step.type: step.tree for step in query.steps}
 
 
 def explain_trees(patterns: PatternSources) -> list[str]:

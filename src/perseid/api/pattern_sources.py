@@ -36,7 +36,7 @@ class PatternSources:
         return tuple(pattern.name for pattern in self.patterns)
 
     @property
-    def whole(self) -> tuple[ast.PatternDefinition, ...]:
+    def all_patterns(self) -> tuple[ast.PatternDefinition, ...]:
         """The patterns, then their producers."""
         return (*self.patterns, *self.producers)
 
@@ -46,17 +46,17 @@ class PatternSources:
 
     def resolve(self, key: tuple[tuple[str, ...], ...] = ()) -> list[CorePattern]:
         """The core forms of the patterns and their producers; ``key`` partitions patterns without ``partition by``."""
-        whole = ast.PatternFile(tuple(_keyed(pattern, key) for pattern in self.whole))
-        by_name = {pattern.name: pattern for pattern in whole.patterns}
-        checked = {core.name: core for core in check(whole)}
+        keyed = ast.PatternFile(tuple(_keyed(pattern, key) for pattern in self.all_patterns))
+        by_name = {pattern.name: pattern for pattern in keyed.patterns}
+        checked = {core.name: core for core in check(keyed)}
         cores: dict[str, CorePattern] = {}
-        wanted = list(self.names)
-        while wanted:
-            name = wanted.pop(0)
+        pending = list(self.names)
+        while pending:
+            name = pending.pop(0)
             if name not in cores:
                 # A check takes defaults as they are; values are converted when they are bound.
                 cores[name] = resolve(bind(by_name[name])) if by_name[name].parameters else checked[name]
-                wanted.extend(feeds(cores[name], by_name))
+                pending.extend(feeds(cores[name], by_name))
         return list(cores.values())
 
     def compile(self, stream: Events | None = None) -> Plan:
@@ -67,23 +67,23 @@ class PatternSources:
             require_event_steps(cores)
         return self.locate(lambda: compile_set(cores))
 
-    def lowered(self, whole: tuple[ast.PatternDefinition, ...]) -> PatternSources:
+    def lowered(self, lowered_patterns: tuple[ast.PatternDefinition, ...]) -> PatternSources:
         """The same with other trees for the patterns and their producers, in the same order."""
         count = len(self.patterns)
-        return replace(self, patterns=whole[:count], producers=whole[count:])
+        return replace(self, patterns=lowered_patterns[:count], producers=lowered_patterns[count:])
 
     def feeding(self) -> list[ast.PatternDefinition]:
         """The producers with matches that a pattern of the set consumes, or a pattern that feeds it."""
-        there = {pattern.name: pattern for pattern in self.producers}
-        found: list[ast.PatternDefinition] = []
-        wanted = list(self.patterns)
-        while wanted:
-            kinds = [step.kind for step in ast.steps(wanted.pop().match)]
+        available = {pattern.name: pattern for pattern in self.producers}
+        producers: list[ast.PatternDefinition] = []
+        pending = list(self.patterns)
+        while pending:
+            kinds = [step.kind for step in ast.steps(pending.pop().match)]
             names = {kind.name for kind in kinds if isinstance(kind, ast.EventType)}
-            fresh = [there.pop(name) for name in sorted(names & there.keys())]
-            found += fresh
-            wanted += fresh
-        return found
+            fresh = [available.pop(name) for name in sorted(names & available.keys())]
+            producers += fresh
+            pending += fresh
+        return producers
 
     def locate(self, run: Callable[[], T]) -> T:
         """Run a function, and attach the text of the patterns to its errors."""

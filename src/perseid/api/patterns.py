@@ -106,8 +106,8 @@ class PatternSet:
             name = self.names[name]
         for pattern in self._tree.patterns:
             if pattern.name == name:
-                others = tuple(p for p in self._tree.patterns if p is not pattern)
-                return Pattern(pattern, self._sources.text, others)
+                other_patterns = tuple(p for p in self._tree.patterns if p is not pattern)
+                return Pattern(pattern, self._sources.text, other_patterns)
         near = nearest(str(name), self.names)
         raise KeyError(f"{name!r}: there is " + (f"{near!r}" if near else ", ".join(self.names)))
 
@@ -160,8 +160,8 @@ class PatternSet:
         )
         for doubt in () if declared else (doubt for pattern in self._tree.patterns for doubt in slips(pattern)):
             warn(doubt)
-        own = self._sources.locate(lambda: compile_set(cores))
-        for risk in search_risks(replace(own, patterns=tuple(p for p in own.patterns if p.name in self.names))):
+        plan = self._sources.locate(lambda: compile_set(cores))
+        for risk in search_risks(replace(plan, patterns=tuple(p for p in plan.patterns if p.name in self.names))):
             warn(risk)
         return self
 
@@ -178,8 +178,8 @@ class PatternSet:
         if stream is not None:
             stream = declare(stream)
             return DisplayedText(kind_of(stream).explain(self._sources, stream))
-        whole = ast.PatternFile((*self._tree.patterns, *self._sources.feeding()))
-        plan = self._sources.locate(lambda: compile_set(check(whole)))
+        all_patterns = ast.PatternFile((*self._tree.patterns, *self._sources.feeding()))
+        plan = self._sources.locate(lambda: compile_set(check(all_patterns)))
         return DisplayedText("\n".join([*meanings(self._sources, plan), *explain_trees(self._sources)]))
 
     @check_keywords
@@ -419,45 +419,45 @@ def patterns(*given: PatternLike | Iterable[PatternLike]) -> PatternSet:
     parts = [part for one in given for part in _one_by_one(one)]
     text = "\n".join(map(_text_of, parts))
     tree = parse_file(text)
-    known = {p.name: p for p in tree.patterns}
+    by_name = {p.name: p for p in tree.patterns}
     producers: list[ast.PatternDefinition] = []
-    for other in (p for part in parts if isinstance(part, PatternSet) for p in part.sources.feeding()):
-        if other.name not in known:
-            producers.append(other)
-        if known.setdefault(other.name, other) != other:
+    for producer in (p for part in parts if isinstance(part, PatternSet) for p in part.sources.feeding()):
+        if producer.name not in by_name:
+            producers.append(producer)
+        if by_name.setdefault(producer.name, producer) != producer:
             raise SemanticError(
-                f"Two patterns are named {other.name!r}, and one of them feeds another pattern.",
+                f"Two patterns are named {producer.name!r}, and one of them feeds another pattern.",
                 hint="Rename one of them.",
             )
     return PatternSet(tree, text, tuple(producers))
 
 
-def _one_by_one(given: PatternLike | Iterable[PatternLike]) -> Iterable[PatternLike]:
-    single = isinstance(given, str | PatternSet | PatternBuilder | Metamodel) or not isinstance(given, Iterable)
-    return [given] if single else given  # type: ignore[list-item, return-value]
+def _one_by_one(pattern: PatternLike | Iterable[PatternLike]) -> Iterable[PatternLike]:
+    single = isinstance(pattern, str | PatternSet | PatternBuilder | Metamodel) or not isinstance(pattern, Iterable)
+    return [pattern] if single else pattern  # type: ignore[list-item, return-value]
 
 
-def _text_of(given: PatternLike) -> str:
-    match given:
+def _text_of(pattern: PatternLike) -> str:
+    match pattern:
         case Metamodel():
-            return print_file(ast.PatternFile(given.patterns))
+            return print_file(ast.PatternFile(pattern.patterns))
         case PatternSet():
-            return str(given)
+            return str(pattern)
         case PatternBuilder():
-            return print_pattern(given.build())
+            return print_pattern(pattern.build())
         case ast.PatternDefinition():
-            return print_pattern(given)
-    _refuse_path(given)
-    if not isinstance(given, str):
-        raise PatternSyntaxError(f"A pattern: expected a string, got {type(given).__name__}.")
-    return given
+            return print_pattern(pattern)
+    _refuse_path(pattern)
+    if not isinstance(pattern, str):
+        raise PatternSyntaxError(f"A pattern: expected a string, got {type(pattern).__name__}.")
+    return pattern
 
 
-def _refuse_path(given: object) -> None:
+def _refuse_path(pattern: object) -> None:
     """Raise if the name of a file is given as a pattern."""
-    if isinstance(given, Path) or (isinstance(given, str) and re.fullmatch(r"\s*\S+\.perseid\s*", given)):
+    if isinstance(pattern, Path) or (isinstance(pattern, str) and re.fullmatch(r"\s*\S+\.perseid\s*", pattern)):
         raise PatternSyntaxError(
-            f"Expected the text of a pattern, got the name of a file: {str(given).strip()}.",
+            f"Expected the text of a pattern, got the name of a file: {str(pattern).strip()}.",
             hint="Use ps.load(path) to read a file.",
         )
 

@@ -17,8 +17,8 @@ MIN_IDLE_US = 1_000_000
 def _require_number(name: str, number: object, least: int, most: int | None = None) -> None:
     is_number = isinstance(number, int) and not isinstance(number, bool)
     if not is_number or number < least or (most is not None and number > most):  # type: ignore[operator]
-        wanted = f"at least {least:,}" if most is None else f"from {least:,} to {most:,}"
-        raise EventDataError(f"{name}={number!r}: expected a number {wanted}.")
+        expected = f"at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+        raise EventDataError(f"{name}={number!r}: expected a number {expected}.")
 
 
 @dataclass(frozen=True, kw_only=True)

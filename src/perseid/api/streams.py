@@ -77,7 +77,7 @@ def events(
     """
     if order not in (WATERMARK, ARRIVAL):
         raise EventDataError(f"order={order!r}: expected 'watermark' or 'arrival'.")
-    given = require_options(options)
+    stream_options = require_options(options)
     times: str | dict[str, str]
     if isinstance(time, Mapping):
         times = {kind: require_name("events", "time", name) for kind, name in time.items()}
@@ -106,11 +106,11 @@ def events(
         keys,
         dedupe,
         order,
-        given.idle_us,
-        given.shards,
-        given.max_state,
-        given.max_steps,
-        given.max_matches,
+        stream_options.idle_us,
+        stream_options.shards,
+        stream_options.max_state,
+        stream_options.max_steps,
+        stream_options.max_matches,
         strategy,
         lateness=delay,
         max_ahead=bound,
@@ -215,18 +215,18 @@ def _require_source(body: str | None, path: str | None, format: str) -> None:
         )
 
 
-def lateness_us(given: str | dt.timedelta | None) -> int | None:
-    micros = micros_of(given, "lateness")
+def lateness_us(lateness: str | dt.timedelta | None) -> int | None:
+    micros = micros_of(lateness, "lateness")
     if micros is not None and micros < 0:
-        raise EventDataError(f"lateness={given!r}: expected a duration of zero or more, such as '10 minutes'.")
+        raise EventDataError(f"lateness={lateness!r}: expected a duration of zero or more, such as '10 minutes'.")
     return micros
 
 
-def max_ahead_us(given: str | dt.timedelta | None) -> int | None:
-    micros = micros_of(given, "max_ahead")
+def max_ahead_us(max_ahead: str | dt.timedelta | None) -> int | None:
+    micros = micros_of(max_ahead, "max_ahead")
     if micros is not None and not 0 < micros <= MAX_AHEAD_US:
         raise EventDataError(
-            f"max_ahead={given!r}: expected a duration above zero and of at most 10,000 days, such as '1 hour'."
+            f"max_ahead={max_ahead!r}: expected a duration above zero and of at most 10,000 days, such as '1 hour'."
         )
     return micros
 

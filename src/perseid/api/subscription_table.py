@@ -58,13 +58,13 @@ class SubscriptionTable(SubscriptionQueries):
         names = [owners] if isinstance(owners, str) else list(map(str, owners))
         if not names:
             return
-        known = self.current()
-        unknown = next((name for name in names if name not in known), None)
+        current = self.current()
+        unknown = next((name for name in names if name not in current), None)
         if unknown is not None:
             raise UnknownNameError(
                 f"Unknown subscription {unknown!r}; none was removed.",
-                nearest=nearest(unknown, known),
-                hint="table.current() lists the subscriptions." if known else "The table has no subscriptions.",
+                nearest=nearest(unknown, current),
+                hint="table.current() lists the subscriptions." if current else "The table has no subscriptions.",
             )
         append(self._folder, listed(dict.fromkeys(names)))
 

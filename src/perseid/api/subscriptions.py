@@ -140,7 +140,10 @@ class SubscriptionSet(SubscriptionQueries):
         templates = {template for index in levels for template in index.templates}
         chains = list(dict.fromkeys(chain for index in levels for chain in index.chains))
         entries, prefixes = (
-            sum(some) for some in zip(*((len(one.numbers), one.prefixes) for one in levels), strict=True)
+            sum(counts)
+            for counts in zip(
+                *((len(level_entries.numbers), level_entries.prefixes) for level_entries in levels), strict=True
+            )
         )
         widest = max(index.widest() for index in levels)
         retained = "without limit" if widest >= ENDLESS else f"for at most {print_duration(widest)}"
@@ -184,7 +187,7 @@ def _documents(stream: object) -> Documents:
 
 
 def match_subscriptions_on_spark(
-    documents: Documents, given: Mapping[str, str] | str, options: PairOptions, *, results: bool, always: bool
+    documents: Documents, subscriptions: Mapping[str, str] | str, options: PairOptions, *, results: bool, always: bool
 ) -> Frame:
     """Match a stream of documents with subscriptions, as texts by owner or in a folder."""
     tables = documents.inputs()
@@ -199,11 +202,11 @@ def match_subscriptions_on_spark(
 
     streaming = are_streams(frames)
     documents.require_streams()
-    if isinstance(given, str) and not streaming:
-        given = _standing_texts(given)
+    if isinstance(subscriptions, str) and not streaming:
+        subscriptions = _standing_texts(subscriptions)
     schemas = [describe_table(frame, event_type) for event_type, frame in tables]
     query = bind_subscriptions(
-        documents, given, schemas, expand=options.expand, results=results, always=always, rejected=options.rejected,
+        documents, subscriptions, schemas, expand=options.expand, results=results, always=always, rejected=options.rejected,
         query_partitions=query_partitions,
     )  # fmt: skip
     assert query.prepare is not None

@@ -22,7 +22,7 @@ from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import check_relations
 from perseid.tables.column_names import require_name
-from perseid.tables.rows import is_spark, require_here, require_spark
+from perseid.tables.rows import is_spark, require_local_rows, require_spark
 
 if TYPE_CHECKING:
     from perseid.engines.uncertain.learning import Learnt
@@ -57,19 +57,23 @@ def match_uncertain(
     """The probabilities of patterns over an uncertain stream in this process."""
     from perseid.engines.uncertain.traces import require_distributions
 
-    telling = output_policy(emit)
+    policy = output_policy(emit)
     check_relations(cores, relations)
-    rows = read_rows(stream, columns_of(cores), {name: v.Relation(some) for name, some in relations.items()})
+    rows = read_rows(stream, columns_of(cores), {name: v.Relation(table) for name, table in relations.items()})
     streams = streams_for(cores, stream, rows.type_names)
     types = {name: column.type for name, column in rows.columns.items()}
-    plan = make_plan(cores, streams, types, output_policy=telling)
+    plan = make_plan(cores, streams, types, output_policy=policy)
     done = run_local(UNCERTAIN, plan, rows)
     require_distributions(streams, rows, done.bad)
-    there = [name for i, name in enumerate(rows.type_names) if (rows.type_codes == i).any()]
-    asked = sorted(
-        {s.kind.name for core in cores for s in core.steps if isinstance(s.kind, ast.EventType)} if there else ()
+    present_types = [name for i, name in enumerate(rows.type_names) if (rows.type_codes == i).any()]
+    named_types = sorted(
+        {s.kind.name for core in cores for s in core.steps if isinstance(s.kind, ast.EventType)}
+        if present_types
+        else ()
     )
-    notes = [f"no event is a {name}.{did_you_mean(name, there)}" for name in asked if name not in there]
+    notes = [
+        f"no event is a {name}.{did_you_mean(name, present_types)}" for name in named_types if name not in present_types
+    ]
     return UncertainMatches(done.rows, done.counters, notes)
 
 
@@ -110,7 +114,7 @@ def learn(
     from perseid.engines.uncertain import learning
     from perseid.engines.uncertain.labelled import labelled_steps
 
-    require_here("learn", part.data)
+    require_local_rows("learn", part.data)
     rows = read_rows(readings, set() if truth is None else {truth}, {})
     if truth is not None and truth not in rows.columns and len(rows):
         raise missing_column("The stream", truth, "truth", _names(readings), "ps.uncertain.learn(…, truth=…)")
@@ -133,8 +137,10 @@ def explain_uncertain(cores: Sequence[CorePattern], stream: UncertainEvents) -> 
 
     spark = any(is_spark(data) for data in stream.frames())
     types = {s.kind.name for core in cores for s in core.steps if isinstance(s.kind, ast.EventType)}
-    said = explain_queries(cores, streams_for(cores, stream, sorted(types)), spark)
-    return said if stream.max_ahead is None else f"{said}max_ahead: {describe_max_ahead(stream.max_ahead)}\n"
+    explanation = explain_queries(cores, streams_for(cores, stream, sorted(types)), spark)
+    return (
+        explanation if stream.max_ahead is None else f"{explanation}max_ahead: {describe_max_ahead(stream.max_ahead)}\n"
+    )
 
 
 def draw_uncertain(
@@ -150,10 +156,10 @@ def draw_uncertain(
     from perseid.engines.uncertain.film_drawing import draw_film
 
     for data in stream.frames():
-        require_here("draw", data)
+        require_local_rows("draw", data)
     check_relations(cores, relations)
-    wanted = columns_of(cores) | ({truth} if truth is not None else set())
-    rows = read_rows(stream, wanted, {name: v.Relation(some) for name, some in relations.items()})
+    columns = columns_of(cores) | ({truth} if truth is not None else set())
+    rows = read_rows(stream, columns, {name: v.Relation(table) for name, table in relations.items()})
     if truth is not None and truth not in rows.columns:
         raise missing_column("The stream", truth, "truth", _names(stream), "draw(…, truth=…)")
     return draw_film(film_of(cores, streams_for(cores, stream, rows.type_names), rows, key, truth), form)
@@ -168,11 +174,11 @@ def match_uncertain_on_spark(
     from perseid.spark.projection import read_relations
     from perseid.spark.query_driver import RunOptions, SparkTables, require_no_rejected
 
-    telling, tables = output_policy(options.emit), read_relations(options.relations)
+    policy, tables = output_policy(options.emit), read_relations(options.relations)
     check_relations(cores, tables)
     require_no_rejected(bool(options.rejected), "uncertain streams", "rows")
     data = SparkTables.of(stream.tables())
-    query = stream.bind(cores, data.schemas, telling)
+    query = stream.bind(cores, data.schemas, policy)
     if data.streaming:
         query.plan.refuse_on_streams()
     return data.run(query, RunOptions(tables, options.checkpoint, options.observation))

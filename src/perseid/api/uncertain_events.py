@@ -77,7 +77,7 @@ def uncertain_events(
     are dropped, and ``error`` includes the dropped probability. The other
     parameters are those of :func:`events`; of ``options``, ``max_steps`` and ``max_matches`` have no effect.
     """
-    given = require_options(options)
+    stream_options = require_options(options)
     columns = read_columns(event_type, key, value, probability, previous, reading, likelihood, time)
     part = read_table(
         reusable_rows(data), columns, model, read_inference(inference), correlated, reading_timeout, every
@@ -98,5 +98,5 @@ def uncertain_events(
     delay, bound = lateness_us(lateness), max_ahead_us(max_ahead)
     part = replace(part, data=bound_data(part.data, columns.time, bound, delay))
     return UncertainEvents(
-        (part,), (), step_us(every), sampling or Sampling(), float(prune), given.idle_us, given.shards, given.max_state, bound
+        (part,), (), step_us(every), sampling or Sampling(), float(prune), stream_options.idle_us, stream_options.shards, stream_options.max_state, bound
     )  # fmt: skip

@@ -39,7 +39,7 @@ class _Predicates:
 
     def __init__(self) -> None:
         self.listed: list[Predicate] = []
-        self._known: dict[tuple[str, str | None, str], int] = {}
+        self._predicate_ids: dict[tuple[str, str | None, str], int] = {}
 
     def number(self, expr: Expr, step: c.CoreStep | None, pattern: c.CorePattern) -> int:
         kind = step.kind if step is not None else None
@@ -51,11 +51,11 @@ class _Predicates:
         # Names of other steps have a meaning in their own pattern only.
         owner = "" if local else f"{pattern.semantic_hash} {'' if step is None else step.id}"
         key = (print_expr(expr), event_type, owner)
-        if key not in self._known:
+        if key not in self._predicate_ids:
             digest = hashlib.blake2b(repr(key).encode(), digest_size=8).hexdigest()
-            self._known[key] = len(self.listed)
+            self._predicate_ids[key] = len(self.listed)
             self.listed.append(Predicate(len(self.listed), digest, expr, local, event_type))
-        return self._known[key]
+        return self._predicate_ids[key]
 
 
 class _Routes:
@@ -93,7 +93,7 @@ def _pattern(pattern: c.CorePattern, names: set[str], predicates: _Predicates, r
         route=routes.number(tuple(path.parts for path in pattern.partition)),
         feeds_on=tuple(feeds(pattern, names)),
         retention=_retention(pattern, facts),
-        wake=tuple(reason for reason in facts.known if reason != "event"),
+        timer_reasons=tuple(reason for reason in facts.known if reason != "event"),
         row_kinds=_row_kinds(pattern),
     )
 
@@ -105,8 +105,8 @@ def _retention(pattern: c.CorePattern, facts: Facts) -> Retention:
     if facts.bound is not None:
         # Matches that suppress others are emitted in the order of their ends, so they wait for partial matches that
         # began before that end.
-        waits = facts.bound if pattern.suppress is not None else 0
-        micros = max(facts.bound + waits + facts.lookback, quiet)
+        suppression_wait = facts.bound if pattern.suppress is not None else 0
+        micros = max(facts.bound + suppression_wait + facts.lookback, quiet)
     cap = OPEN_CAP if facts.retention == "unbounded" else None
     return Retention(facts.retention, None if facts.retention == "empty" else micros, facts.count_bound, cap)
 
@@ -117,20 +117,20 @@ def _row_kinds(pattern: c.CorePattern) -> tuple[RowKind, ...]:
 
 
 def _columns(plans: tuple[PatternPlan, ...]) -> tuple[PlanColumn, ...]:
-    wanted: dict[str, tuple[set[str] | None, bool]] = {}
+    uses: dict[str, tuple[set[str] | None, bool]] = {}
     for plan in plans:
         for step, facts in zip(plan.pattern.steps, plan.facts.steps, strict=True):
             kind = step.kind
             for name in facts.columns:
-                types, kept = wanted.get(name, (set(), False))
+                types, retained = uses.get(name, (set(), False))
                 if types is not None:
                     types = {*types, kind.name} if isinstance(kind, ast.EventType) else None
-                wanted[name] = (types, kept or name in facts.retained)
+                uses[name] = (types, retained or name in facts.retained)
         for path in plan.pattern.partition:
-            wanted[path.parts[0]] = (None, True)
+            uses[path.parts[0]] = (None, True)
     return tuple(
-        PlanColumn(name, None if types is None else tuple(sorted(types)), kept)
-        for name, (types, kept) in sorted(wanted.items())
+        PlanColumn(name, None if types is None else tuple(sorted(types)), retained)
+        for name, (types, retained) in sorted(uses.items())
     )
 
 

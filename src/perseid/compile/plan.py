@@ -57,7 +57,7 @@ class PlanColumn:
 
     name: str
     event_types: tuple[str, ...] | None
-    kept: bool
+    retained: bool
     """Still evaluated after the event is taken, so it is part of the state."""
 
 
@@ -100,7 +100,7 @@ class PatternPlan:
     feeds_on: tuple[str, ...]
     # for the drivers
     retention: Retention
-    wake: tuple[Known, ...]
+    timer_reasons: tuple[Known, ...]
     """Reasons for output without a new event: the deadline of an absence, a closing window, or none."""
     row_kinds: tuple[RowKind, ...]
 
@@ -130,7 +130,7 @@ class Plan:
 
 def forgetful(plan: Plan, pattern: PatternPlan) -> bool:
     """True if the conditions of the pattern read only the current event and unified values."""
-    asked = [n for step in pattern.steps for n in (*(k for k, _ in step.choose), *step.must)]
+    predicate_ids = [n for step in pattern.steps for n in (*(k for k, _ in step.choose), *step.must)]
     turns = [i for program in pattern.programs for i in program.instructions if isinstance(i, (LoopTurn, AllTurn))]
     looks_back = any(turn.guards or (isinstance(turn, LoopTurn) and turn.until is not None) for turn in turns)
-    return not looks_back and not pattern.guards and all(plan.predicates[n].event_local for n in asked)
+    return not looks_back and not pattern.guards and all(plan.predicates[n].event_local for n in predicate_ids)

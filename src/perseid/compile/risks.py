@@ -10,9 +10,9 @@ from perseid.lang.tree_types import describe_kind
 from perseid.semantics import core as c
 from perseid.semantics.facts import ambiguous
 
-FEW_ITERATIONS = 10
+SAFE_ITERATIONS = 10
 """The number of optional iterations up to which a repetition is bounded."""
-FEW_COMBINATIONS = 100_000
+SAFE_COMBINATIONS = 100_000
 """Combinations in a window by count up to which ``->>`` is bounded."""
 _RISK = "the search can grow exponentially and end with SearchBudgetError. Shorten 'within', "
 
@@ -20,9 +20,9 @@ _RISK = "the search can grow exponentially and end with SearchBudgetError. Short
 def search_risks(plan: Plan) -> Iterator[str]:
     """A sentence for each pattern with a search, or a number of matches, that no condition bounds."""
     for pattern in plan.patterns:
-        said = _risk(plan, pattern)
-        if said is not None:
-            yield f"Pattern {pattern.name}: {said}"
+        risk = _risk(plan, pattern)
+        if risk is not None:
+            yield f"Pattern {pattern.name}: {risk}"
 
 
 def _risk(plan: Plan, pattern: PatternPlan) -> str | None:
@@ -35,9 +35,9 @@ def _risk(plan: Plan, pattern: PatternPlan) -> str | None:
             f"a repetition with '->>' matches every combination of events, so {_RISK}"
             "bound the repetition, as in {1,5}, or use '->', which finds fewer matches."
         )
-    few = facts.count_bound is not None and facts.count_bound ** len(combining) <= FEW_COMBINATIONS
+    is_bounded = facts.count_bound is not None and facts.count_bound ** len(combining) <= SAFE_COMBINATIONS
     manifold = facts.growth == "polynomial" or not forgetful(plan, pattern)
-    if manifold and len(combining) > 1 and not few:
+    if manifold and len(combining) > 1 and not is_bounded:
         return (
             f"{_listed(combining)} follow by '->>' without a condition on an earlier step, so {_RISK}"
             "add such conditions, or use '->', which finds fewer matches."
@@ -70,7 +70,7 @@ def _open_loops(core: c.CorePattern) -> list[str]:
     """The first step of each repetition with an unbounded or large number of optional iterations."""
     found = []
     for element in c.each(core.body):
-        if isinstance(element, c.Loop) and (element.high is None or element.high - element.low > FEW_ITERATIONS):
+        if isinstance(element, c.Loop) and (element.high is None or element.high - element.low > SAFE_ITERATIONS):
             steps = [core.steps[one.step] for one in c.each(element.body) if isinstance(one, c.Take)]
             found += [_named(step) for step in steps[:1]]
     return found

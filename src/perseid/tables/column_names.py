@@ -53,23 +53,23 @@ def names_by_type(parameter: str, names: object) -> tuple[str, ...] | dict[str, 
     return require_names("events", parameter, names)
 
 
-def _no_name(function: str, parameter: str, given: object, expected: str) -> EventDataError:
-    if _is_column(given):
+def _no_name(function: str, parameter: str, value: object, expected: str) -> EventDataError:
+    if _is_column(value):
         return EventDataError(
-            f"{parameter}= expected {expected}, got the computed column {given}.",
+            f"{parameter}= expected {expected}, got the computed column {value}.",
             hint=f"Add the column with df.withColumn('name', …) and use {parameter}='name'.",
         )
-    named = getattr(given, "name", None) if _is_series(given) else None
+    named = getattr(value, "name", None) if _is_series(value) else None
     name = named if isinstance(named, str) else {"time": "ts", "type": "type"}.get(parameter, "name")
     return EventDataError(
-        f"{parameter}= expected {expected}, got {type_name(given)}.",
+        f"{parameter}= expected {expected}, got {type_name(value)}.",
         hint=f"Use the name: ps.{_PATHS.get(function, function)}(…, {parameter}={name!r}).",
     )
 
 
-def _is_column(given: object) -> bool:
-    return type_name(given).endswith(".Column")
+def _is_column(value: object) -> bool:
+    return type_name(value).endswith(".Column")
 
 
-def _is_series(given: object) -> bool:
-    return type_name(given).endswith("Series")
+def _is_series(value: object) -> bool:
+    return type_name(value).endswith("Series")

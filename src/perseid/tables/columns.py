@@ -84,11 +84,11 @@ def read_table(data: Any, needed: Collection[str] | None = None) -> Table:
         data = pa.RecordBatchReader.from_stream(data)
     if isinstance(data, pa.RecordBatchReader):
         names = data.schema.names
-        kept = [i for i, name in enumerate(names) if needed is None or name in needed]
-        schema = pa.schema([data.schema.field(i) for i in kept])
-        if not kept:
+        indices = [i for i, name in enumerate(names) if needed is None or name in needed]
+        schema = pa.schema([data.schema.field(i) for i in indices])
+        if not indices:
             return Table({}, sum(batch.num_rows for batch in data), tuple(names))
-        batches = [pa.RecordBatch.from_arrays([batch.column(i) for i in kept], schema=schema) for batch in data]
+        batches = [pa.RecordBatch.from_arrays([batch.column(i) for i in indices], schema=schema) for batch in data]
         return _from_arrow(pa.Table.from_batches(batches, schema), None, names)
     if isinstance(data, pa.Table | pa.RecordBatch):
         return _from_arrow(data, needed, data.schema.names)
@@ -113,8 +113,8 @@ def require(table: Table, name: str, role: str) -> Column:
             return pa.nulls(0)  # no row lacks it
         raise row_reader.column_missing_in(1, name, role, table.names, table.index)
     if name in table.gaps:
-        row, there = table.gaps[name]
-        raise row_reader.column_missing_in(row + 1, name, role, there)
+        row, row_columns = table.gaps[name]
+        raise row_reader.column_missing_in(row + 1, name, role, row_columns)
     return table.columns[name]
 
 
@@ -123,7 +123,7 @@ def time_column(table: Table, name: str) -> Ints:
     column = table.columns.get(name)
     if column is None:
         column = require(table, name, "time")
-    found, bad = _times(column, name)
+    micros, bad = _times(column, name)
     if bad is not None:
         if name in table.gaps and table.gaps[name][0] == bad:
             require(table, name, "time")
@@ -134,7 +134,7 @@ def time_column(table: Table, name: str) -> Ints:
             )
         row_reader.read_time(_value(column, bad), bad + 1, name)
         raise AssertionError("a bad time was readable")
-    return found
+    return micros
 
 
 def times_are_readable(column: ArrowColumn) -> bool:
@@ -153,9 +153,11 @@ def type_codes(table: Table, name: str) -> tuple[npt.NDArray[np.int32], list[str
         column = column.to_pylist()  # as text, minus zero is not zero
     if isinstance(column, list):
         texts: list[str | None] = [v.text(value) for value in column]
-        seen: dict[str, int] = {}
-        codes = np.array([-1 if x is None else seen.setdefault(x, len(seen)) for x in texts], np.int32)
-        return codes, list(seen)
+        codes_by_text: dict[str, int] = {}
+        codes = np.array(
+            [-1 if x is None else codes_by_text.setdefault(x, len(codes_by_text)) for x in texts], np.int32
+        )
+        return codes, list(codes_by_text)
     codes, distinct = _encoded(column)
     names: dict[str, int] = {}
     mapped = np.full(len(distinct) + 1, -1, np.int32)
@@ -202,11 +204,11 @@ def _from_arrow(data: pa.Table | pa.RecordBatch, needed: Collection[str] | None,
 
 
 def _store_column(table: Table, name: str, column: Column) -> None:
-    settled = _settled(column)
-    table.columns[name] = settled
-    if not isinstance(settled, list) and settled.type in (MOMENT, pa.date32()):
-        settled, outside = _within_years(settled)
-        table.columns[name] = settled
+    converted = _to_supported(column)
+    table.columns[name] = converted
+    if not isinstance(converted, list) and converted.type in (MOMENT, pa.date32()):
+        converted, outside = _within_years(converted)
+        table.columns[name] = converted
         if outside is not None:
             table.outside[name] = outside
 
@@ -311,33 +313,33 @@ def _arrow_knows(values: Loose, kinds: set[type]) -> bool:
 
 
 def _decimals(values: Loose) -> Column:
-    known = [value for value in values if value is not None]
-    types = {v.decimal_type(value) for value in known}
+    present = [value for value in values if value is not None]
+    types = {v.decimal_type(value) for value in present}
     scale = next(iter(types)).scale
     # The size of a decimal determines the digits of a quotient. Read back from Arrow, a decimal has the size of its own
     # digits; that is exact if these have one scale and are all that the size counts.
-    whole = max(type_.precision - type_.scale for type_ in types)
-    same = all(type_.scale == scale for type_ in types) and whole + scale <= 38
-    if not same or any(v.sized(Decimal(value)).precision != value.precision for value in known):  # type: ignore[union-attr]
+    integer_digits = max(type_.precision - type_.scale for type_ in types)
+    same = all(type_.scale == scale for type_ in types) and integer_digits + scale <= 38
+    if not same or any(v.sized(Decimal(value)).precision != value.precision for value in present):  # type: ignore[union-attr]
         return values
-    return pa.array(values, pa.decimal128(max(1, whole + scale), scale))
+    return pa.array(values, pa.decimal128(max(1, integer_digits + scale), scale))
 
 
-def _settled(column: Column) -> Column:
+def _to_supported(column: Column) -> Column:
     """Convert an Arrow column to one of the supported types; other types are converted value by value."""
     if isinstance(column, list):
         return column
     kind = column.type
     is_ = pa.types
     if is_.is_run_end_encoded(kind):
-        return _settled(pc.run_end_decode(column))
+        return _to_supported(pc.run_end_decode(column))
     plain = without_views(kind)
     if plain != kind:
-        return _settled(column.cast(plain))
+        return _to_supported(column.cast(plain))
     if is_.is_dictionary(kind):
         if is_.is_string(kind.value_type) or is_.is_large_string(kind.value_type):
             return column
-        return _settled(column.cast(kind.value_type))
+        return _to_supported(column.cast(kind.value_type))
     if is_.is_timestamp(kind):
         return _in_micros(column, kind.unit, MOMENT)
     if is_.is_duration(kind):
@@ -439,15 +441,15 @@ def _times(column: Column, name: str) -> tuple[Ints, int | None]:
         return _times_of_doubles(np.asarray(column.cast(pa.float64()).fill_null(math.nan)), name)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
         codes, distinct = _encoded(column)
-        found = np.zeros(len(distinct) + 1, np.int64)
+        micros = np.zeros(len(distinct) + 1, np.int64)
         unreadable = np.zeros(len(distinct) + 1, np.bool_)
         unreadable[-1] = True  # where the code is -1: null
         for code in range(len(distinct)):
             try:
-                found[code] = row_reader.read_time(distinct[code], 0, name)
+                micros[code] = row_reader.read_time(distinct[code], 0, name)
             except EventDataError:
                 unreadable[code] = True
-        return found[codes], _first(unreadable[codes])
+        return micros[codes], _first(unreadable[codes])
     return _times_one_by_one(column.to_pylist(), name)
 
 

@@ -53,8 +53,8 @@ def text_of(path: Path) -> str:
     except OSError as error:
         raise EventDataError(f"The file cannot be read: {error.strerror}.") from None
     if data.startswith(b"\x1f\x8b"):
-        way = "Add gunzip to the pipe." if str(path) == "-" else f"Decompress it first: gunzip -k {path}"
-        raise EventDataError("Expected text, got gzip.", hint=way)
+        remedy = "Add gunzip to the pipe." if str(path) == "-" else f"Decompress it first: gunzip -k {path}"
+        raise EventDataError("Expected text, got gzip.", hint=remedy)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in data[:4]:
         raise EventDataError(
             "Expected UTF-8, got an encoding that looks like UTF-16.",
@@ -76,7 +76,7 @@ def objects_in(text: str, path: Path) -> Iterator[dict[str, object]]:
     for line in _parse_lines(text):
         if isinstance(line.found, str):
             if first:
-                _name_other_forms(text, line.text, path)
+                _raise_for_other_formats(text, line.text, path)
             raise EventDataError(f"Line {line.number}: {line.found}.")
         first = False
         yield line.found
@@ -123,7 +123,7 @@ def _parse_lines(text: str) -> Iterator[_ParsedLine]:
         yield _ParsedLine(number, line, row if isinstance(row, dict) else "expected a JSON object")
 
 
-def _name_other_forms(text: str, line: str, path: Path) -> None:
+def _raise_for_other_formats(text: str, line: str, path: Path) -> None:
     """If the first line is not an object, raise with the detected format and a conversion."""
     if line.lstrip().startswith("["):
         raise EventDataError(
@@ -162,8 +162,8 @@ def read_table(path: Path) -> Table:
         try:
             table = pq.read_table(path)
         except (OSError, ValueError) as error:
-            said = (error.strerror if isinstance(error, OSError) else None) or "not a Parquet file"
-            raise EventDataError(f"The file cannot be read: {said}.") from None
+            reason = (error.strerror if isinstance(error, OSError) else None) or "not a Parquet file"
+            raise EventDataError(f"The file cannot be read: {reason}.") from None
         return table.column_names, [tuple(row.values()) for row in table.to_pylist()]
     text = text_of(path)
     if not text.lstrip().startswith(("{", "[")) and path.suffix not in (".json", ".jsonl", ".ndjson"):

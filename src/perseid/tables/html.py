@@ -56,10 +56,10 @@ def _cell(value: object) -> str:
 def _bars(rows: Sequence[Mapping[str, object]]) -> list[str]:
     """A bar for each row, on one time axis; empty for a row without a start or an end."""
     times = [(row.get("start"), row.get("end")) for row in rows]
-    known = [moment for pair in times for moment in pair if isinstance(moment, dt.datetime)]
-    if not known:
+    moments = [moment for pair in times for moment in pair if isinstance(moment, dt.datetime)]
+    if not moments:
         return [""] * len(rows)
-    first, last = min(known), max(known)
+    first, last = min(moments), max(moments)
     span_s = (last - first).total_seconds() or 1.0
     return [_bar(start, end, first, span_s) for start, end in times]
 

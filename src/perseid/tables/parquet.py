@@ -43,10 +43,10 @@ def open_parquet(paths: Paths, coded: Sequence[str] = ()) -> ds.FileSystemDatase
     """
     import pyarrow.dataset as ds
 
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    if not given:
+    path_list = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not path_list:
         raise EventDataError("The list of input files is empty.", hint="Add the path of a Parquet file or folder.")
-    parts = [_open(path, coded) for path in given]
+    parts = [_open(path, coded) for path in path_list]
     # Files of one stream may differ: a column is null in files that lack it.
     schemas = [part.schema for part in parts]
     fragments = [fragment for part in parts for fragment in part.get_fragments()]
@@ -98,16 +98,16 @@ def partitioned(
     yield from _split(open_parquet(paths), columns, keys, size, memory_limit, progress)
 
 
-def _read(dataset: ds.Dataset, columns: list[str], keep: Callable[[pa.Table], pa.Table] | None) -> pa.Table:
+def _read(dataset: ds.Dataset, columns: list[str], row_filter: Callable[[pa.Table], pa.Table] | None) -> pa.Table:
     """Read all rows, a row group at a time on each core: rows that are dropped never leave the core's cache."""
     groups = [group for fragment in dataset.get_fragments() for group in fragment.split_by_row_group()]
     cores = min(len(groups), os.cpu_count() or 1)
-    if keep is None or cores <= 1:
+    if row_filter is None or cores <= 1:
         table = dataset.to_table(columns=columns)
-        return table if keep is None else keep(table)
+        return table if row_filter is None else row_filter(table)
 
     def read(group: ds.Fragment) -> pa.Table:
-        return keep(group.to_table(schema=dataset.schema, columns=columns, use_threads=False))
+        return row_filter(group.to_table(schema=dataset.schema, columns=columns, use_threads=False))
 
     with ThreadPoolExecutor(cores) as pool:
         return pa.concat_tables(list(pool.map(read, groups)))
@@ -149,11 +149,11 @@ def _hidden(path: Path, folder: Path) -> bool:
 
 
 @contextmanager
-def _readable(what: str) -> Iterator[None]:
+def _readable(subject: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        shown = what if what.startswith("The ") else repr(what)
+        shown = subject if subject.startswith("The ") else repr(subject)
         raise EventDataError(
             f"{shown} cannot be read as Parquet: {_reason(error)}.",
             hint="Use Parquet files or folders, or .csv, .jsonl and .ndjson files; read other formats with pandas or "
@@ -247,13 +247,13 @@ def _spill(dataset: ds.Dataset, columns: list[str], keys: list[str], files: list
                 writers[number].write_table(table.take(pa.array(order[starts[number] : starts[number + 1]])))
 
         pending: list[pa.RecordBatch] = []
-        held = 0
+        pending_bytes = 0
         for batch in _batches(dataset, columns):
             pending.append(batch)
-            held += batch.nbytes
-            if held >= memory_limit // 4:
+            pending_bytes += batch.nbytes
+            if pending_bytes >= memory_limit // 4:
                 write(pending)
-                pending, held = [], 0
+                pending, pending_bytes = [], 0
         if pending:
             write(pending)
     return sorted(writers)

@@ -29,11 +29,11 @@ def require_spark(data: object) -> None:
         )
 
 
-def require_here(what: str, data: object) -> None:
+def require_local_rows(operation: str, data: object) -> None:
     """Raise if the data is a Spark DataFrame, for operations that run in this process."""
     if is_spark(data):
         raise EventDataError(
-            f"{what}: expected local rows, got a Spark DataFrame.", hint="Use df.limit(10_000).toArrow()."
+            f"{operation}: expected local rows, got a Spark DataFrame.", hint="Use df.limit(10_000).toArrow()."
         )
 
 
@@ -98,11 +98,11 @@ def index_names(data: object) -> tuple[str, ...]:
 
 
 def column_missing_in(
-    number: int, name: str, role: str, there: Sequence[str], index: Sequence[str] = ()
+    number: int, name: str, role: str, available: Sequence[str], index: Sequence[str] = ()
 ) -> EventDataError:
     """The error for a row without the column of a role; the column may be in the index of its frame."""
-    say = f"ps.events(rows, {role}=…), or --{role.replace('_', '-')} on the command line"
-    error = missing_column(f"Row {number}", name, f"{role} column", there, say)
+    usage = f"ps.events(rows, {role}=…), or --{role.replace('_', '-')} on the command line"
+    error = missing_column(f"Row {number}", name, f"{role} column", available, usage)
     if name in index:
         error.hint = "Use df.reset_index(): the column is in the index."
     return error

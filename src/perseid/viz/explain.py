@@ -229,9 +229,9 @@ _COMPLETED = 'when a match completes (with order="watermark": when the watermark
 
 def _emission(pattern_plan: PatternPlan) -> str:
     reasons = {"deadline": "a 'not' times out", "window": "a window closes"}
-    if not pattern_plan.wake:
+    if not pattern_plan.timer_reasons:
         return _COMPLETED
-    return f"{_COMPLETED}; by timer when " + " or ".join(reasons[w] for w in pattern_plan.wake)
+    return f"{_COMPLETED}; by timer when " + " or ".join(reasons[w] for w in pattern_plan.timer_reasons)
 
 
 def _window(pattern: c.CorePattern) -> str:

@@ -27,13 +27,13 @@ class DocumentStreamKind(EventStreamKind):
         spark = all_on_spark(data)
         names = [name for one in data for name in (one.columns if spark else names_of(one))]
         patterns.locate(lambda: check_variables(patterns.patterns, names))
-        lowered, asked = extract_trees(patterns.whole, stream.namespaces)
-        patterns.locate(lambda: check_trees((step.tree for step in asked.steps), stream))
+        lowered, query = extract_trees(patterns.all_patterns, stream.namespaces)
+        patterns.locate(lambda: check_trees((step.tree for step in query.steps), stream))
         if not spark:
             from perseid.engines.trees.local import read_locally
 
-            return patterns.lowered(lowered), patterns.locate(lambda: read_locally(stream, asked))
-        return patterns.lowered(lowered), patterns.locate(lambda: _events_on_spark(stream, asked))
+            return patterns.lowered(lowered), patterns.locate(lambda: read_locally(stream, query))
+        return patterns.lowered(lowered), patterns.locate(lambda: _events_on_spark(stream, query))
 
     def as_events(self, stream: Documents, otherwise: PerseidError) -> Events:
         """Always an error: only patterns turn documents into events."""
@@ -53,10 +53,10 @@ class DocumentStreamKind(EventStreamKind):
         return "\n".join([super().explain(over, events), *explain_trees(patterns), f"\n{stream.explain()}"])
 
 
-def _events_on_spark(stream: Documents, asked: TreeQuery) -> Events:
+def _events_on_spark(stream: Documents, query: TreeQuery) -> Events:
     """The events that documents become on Spark."""
     from perseid.spark.documents import describe_table, prepare_rows
 
     schemas = [describe_table(frame, event_type) for event_type, frame in stream.inputs()]
-    rows = prepare_rows(asked.bind(stream, schemas), [frame for _, frame in stream.inputs()])
+    rows = prepare_rows(query.bind(stream, schemas), [frame for _, frame in stream.inputs()])
     return event_stream(stream, rows)

@@ -28,7 +28,7 @@ from perseid.errors import EventDataError, PerseidError, UnsupportedError
 from perseid.runtime.cold_start import small_input
 from perseid.semantics.detection import check_relations
 from perseid.tables.columns import count_rows
-from perseid.tables.rows import require_here
+from perseid.tables.rows import require_local_rows
 from perseid.viz.detection import explain_local
 from perseid.viz.why_not import MAX_EVENTS, WhyNot, event_limit_error, key_of, why_not
 
@@ -58,7 +58,7 @@ class EventStreamKind(StreamKind):
     def require_local(self, method: str, stream: object) -> None:
         """Raise an error for data of Spark."""
         for data in self.data_of(stream):
-            require_here(method, data)
+            require_local_rows(method, data)
 
     def data_of(self, stream: Any) -> Iterable[object]:
         """The rows of every input."""
@@ -98,32 +98,32 @@ class EventStreamKind(StreamKind):
         over, events = self.events_of(patterns, stream)
         tables = tables_of(options.relations)
         plan = over.compile(events)
-        own = next(one for one in plan.patterns if one.name == patterns.names[0])
-        wanted = key_of(own.pattern, options.key)
+        pattern_plan = next(one for one in plan.patterns if one.name == patterns.names[0])
+        key = key_of(pattern_plan.pattern, options.key)
         # Matches that feed the pattern may come from events of any key.
-        asked = {} if own.feeds_on or wanted is None else wanted
-        paths = {path.parts: ".".join(path.parts) for path in own.pattern.partition}
-        narrow = {path: asked[name] for path, name in paths.items() if name in asked}
+        required_key = {} if pattern_plan.feeds_on or key is None else key
+        paths = {path.parts: ".".join(path.parts) for path in pattern_plan.pattern.partition}
+        narrow = {path: required_key[name] for path, name in paths.items() if name in required_key}
         if on_spark(events):
             from perseid.spark.explain import collect_rows, untimed
 
             rows = collect_rows(events.tables(), narrow, MAX_EVENTS)
-            found = None if rows is None else read_events(replace(events, data=rows.get(None, rows)))
-            said: Sequence[str] = untimed(events.tables())
+            batch = None if rows is None else read_events(replace(events, data=rows.get(None, rows)))
+            notes: Sequence[str] = untimed(events.tables())
         else:
-            found, said = few_local_events(events, narrow, MAX_EVENTS), ()
-        if found is None:
-            raise event_limit_error(wanted is None)
+            batch, notes = few_local_events(events, narrow, MAX_EVENTS), ()
+        if batch is None:
+            raise event_limit_error(key is None)
         return why_not(
             plan,
-            own.name,
-            found,
-            key=wanted,
+            pattern_plan.name,
+            batch,
+            key=key,
             strictly_later=events.strictly_later,
             dedupe=events.dedupe,
             relations=tables,
             shown=options.shown,
-            earlier_notes=said,
+            earlier_notes=notes,
         )
 
 
@@ -168,8 +168,8 @@ def explain_on_spark(plan: Plan, events: Events) -> str:
     query = bind_events(events, plan, schemas, data.columns, data.evaluator, BindOptions(data.streaming))
     disorder = None
     if not isinstance(events.disorder, Buffer):
-        strategy, why = strategy_for(events, plan, max(schema.delay for schema in schemas), data.streaming)
-        disorder = f"{strategy.name}: emits {why}"
+        strategy, emission = strategy_for(events, plan, max(schema.delay for schema in schemas), data.streaming)
+        disorder = f"{strategy.name}: emits {emission}"
     return explain_query(plan, query, data, disorder)
 
 

@@ -49,8 +49,8 @@ class ModelStreamKind(EventStreamKind):
 
     def match(self, patterns: PatternSources, stream: Models, options: MatchOptions) -> Matches:
         """The matches in changes of this process."""
-        found, bad = _event_streams(patterns, stream)
-        done = merge_results([match_events(over, own, options) for over, own in found])
+        streams, bad = _event_streams(patterns, stream)
+        done = merge_results([match_events(over, rows, options) for over, rows in streams])
         if bad:
             done.add_rejected(len(bad), describe_rejected(bad))
         return done
@@ -63,23 +63,25 @@ class ModelStreamKind(EventStreamKind):
     def explain(self, patterns: PatternSources, stream: Models) -> str:
         """The meaning of each pattern, then the queries of the model."""
         parts = group_patterns(patterns, stream)
-        said = [meanings(over, over.compile(Events([], key=stream.key))) for over, _ in parts]
+        explanations = [meanings(over, over.compile(Events([], key=stream.key))) for over, _ in parts]
         return "\n".join(
-            [*(line for lines in said for line in lines), explain_model([group for _, group in parts], stream)]
+            [*(line for lines in explanations for line in lines), explain_model([group for _, group in parts], stream)]
         )
 
 
 def group_patterns(patterns: PatternSources, stream: Models) -> list[tuple[PatternSources, EventStreamGroup]]:
     """The patterns by the events of the model that they need."""
-    found = []
-    beside = additional_events_of(stream)
-    groups = patterns.locate(lambda: grouped(patterns.whole, stream.queries, stream.key, stream.observe, beside))
+    parts = []
+    additional = additional_events_of(stream)
+    groups = patterns.locate(
+        lambda: grouped(patterns.all_patterns, stream.queries, stream.key, stream.observe, additional)
+    )
     for group in groups:
-        own = tuple(one for one in group.patterns if one.name in patterns.names)
-        rest = tuple(one for one in group.patterns if one.name not in patterns.names)
-        if own:
-            found.append((replace(patterns, patterns=own, producers=rest), group))
-    return found
+        requested = tuple(one for one in group.patterns if one.name in patterns.names)
+        producers = tuple(one for one in group.patterns if one.name not in patterns.names)
+        if requested:
+            parts.append((replace(patterns, patterns=requested, producers=producers), group))
+    return parts
 
 
 def _event_streams(patterns: PatternSources, stream: Models) -> tuple[list[tuple[PatternSources, Events]], list[str]]:

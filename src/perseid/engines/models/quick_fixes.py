@@ -13,7 +13,7 @@ from perseid.errors import EventDataError
 from perseid.semantics.graphs import Graph
 from perseid.semantics.metamodels import unknown
 from perseid.semantics.model_repair import Aims, Fix
-from perseid.tables.rows import require_here
+from perseid.tables.rows import require_local_rows
 
 
 class QuickFix:
@@ -105,7 +105,7 @@ def search_quick_fixes(
 
 def _one_model(stream: Models, reaction: Reaction | None, key: tuple[object, ...], until: int | None) -> Graph:
     if reaction is None:
-        require_here("find_repairs", stream.data)
+        require_local_rows("find_repairs", stream.data)
         live = stream.live(until)
     elif until is not None:
         raise EventDataError(
