@@ -30,7 +30,7 @@ from perseid.engines.uncertain.local_rows import read_rows
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.reading import SymbolEncoder
 from perseid.engines.uncertain.stream import UncertainEvents, columns_of, streams_for
-from perseid.engines.uncertain.traces import NEVER, gather, build_pattern_input, split_groups
+from perseid.engines.uncertain.traces import NEVER, build_pattern_input, gather, split_groups
 from perseid.lang.parser import parse_file
 from perseid.semantics import values as v
 from perseid.semantics.check import check
@@ -73,12 +73,12 @@ class Prepared:
         rows = read_rows(stream, columns_of(cores), {name: v.Relation(some) for name, some in relations.items()})
         streams = streams_for(cores, stream, rows.type_names)
         plan = make_plan(cores, streams, {name: column.type for name, column in rows.columns.items()})
-        automaton = Automaton(plan.asked[0].pattern, rows.relations, elapsed=streams.every or 0)
+        automaton = Automaton(plan.queries[0].pattern, rows.relations, elapsed=streams.every or 0)
         return cls(plan, rows, SymbolEncoder(automaton))
 
     def engine(self, run: Any, rounds: int) -> float:
         """Seconds of exact or sampled evaluation over encoded rows."""
-        asked, streams = self.plan.asked[0], self.plan.streams
+        asked, streams = self.plan.queries[0], self.plan.streams
         given, _ = gather(streams, self.rows)
         found = build_pattern_input(asked, streams, self.reader, given)
         with patch.object(answers, "material", lambda *_: found):
@@ -86,7 +86,7 @@ class Prepared:
 
     def kernel(self, rounds: int) -> float:
         """Seconds of the kernel alone, on prepared chunks."""
-        asked, streams = self.plan.asked[0], self.plan.streams
+        asked, streams = self.plan.queries[0], self.plan.streams
         given, _ = gather(streams, self.rows)
         found = build_pattern_input(asked, streams, self.reader, given)
         ready = [

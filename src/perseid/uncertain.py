@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from perseid.api.uncertain import learn
+from perseid.engines.uncertain.output_policies import OutputPolicy, above, alerts, expected, spans
 from perseid.engines.uncertain.results import UncertainMatches
 from perseid.engines.uncertain.stream import UncertainEvents
 from perseid.engines.uncertain.streams import Sampling
-from perseid.engines.uncertain.telling import OutputPolicy, above, alerts, expected, spans
 from perseid.semantics.hidden import HiddenMarkov, floor_plan, hidden_markov
 
 __all__ = [

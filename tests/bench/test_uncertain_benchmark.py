@@ -66,15 +66,15 @@ def test_particle_filter_guesses_are_deterministic_places() -> None:
 def test_query_has_the_expected_class(text: str, kind: QueryClass) -> None:
     tracked = speed.track(2, 5)
     ready = speed.Prepared.of(text, tracked.stream(tracked.marginals), tracked.relations)
-    assert ready.plan.asked[0].classified.kind is kind
+    assert ready.plan.queries[0].classified.kind is kind
 
 
 def test_printed_query_of_figure_14_is_unsafe_and_its_variant_safe() -> None:
     streams, _, relations = speed.safe_streams(2, 5)
     printed = speed.Prepared.of(speed.FIGURE_14, streams["auto"], relations)
-    assert printed.plan.asked[0].classified.kind is QueryClass.UNSAFE
+    assert printed.plan.queries[0].classified.kind is QueryClass.UNSAFE
     ready = speed.Prepared.of(speed.SAFE, streams["auto"], relations)
-    assert ready.plan.asked[0].classified.kind is QueryClass.SAFE
+    assert ready.plan.queries[0].classified.kind is QueryClass.SAFE
 
 
 def test_gain_is_at_the_best_threshold_from_a_tenth_to_a_half() -> None:

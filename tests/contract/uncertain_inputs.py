@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.uncertain.engine import make_plan
+from perseid.engines.uncertain.output_policies import OutputPolicy
 from perseid.engines.uncertain.plan import PlannedQuery, UncertainPlan
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, READING, Inference, Known, Sampling, Stream, Streams
-from perseid.engines.uncertain.telling import OutputPolicy
 from perseid.errors import UnsupportedError
 from perseid.lang.parser import parse_pattern
 from perseid.reference.worlds import GroupResult, group_results
@@ -44,11 +44,11 @@ def _micros(moment: dt.datetime) -> int:
 # The oracle
 
 
-def _check(case: Uncertain, asked: PlannedQuery, telling: OutputPolicy, tables: Sequence[pa.Table]) -> int:
+def _check(case: Uncertain, asked: PlannedQuery, output_policy: OutputPolicy, tables: Sequence[pa.Table]) -> int:
     expected = group_results(case.pattern, case.chains, case.certain)
     rows = [row for table in tables for row in table.to_pylist()]
     names = [component.name for component in asked.unit[: asked.groups]]
-    if telling.how == "spans":
+    if output_policy.how == "spans":
         return _check_spans(expected, rows, names)
     found = {(tuple(row[name] for name in names), _micros(row["time"])): row for row in rows}
     assert len(found) == len(rows), "two rows of one group and step"
@@ -60,7 +60,7 @@ def _check(case: Uncertain, asked: PlannedQuery, telling: OutputPolicy, tables: 
             assert abs(chance - right.probability) <= (error or 1e-9), f"{key}: {chance}, not {right.probability}"
         else:
             assert right.probability <= EPSILON, f"{key} was not sampled once"
-        if telling.counts and row is not None:
+        if output_policy.counts and row is not None:
             assert abs(row["expected"] - right.expected) <= 1e-9, f"{key}: {row['expected']}, not {right.expected}"
     return len(expected)
 
@@ -101,12 +101,12 @@ def _moments(plan: UncertainPlan, times: IntArray) -> list[int]:
 
 
 def _is_bounded(plan: UncertainPlan) -> bool:
-    return all(window_of(one.pattern) is not None for one in plan.asked)
+    return all(window_of(one.pattern) is not None for one in plan.queries)
 
 
 def _owners(plan: UncertainPlan, columns: Mapping[str, pa.Array]) -> IntArray | None:
     """Return the group number of each row, if a pattern is partitioned."""
-    (asked,) = plan.asked
+    (asked,) = plan.queries
     if not asked.groups:
         return None
     names = [component.name for component in asked.unit[: asked.groups]]
@@ -121,19 +121,19 @@ def _random_case(seed: int) -> EngineCase | None:
     rows = rows_of(case.given)
     types = {name: column.type for name, column in rows.columns.items()}
     streams = Streams(case.streams.parts, case.streams.every, SAMPLING)
-    telling = chance.choice(
+    output_policy = chance.choice(
         (OutputPolicy(), OutputPolicy(), OutputPolicy("expected"), OutputPolicy("spans", RISE, RISE))
     )
     try:
-        plan = make_plan([case.pattern], streams, types, output_policy=telling)
+        plan = make_plan([case.pattern], streams, types, output_policy=output_policy)
         plan.refuse_on_streams()
     except UnsupportedError:
         return None
-    (asked,) = plan.asked
-    if telling.how == "spans" and (asked.groups < len(asked.unit) or asked.is_sampled(streams)):
+    (asked,) = plan.queries
+    if output_policy.how == "spans" and (asked.groups < len(asked.unit) or asked.is_sampled(streams)):
         return None  # sampled probabilities may be on the other side of the threshold
     return EngineCase(
-        plan, rows, read, partial(_check, case, asked, telling), _owners(plan, rows.columns),
+        plan, rows, read, partial(_check, case, asked, output_policy), _owners(plan, rows.columns),
         is_late=_is_late, bounded=_is_bounded(plan), moments=_moments(plan, rows.time),
     )  # fmt: skip
 
@@ -190,14 +190,16 @@ def _golden(
     parts: Sequence[Stream] = (DIGITS,),
     *,
     more: str = "within 5 seconds partition by k",
-    telling: OutputPolicy | None = None,
+    output_policy: OutputPolicy | None = None,
     now: int = 5 * SECOND - 1,
 ) -> GoldenCase:
     """Return a golden case with the rows of the first 8 seconds in the state."""
     batch = rows_of(rows)
     types = {name: column.type for name, column in batch.columns.items()}
     pattern = resolve(parse_pattern(f"pattern p match {match} {more}"))
-    plan = make_plan([pattern], Streams(tuple(parts), SECOND, SAMPLING), types, output_policy=telling or OutputPolicy())
+    plan = make_plan(
+        [pattern], Streams(tuple(parts), SECOND, SAMPLING), types, output_policy=output_policy or OutputPolicy()
+    )
     plan.refuse_on_streams()
     case = EngineCase(plan, batch, read, lambda _: 0, is_late=_is_late)
     return GoldenCase(case, np.flatnonzero(batch.time < 8 * SECOND), now)
@@ -210,8 +212,8 @@ def _chance() -> random.Random:
 GOLDEN = {
     "exact": lambda: _golden(STEPS, [*_digits(_chance(), 12)]),
     "no watermark yet": lambda: _golden(STEPS, [*_digits(_chance(), 12)], now=-1),
-    "spans": lambda: _golden(STEPS, [*_digits(_chance(), 12)], telling=OutputPolicy("spans", 0.01, 0.01)),
-    "expected": lambda: _golden(STEPS, [*_digits(_chance(), 12)], telling=OutputPolicy("expected")),
+    "spans": lambda: _golden(STEPS, [*_digits(_chance(), 12)], output_policy=OutputPolicy("spans", 0.01, 0.01)),
+    "expected": lambda: _golden(STEPS, [*_digits(_chance(), 12)], output_policy=OutputPolicy("expected")),
     "sampled": lambda: _golden(UNSAFE, [*_digits(_chance(), 12)]),
     "tables": lambda: _golden(
         "At a [v = 1] -> At b must (v = 2)", [*_tables(_chance(), 12)], [Stream("At", Known.LINKED, ("k",), ("v",))]

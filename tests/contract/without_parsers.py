@@ -110,7 +110,7 @@ def run_stream(engine: Engine, plan: Plan, rows: EventBatch) -> Sequence[StepRes
 
 def run_finish(engine: Engine, plan: Plan, rows: EventBatch) -> Sequence[pa.Table]:
     """Return the output of the second shuffle, for a plan that emits its bindings one by one."""
-    if engine.finish is None or not any(one.groups < len(one.unit) for one in plan.asked):
+    if engine.finish is None or not any(one.groups < len(one.unit) for one in plan.queries):
         return ()
     assert is_dataclass(plan)
     apart = replace(plan, apart=True)  # type: ignore[type-var]

@@ -16,9 +16,9 @@ import perseid as ps
 from perseid.engines.uncertain import automaton
 from perseid.engines.uncertain.engine import expected_of, finish, make_plan, match_all, report, step
 from perseid.engines.uncertain.output import binding_schema, output_schema
+from perseid.engines.uncertain.output_policies import EVERY, OutputPolicy
 from perseid.engines.uncertain.plan import UncertainPlan, plan_query
 from perseid.engines.uncertain.streams import Known, Sampling, Stream, Streams
-from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.engines.uncertain.traces import gather
 from perseid.errors import EventDataError, LimitError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
@@ -284,7 +284,7 @@ def test_ambiguous_repetitions_count_events(match: str, window: str) -> None:
 
 def counting(seed: int, sampled: bool) -> tuple[UncertainPlan, EventBatch] | None:
     found = plan_random_case(seed, sampled)
-    if found is None or not found[0].asked[0].is_single(found[0].streams):
+    if found is None or not found[0].queries[0].is_single(found[0].streams):
         return None
     plan, rows, case = found
     types = {name: column.type for name, column in rows.columns.items()}
@@ -316,13 +316,13 @@ def test_expected_numbers_are_exact_in_groups_sampled_midway() -> None:
     met = 0
     for asked, rows, _, steps in islice(cases_sampled_midway(70_000), 30):
         types = {name: column.type for name, column in rows.columns.items()}
-        plan = replace(asked, schema=output_schema(asked.asked, types, COUNTED), telling=COUNTED)
+        plan = replace(asked, schema=output_schema(asked.queries, types, COUNTED), output_policy=COUNTED)
         done = match_all(plan, rows)
         whole, counted = done.rows, done.counters
         assert counted["sampled"] == steps
         cut = list(streamed(plan, rows, random.Random(5)))
         assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
-        one = expected_of(plan.asked[0], plan.streams, gather(plan.streams, rows)[0])
+        one = expected_of(plan.queries[0], plan.streams, gather(plan.streams, rows)[0])
         assert sorted(whole["expected"].to_pylist()) == sorted(number for number in one.probability if number > 0)
         met += whole.num_rows > 0
     assert met > 10
@@ -360,14 +360,14 @@ def test_counts_per_binding_add_up_after_a_shuffle() -> None:
     told_apart = match_all(replace(pruned, apart=True), rows).rows
     assert shown([finish(apart, told_apart)]) == shown([match_all(pruned, rows).rows])
     assert finish(apart, told_apart)["expected"].equals(finish(apart, matches)["expected"])
-    some = replace(apart, telling=OutputPolicy("expected", 0.2))
+    some = replace(apart, output_policy=OutputPolicy("expected", 0.2))
     assert 0 < finish(some, matches).num_rows < whole.num_rows
 
 
 def test_state_of_counts_does_not_grow_with_the_stream() -> None:
     plan, rows = chain(400, "within forever")
     types = {name: column.type for name, column in rows.columns.items()}
-    plan = make_plan([plan.asked[0].pattern], plan.streams, types, output_policy=COUNTED)
+    plan = make_plan([plan.queries[0].pattern], plan.streams, types, output_policy=COUNTED)
     state, sizes = None, []
     for second in range(0, 400, 20):
         batch = np.flatnonzero((rows.time >= second * SECOND) & (rows.time < (second + 20) * SECOND))
@@ -379,10 +379,10 @@ def test_state_of_counts_does_not_grow_with_the_stream() -> None:
     assert max(sizes[5:]) - min(sizes[5:]) < 400, sizes
 
 
-def states(telling: OutputPolicy) -> tuple[UncertainPlan, EventBatch, bytes]:
+def states(output_policy: OutputPolicy) -> tuple[UncertainPlan, EventBatch, bytes]:
     plan, rows = chain(6)
     types = {name: column.type for name, column in rows.columns.items()}
-    plan = make_plan([plan.asked[0].pattern], plan.streams, types, output_policy=telling)
+    plan = make_plan([plan.queries[0].pattern], plan.streams, types, output_policy=output_policy)
     state = step(plan, rows, None, Watermark(None, None, False)).state
     state = step(plan, take_events(rows, np.zeros(0, np.int64)), state, Watermark(None, 4 * SECOND - 1, False)).state
     assert state is not None

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from perseid.engines.uncertain.engine import make_plan, match_all, report, step
+from perseid.engines.uncertain.output_policies import OutputPolicy
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, Inference, Known, Sampling, Stream, Streams
-from perseid.engines.uncertain.telling import OutputPolicy
 from perseid.errors import PerseidError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
 from perseid.runtime.event_batch import EventBatch, take_events
@@ -28,7 +28,7 @@ from tests.engines.test_safe import SafePlanCase
 from tests.engines.test_uncertain_stream import NOTHING, shown, streamed
 from tests.generators.random_patterns import SECOND
 
-TELLINGS = (
+OUTPUT_POLICIES = (
     OutputPolicy(),
     OutputPolicy(),
     OutputPolicy("alerts", 0.5, 0.3),
@@ -53,13 +53,13 @@ def safe_plan_case(seed: int) -> tuple[UncertainPlan, EventBatch] | None:
         case.rows += [{**row, "time": row["time"] + off * SECOND} for row in case.rows]
     rows = case.table()
     types = {name: column.type for name, column in rows.columns.items()}
-    plan = make_plan([case.pattern], streams, types, output_policy=chance.choice(TELLINGS))
-    if plan.asked[0].window is None:
+    plan = make_plan([case.pattern], streams, types, output_policy=chance.choice(OUTPUT_POLICIES))
+    if plan.queries[0].window is None:
         return None
     try:
         plan.refuse_on_streams()
     except UnsupportedError:
-        assert plan.telling.counts  # counts are computed only for streams with one hidden value
+        assert plan.output_policy.counts  # counts are computed only for streams with one hidden value
         return None
     return plan, rows
 
@@ -85,7 +85,7 @@ def test_results_do_not_depend_on_batches_or_restarts() -> None:
 def test_two_shards_equal_one_shard() -> None:
     """The groups of two shards, evaluated separately, have the same bits as those of one shard."""
     plan, rows = steady(12, more="partition by g")
-    assert plan.asked[0].window == 5
+    assert plan.queries[0].window == 5
     whole = match_all(plan, rows).rows
     shares = np.asarray(rows.columns["g"])
     apart = [take_events(rows, np.flatnonzero(shares == g)) for g in range(2)]

@@ -16,6 +16,7 @@ import pytest
 
 from perseid.engines.uncertain import automaton, reading
 from perseid.engines.uncertain.engine import make_plan, match_all, report, step
+from perseid.engines.uncertain.output_policies import OutputPolicy
 from perseid.engines.uncertain.plan import UncertainPlan, plan_query
 from perseid.engines.uncertain.streams import (
     CHANCE,
@@ -28,7 +29,6 @@ from perseid.engines.uncertain.streams import (
     Stream,
     Streams,
 )
-from perseid.engines.uncertain.telling import OutputPolicy
 from perseid.errors import EventDataError, PerseidError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
 from perseid.runtime.event_batch import EventBatch, take_events
@@ -41,7 +41,7 @@ from tests.contract.malformed_states import spoiled
 from tests.generators.random_beliefs import Uncertain, make_uncertain, rows_of
 from tests.generators.random_patterns import SECOND
 
-TELLINGS = (OutputPolicy(), OutputPolicy(), OutputPolicy("alerts", 0.5, 0.3), OutputPolicy("spans", 0.4, 0.4))
+OUTPUT_POLICIES = (OutputPolicy(), OutputPolicy(), OutputPolicy("alerts", 0.5, 0.3), OutputPolicy("spans", 0.4, 0.4))
 NOTHING = np.zeros(0, np.int64)
 
 
@@ -76,7 +76,7 @@ def plan_random_case(
         return None  # it has bounds on time
     if asked.is_sampled(streams) != sampled:
         return None
-    results = OutputPolicy() if asked.groups < len(asked.unit) else chance.choice(TELLINGS)
+    results = OutputPolicy() if asked.groups < len(asked.unit) else chance.choice(OUTPUT_POLICIES)
     again = [{**row, "time": row["time"] + 60 * SECOND} for row in case.given] if long_after else []
     rows = rows_of([*case.given, *again])
     types = {name: column.type for name, column in rows.columns.items()}
@@ -219,7 +219,7 @@ def test_sampled_steps_do_not_depend_on_batch_boundaries(block: int) -> None:
         assert counted["sampled"] == steps
         errors = [row["error"] for row in whole.to_pylist()]
         both += 0.0 in errors and 0.25 in errors
-        returned += any(before and not after for before, after in pairwise(errors)) and not plan.asked[0].unit
+        returned += any(before and not after for before, after in pairwise(errors)) and not plan.queries[0].unit
     assert both > 5
     assert returned
 
@@ -230,7 +230,7 @@ def tables_without_every(first: int, sampled: bool) -> Iterator[tuple[UncertainP
         one = plan_random_case(seed, sampled, numbered=False)
         if one is None or len(one[0].streams.parts) < 2:
             continue
-        if any(part.known is Known.LINKED for part in one[0].asked[0].hidden(one[0].streams)):
+        if any(part.known is Known.LINKED for part in one[0].queries[0].hidden(one[0].streams)):
             yield one[:2]
 
 
@@ -374,7 +374,7 @@ def test_state_of_sampled_groups_is_bounded_and_released() -> None:
     """A sampled pattern with references to earlier events has a bounded number of groups, and no state after its
     windows."""
     plan, rows = chain(40, match="At a [v = 1] -> At b [b.v >= a.v] -> At c [c.v < b.v]")
-    assert plan.asked[0].is_sampled(plan.streams)
+    assert plan.queries[0].is_sampled(plan.streams)
     done = step(plan, rows, None, Watermark(None, None, False))
     sizes = []
     for second in range(10, 40, 3):

@@ -165,7 +165,7 @@ def _changed_state(chance: random.Random) -> Adversarial:
         yield partial(step, plan, take_events(rows, NOTHING), done.state, Watermark(now, None, True))
         return None
 
-    return Adversarial("state", lambda: f"{plan.asked[0].pattern.name}: {what}", calls())
+    return Adversarial("state", lambda: f"{plan.queries[0].pattern.name}: {what}", calls())
 
 
 def make_belief_input(seed: int) -> Adversarial:

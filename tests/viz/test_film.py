@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 import perseid as ps
-from perseid.engines.uncertain.floor import floor_cells
+from perseid.engines.uncertain.floor_plan import floor_cells
 
 PLAN = ps.uncertain.floor_plan([("hall", "stairs"), ("hall", "coffee")], stay=0.5)
 MODEL = ps.uncertain.hidden_markov(

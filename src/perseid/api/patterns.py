@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from perseid.engines.sequence.match_counts import Counts
-    from perseid.engines.uncertain.telling import OutputPolicy
+    from perseid.engines.uncertain.output_policies import OutputPolicy
     from perseid.spark.inspection import Inspection
     from perseid.spark.progress import Progress
 

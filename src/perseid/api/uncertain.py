@@ -11,9 +11,9 @@ from perseid.api.stream_kinds.contract import SparkMatchOptions, StreamKind
 from perseid.api.stream_kinds.registry import kind_of
 from perseid.engines.uncertain.engine import UNCERTAIN, make_plan
 from perseid.engines.uncertain.local_rows import read_rows
+from perseid.engines.uncertain.output_policies import EVERY, OutputPolicy
 from perseid.engines.uncertain.results import UncertainMatches
 from perseid.engines.uncertain.stream import UncertainEvents, columns_of, streams_for
-from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.errors import EventDataError, UnsupportedError, did_you_mean, missing_column
 from perseid.lang import ast
 from perseid.runtime.explanation import describe_max_ahead

@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.uncertain.counting_automaton import CountingAutomaton
 from perseid.engines.uncertain.exact import StateWeights
+from perseid.engines.uncertain.forward_pass import ForwardPass, advance_groups
 from perseid.engines.uncertain.joint import joint_groups
 from perseid.engines.uncertain.memory import no_group_states
-from perseid.engines.uncertain.moving import ForwardPass, advance_groups
 from perseid.engines.uncertain.plan import PlannedQuery
 from perseid.engines.uncertain.reading import SymbolEncoder, Units
 from perseid.engines.uncertain.sampling import SampledRows, advance_worlds, exact_rows, fresh_worlds
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.traces import NEVER, CallInput, build_pattern_input
-from perseid.engines.uncertain.ways import Ways
 from perseid.engines.uncertain.worlds import Worlds
 from perseid.errors import LimitError
 from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
@@ -53,7 +53,7 @@ def exactly(
     """Return exact results for a finite input, and the number of readings with zero likelihood.
 
     A group with worlds in too many automaton states at once is sampled from that step on. If the automaton is a
-    ``Ways``, probabilities are expected numbers of matches instead.
+    ``CountingAutomaton``, probabilities are expected numbers of matches instead.
     """
     pattern_input = build_pattern_input(query, streams, reader, call_input)
     if query.is_single(streams):
@@ -73,7 +73,7 @@ def exactly(
             [exact_rows(chain_groups, result, np.zeros(len(pattern_input.units)))],
             result.impossible + chain_groups.impossible,
         )
-    ways = isinstance(reader.automaton, Ways)
+    ways = isinstance(reader.automaton, CountingAutomaton)
     return combined(query, streams, pattern_input.units, rows, per_binding=per_binding, ways=ways), impossible
 
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from perseid.engines.uncertain import kernel as k
+from perseid.engines.uncertain.counting_automaton import WORLD, CountingAutomaton
 from perseid.engines.uncertain.exact import AdvanceResult, StateWeights, allocate_buffers, count_steps, in_bytes
 from perseid.engines.uncertain.kernel import Floats, Hidden, Ints, Moves, Rows, Steps, Work
-from perseid.engines.uncertain.ways import WORLD, Ways
 from perseid.errors import LimitError
 from perseid.runtime.arrays import FloatArray
 from perseid.runtime.jit import typed, words
@@ -248,7 +248,7 @@ def advance(
 
 
 def count(
-    ways: Ways, mode: int, steps: k.Steps, hidden: k.Hidden, initial: StateWeights, *, values: int = 0
+    ways: CountingAutomaton, mode: int, steps: k.Steps, hidden: k.Hidden, initial: StateWeights, *, values: int = 0
 ) -> AdvanceResult:
     """Advance every group over its steps; compute the expected number of completed matches per step."""
     groups, size = len(steps.offsets) - 1, len(steps.idle)
@@ -289,7 +289,7 @@ def _edges(size: int) -> Edges:
     return Edges(old, new, letter, np.zeros(size), np.zeros(size))
 
 
-def _refuse_infinite(ways: Ways, expected: FloatArray, weights: StateWeights) -> None:
+def _refuse_infinite(ways: CountingAutomaton, expected: FloatArray, weights: StateWeights) -> None:
     if not (np.isfinite(expected).all() and np.isfinite(weights.weight).all()):
         raise LimitError(
             f"Pattern {ways.pattern.name} has too many partial matches: their number exceeds the range of a double.",

@@ -25,9 +25,9 @@ from perseid.engines.uncertain.output import (
     numeric_columns,
     output_schema,
 )
+from perseid.engines.uncertain.output_policies import EVERY, OutputPolicy
 from perseid.engines.uncertain.plan import PlannedQuery, UncertainPlan, plan_query
 from perseid.engines.uncertain.streams import Streams
-from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.errors import EventDataError
 from perseid.lang.printer import print_duration
 from perseid.runtime.contract import Capabilities, Engine, StateReport, StepResult
@@ -74,16 +74,16 @@ def match_all(plan: UncertainPlan, rows: EventBatch) -> StepResult:
     from perseid.engines.uncertain.answers import join_expected
     from perseid.engines.uncertain.memory import OFF
     from perseid.engines.uncertain.output import binding_table, output_table
-    from perseid.engines.uncertain.telling import no_open_alerts
+    from perseid.engines.uncertain.output_policies import no_open_alerts
     from perseid.engines.uncertain.traces import gather
 
     schema = binding_schema(plan) if plan.apart else plan.schema
     call_input, impossible = gather(plan.streams, rows)
     tables = []
     counted: Counter[str] = Counter(events=len(rows) - len(call_input.bad), impossible=impossible)
-    for number, query in enumerate(plan.asked):
+    for number, query in enumerate(plan.queries):
         results, ignored, sampled_steps = evaluate_pattern(query, plan.streams, call_input, plan.apart)
-        if plan.telling.counts:
+        if plan.output_policy.counts:
             results = join_expected(results, expected_of(query, plan.streams, call_input, plan.apart))
         counted["impossible"] += ignored
         counted[SAMPLED] += sampled_steps
@@ -143,11 +143,11 @@ def expected_of(
     """Return the exact expected number of matches per step, for any query class."""
     from perseid.engines.uncertain.answers import count_limit_error, exactly
     from perseid.engines.uncertain.automaton import StateLimitExceeded
+    from perseid.engines.uncertain.counting_automaton import CountingAutomaton
     from perseid.engines.uncertain.reading import SymbolEncoder
-    from perseid.engines.uncertain.ways import Ways
 
     try:
-        reader = SymbolEncoder(Ways(query.pattern, call_input.rows.relations, elapsed=streams.every or 0))
+        reader = SymbolEncoder(CountingAutomaton(query.pattern, call_input.rows.relations, elapsed=streams.every or 0))
         return exactly(query, streams, reader, call_input, per_binding)[0]
     except StateLimitExceeded:
         raise count_limit_error(query) from None
@@ -175,7 +175,7 @@ def finish(plan: UncertainPlan, rows: pa.Table) -> pa.Table:
     from perseid.engines.uncertain.answers import anyone, beginnings, errors, summed
     from perseid.runtime.key_encoding import key_codes
 
-    groups = rows.column_names[: -len(numeric_columns(plan.telling)) - len(BINDING_COLUMNS)]
+    groups = rows.column_names[: -len(numeric_columns(plan.output_policy)) - len(BINDING_COLUMNS)]
     columns = [comparable(rows[name].combine_chunks()) for name in groups]
     codes, _ = key_codes([*columns, rows[GROUP].combine_chunks()], rows.num_rows)
     order = np.lexsort((rows[BINDING].to_numpy(), codes))  # the order of the one-pass evaluation
@@ -183,13 +183,13 @@ def finish(plan: UncertainPlan, rows: pa.Table) -> pa.Table:
     at = beginnings([codes])
     error, _ = errors(rows[ERROR].to_numpy(), rows[DRAWN].to_numpy(), at, plan.streams)
     combined = {CHANCE: pa.array(anyone(rows[CHANCE].to_numpy(), at)), ERROR: pa.array(error)}
-    if plan.telling.counts:
+    if plan.output_policy.counts:
         combined[EXPECTED] = pa.array(summed(rows[EXPECTED].to_numpy(), at))
     first_rows = rows.take(pa.array(at))
     columns = [combined[field.name] if field.name in combined else first_rows[field.name] for field in plan.schema]
     whole = pa.table(columns, schema=plan.schema)
-    decides = whole[EXPECTED if plan.telling.counts else CHANCE].to_numpy()
-    return whole.filter(pa.array(decides > plan.telling.rise))
+    decides = whole[EXPECTED if plan.output_policy.counts else CHANCE].to_numpy()
+    return whole.filter(pa.array(decides > plan.output_policy.rise))
 
 
 UNCERTAIN = Engine(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from perseid.engines.uncertain.film import Film, Frame
-from perseid.engines.uncertain.floor import Cell, floor_cells
+from perseid.engines.uncertain.floor_plan import Cell, floor_cells
 from perseid.errors import UnsupportedError
 from perseid.semantics import values as v
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from perseid.engines.uncertain.chains import RetainedChains, no_retained_chains
 from perseid.engines.uncertain.exact import StateWeights
-from perseid.engines.uncertain.past import WindowHistory
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.streams import Known
 from perseid.engines.uncertain.traces import NEVER, ChainGroups
+from perseid.engines.uncertain.window_history import WindowHistory
 from perseid.engines.uncertain.worlds import Worlds
 from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
 from perseid.runtime.event_batch import EventBatch, take_events

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.sequence.schema import common_type
+from perseid.engines.uncertain.output_policies import OpenAlerts, OutputPolicy, advance_alerts
 from perseid.engines.uncertain.plan import PlannedQuery, UncertainPlan
-from perseid.engines.uncertain.telling import OpenAlerts, OutputPolicy, advance_alerts
 from perseid.errors import EventDataError
 from perseid.runtime.arrays import MOMENT, ArrowColumn, FloatArray, IntArray
 
@@ -84,7 +84,7 @@ def output_table(
     ended: bool,
 ) -> tuple[pa.Table, OpenAlerts]:
     """Apply the output policy: return the output rows of a pattern, and the alerts and spans that stay open."""
-    every, output_policy = plan.streams.every, plan.telling
+    every, output_policy = plan.streams.every, plan.output_policy
     if not output_policy.lasts:
         numbers = results.expected if output_policy.counts else results.probability
         assert numbers is not None

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from perseid.engines.uncertain.output_policies import EVERY, OutputPolicy
 from perseid.engines.uncertain.streams import Known, Stream, Streams
-from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.errors import UnsupportedError
 from perseid.lang import ast
 from perseid.semantics import core as c
@@ -125,11 +125,11 @@ class PlannedQuery:
 class UncertainPlan:
     """Patterns over an uncertain stream."""
 
-    asked: tuple[PlannedQuery, ...]
+    queries: tuple[PlannedQuery, ...]
     streams: Streams
     schema: pa.Schema
     """Schema of the output rows."""
-    telling: OutputPolicy = EVERY
+    output_policy: OutputPolicy = EVERY
     shards: int = 1
     max_state: int = 1 << 28
     apart: bool = False
@@ -154,7 +154,7 @@ class UncertainPlan:
                 raise UnsupportedError(
                     "On a stream, inference='lag(…)' needs a step length.", hint="Add every='1 second'."
                 )
-        for one in self.asked:
+        for one in self.queries:
             if one.is_sampled(self.streams) or one.window is not None:
                 one.refuse_unsampled(self.streams)
             elif one.classified.kind is QueryClass.SAFE:
@@ -164,7 +164,7 @@ class UncertainPlan:
                 )
             # Sampled worlds have a value for each chain, and windows retain all tables. Otherwise, and for counts of
             # matches, a group carries one hidden value.
-            carried = not (one.is_sampled(self.streams) or one.window is not None) or self.telling.counts
+            carried = not (one.is_sampled(self.streams) or one.window is not None) or self.output_policy.counts
             if carried and not one.is_single(self.streams):
                 names = " and ".join(part.type for part in one.hidden(self.streams))
                 raise UnsupportedError(
@@ -174,10 +174,10 @@ class UncertainPlan:
 
     def refuse_apart(self) -> None:
         """Raise an error for stateful output policies over combined bindings, which are combined after the operator."""
-        for one in self.asked:
-            if one.groups < len(one.unit) and self.telling.lasts:
+        for one in self.queries:
+            if one.groups < len(one.unit) and self.output_policy.lasts:
                 raise UnsupportedError(
-                    f"Pattern {one.name} combines the results of several bindings: not supported with the output policy {self.telling.how!r}.",
+                    f"Pattern {one.name} combines the results of several bindings: not supported with the output policy {self.output_policy.how!r}.",
                     hint="Use emit=ps.uncertain.above(…), add partition by, or use match(…).",
                 )
 

@@ -14,11 +14,11 @@ from perseid.engines.sequence.columns import value_at
 from perseid.engines.sequence.partition_sort import comparable
 from perseid.engines.sequence.schema import common_type
 from perseid.engines.uncertain.automaton import EVICT_ABOVE_STATES, MAX_LETTERS, Automaton
+from perseid.engines.uncertain.counting_automaton import MAX_WAYS, CountingAutomaton
 from perseid.engines.uncertain.pattern_nfa import EVENT_PRESENT, Symbol, chooses, passes
 from perseid.engines.uncertain.plan import Component, PlannedQuery
 from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.symbols import Symbols, Test
-from perseid.engines.uncertain.ways import MAX_WAYS, Ways
 from perseid.runtime.arrays import ArrowColumn, BoolArray, IntArray
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.hashing import hash_columns
@@ -157,7 +157,7 @@ def reader_of(
     """Return the cached encoder and automaton of a pattern, for use in one call with its own state numbers. With
     ``ways``, the automaton counts partial matches; a ``sparse`` one has no joint letters."""
     named = _Named(tuple(sorted((name, repr(table.rows)) for name, table in relations.items())), relations)
-    kind = Ways if ways else SparseAutomaton if sparse else Automaton
+    kind = CountingAutomaton if ways else SparseAutomaton if sparse else Automaton
     reader = _reader(_Meant(query), every or 0, named, kind)
     automaton = reader.automaton
     max_states = MAX_WAYS if ways else EVICT_ABOVE_STATES

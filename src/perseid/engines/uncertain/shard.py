@@ -31,17 +31,16 @@ from perseid.engines.uncertain.chains import (
     no_retained_chains,
 )
 from perseid.engines.uncertain.exact import count_steps
+from perseid.engines.uncertain.forward_pass import ForwardPass
 from perseid.engines.uncertain.memory import OFF, GroupStates, UncertainState, empty_state, no_group_states
-from perseid.engines.uncertain.moving import ForwardPass
 from perseid.engines.uncertain.output import SAMPLED, binding_schema, binding_table, output_table
-from perseid.engines.uncertain.past import WindowHistory, append_input, empty_history, evict_steps
+from perseid.engines.uncertain.output_policies import OpenAlerts, no_open_alerts
 from perseid.engines.uncertain.plan import PlannedQuery, UncertainPlan
 from perseid.engines.uncertain.reading import SymbolEncoder, Units, reader_of, select_values, unit_columns
 from perseid.engines.uncertain.safe import safely
 from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.state import read_state, write_state
 from perseid.engines.uncertain.streams import Known, Stream
-from perseid.engines.uncertain.telling import OpenAlerts, no_open_alerts
 from perseid.engines.uncertain.traces import (
     NEVER,
     CallInput,
@@ -50,6 +49,7 @@ from perseid.engines.uncertain.traces import (
     parts_of,
     steps_of,
 )
+from perseid.engines.uncertain.window_history import WindowHistory, append_input, empty_history, evict_steps
 from perseid.errors import LimitError
 from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
 from perseid.runtime.contract import StepResult
@@ -83,14 +83,14 @@ def advance(plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermar
 def _advance(
     plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermark: Watermark, sparse: set[str]
 ) -> StepResult:
-    names = {query.memory(ways): (query, ways) for query in plan.asked for ways in plan.telling.carries}
+    names = {query.memory(ways): (query, ways) for query in plan.queries for ways in plan.output_policy.carries}
     readers = {
         name: reader_of(query, plan.streams.every, rows.relations, ways, name in sparse or _sparse_flag(name)[0])
         for name, (query, ways) in names.items()
     }
     initial_state = empty_state(plan, rows) if state is None else read_state(plan, rows, state, readers)
     shard = UncertainShard(plan, initial_state, rows, watermark, readers)
-    tables = [shard.evaluate(query, number) for number, query in enumerate(plan.asked)]
+    tables = [shard.evaluate(query, number) for number, query in enumerate(plan.queries)]
     final = None if watermark.ended else shard.final_state()
     written = None if final is None else write_state(plan, final, readers)
     if written is not None and len(written) > plan.max_state:
@@ -257,7 +257,7 @@ class UncertainShard:
     def evaluate(self, query: PlannedQuery, number: int) -> pa.Table:
         """Evaluate a pattern and return its output rows; the new state is stored in ``self``."""
         if self.unknown:
-            names = [query.memory(ways) for ways in self.plan.telling.carries]
+            names = [query.memory(ways) for ways in self.plan.output_policy.carries]
             self.memories |= {name: self.state.memories[name] for name in names if name in self.state.memories}
             self.histories |= {name: self.state.histories[name] for name in names if name in self.state.histories}
             return self.schema.empty_table()
@@ -273,7 +273,7 @@ class UncertainShard:
 
     def _counted(self, query: PlannedQuery, results: StepProbabilities) -> StepProbabilities:
         """Add expected numbers of matches, if the output policy requires them."""
-        if not self.plan.telling.counts:
+        if not self.plan.output_policy.counts:
             return results
         counting, counted = self._advance(query, ways=True)
         self.memories[query.memory(True)] = counting.remembered(no_open_alerts(len(counting.found.units), OFF))
@@ -374,13 +374,13 @@ class UncertainShard:
             next_ = (done + 1 + self.lag + 1) * width - 1
             if any(len(one) for one in final.lives.values()):
                 timers.append(next_)
-            for query in self.plan.asked:
+            for query in self.plan.queries:
                 history = final.histories.get(query.memory(False))
                 if history is not None and query.window is not None:
                     last_timer = (history.newest(self.every) + query.window + self.lag + 1) * width - 1
                     timers.append(next_ if len(history.ongoing.since) else max(next_, last_timer))
                 nfa = self.readers[query.memory(False)].automaton.nfa
-                for ways in self.plan.telling.carries:
+                for ways in self.plan.output_policy.carries:
                     memory = final.memories.get(query.memory(ways))
                     if memory is None or not len(memory):
                         continue

@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.chains import RetainedChains
+from perseid.engines.uncertain.counting_automaton import WORLD, CountingAutomaton
 from perseid.engines.uncertain.encoding import Encoding
 from perseid.engines.uncertain.exact import StateWeights
 from perseid.engines.uncertain.intervals import ChainMarginals
 from perseid.engines.uncertain.memory import GroupStates, UncertainState, empty_state
-from perseid.engines.uncertain.past import Believed, WindowHistory, empty_history
+from perseid.engines.uncertain.output_policies import OpenAlerts
 from perseid.engines.uncertain.plan import COUNTS_SUFFIX, PlannedQuery, UncertainPlan
 from perseid.engines.uncertain.reading import SymbolEncoder
 from perseid.engines.uncertain.streams import Known, Streams
-from perseid.engines.uncertain.telling import OpenAlerts
 from perseid.engines.uncertain.traces import steps_of
-from perseid.engines.uncertain.ways import WORLD, Ways
+from perseid.engines.uncertain.window_history import PriorBeliefs, WindowHistory, empty_history
 from perseid.engines.uncertain.worlds import HiddenSamples, Worlds, worlds_for
 from perseid.errors import StateError
 from perseid.runtime.arrays import FloatArray, IntArray
@@ -195,7 +195,7 @@ def write_state(plan: UncertainPlan, state: UncertainState, readers: Mapping[str
         "stream": digest_of(plan.streams),
         "known": state.known,
         "done": state.done,
-        "counts": plan.telling.counts,
+        "counts": plan.output_policy.counts,
         "kinds": list(state.buffered.type_names),
         "read": [],
         "patterns": [],
@@ -205,12 +205,12 @@ def write_state(plan: UncertainPlan, state: UncertainState, readers: Mapping[str
         if len(lives):
             facts["read"].append(type_)
             tables.append(_lives(lives))
-    for one in plan.asked:
+    for one in plan.queries:
         past = state.histories.get(one.memory(False))
         if past is not None:
             facts["patterns"].append(_encode_history(one.memory(False), past))
             tables += _history_tables(past)
-        for name in (one.memory(ways) for ways in plan.telling.carries):
+        for name in (one.memory(ways) for ways in plan.output_policy.carries):
             memory = state.memories.get(name)
             if memory is None:
                 continue
@@ -332,7 +332,7 @@ def read_state(
         if part is None or part.known is not Known.READ or part.model is None:
             raise malformed(LAYOUT.engine, _SHAPE)
         lives[type_] = _read_lives(next(tables), part.of, len(part.model.values) if part.stores_belief else 0)
-    queries = {one.memory(ways): one for one in plan.asked for ways in plan.telling.carries}
+    queries = {one.memory(ways): one for one in plan.queries for ways in plan.output_policy.carries}
     memories: dict[str, GroupStates] = {}
     pasts: dict[str, WindowHistory] = {}
     for number, written in enumerate(facts["patterns"]):
@@ -340,12 +340,14 @@ def read_state(
         named = written["pattern"]
         if named not in queries:
             continue  # the state of a pattern that was removed is dropped
-        if plan.telling.counts and facts.get("counts") is not True:
+        if plan.output_policy.counts and facts.get("counts") is not True:
             raise StateError(
                 "The checkpoint was made without emit=ps.uncertain.expected(), so it has no counts of partial matches.",
                 hint="Use a new checkpoint, or the output policy of this one.",
             )
-        looks_back = queries[named].looks_back(plan.streams) and not isinstance(readers[named].automaton, Ways)
+        looks_back = queries[named].looks_back(plan.streams) and not isinstance(
+            readers[named].automaton, CountingAutomaton
+        )
         if looks_back != ("begin" in written):
             raise StateError(
                 f"Pattern {queries[named].name} was {'sampled' if looks_back else 'evaluated exactly'} when the checkpoint was made.",
@@ -416,7 +418,7 @@ def _read_history(
         raise malformed(LAYOUT.engine, _SHAPE)
     own = _read_rows(rows_table, written["kinds"], rows)
     believed = {
-        type_: _read_believed(batch, list(empty.believed[type_].keys), empty.believed[type_].shares.shape[1])
+        type_: _read_beliefs(batch, list(empty.believed[type_].keys), empty.believed[type_].shares.shape[1])
         for type_, batch in zip(read, others, strict=False)
     }
     starts = {type_: _read_start(begin, batch) for type_, batch in zip(linked, others[len(read) :], strict=True)}
@@ -430,9 +432,9 @@ def _read_history(
     return WindowHistory(begin, own, believed, starts, list(groups.values()), OpenAlerts(since, peak, error, last))
 
 
-def _read_believed(batch: pa.RecordBatch, of: list[str], values: int) -> Believed:
+def _read_beliefs(batch: pa.RecordBatch, of: list[str], values: int) -> PriorBeliefs:
     (steps,) = _arrays(batch, "step")
-    return Believed(_read_keys(batch, of), steps, _read_belief(batch, values))
+    return PriorBeliefs(_read_keys(batch, of), steps, _read_belief(batch, values))
 
 
 def _read_start(begin: int, batch: pa.RecordBatch) -> ChainMarginals:
@@ -452,7 +454,7 @@ def _read_memory(
     exact[list(worlds)] = False
     if ((lengths < 1) == exact).any():
         raise malformed(LAYOUT.engine, _SHAPE)
-    if one.is_sampled(streams) and exact.any() and not isinstance(automaton, Ways):
+    if one.is_sampled(streams) and exact.any() and not isinstance(automaton, CountingAutomaton):
         raise StateError(
             f"Pattern {one.name} was evaluated exactly when the checkpoint was made.",
             hint=f"Remove always=True of Sampling. {GO_BACK}",
@@ -461,7 +463,7 @@ def _read_memory(
         raise malformed(LAYOUT.engine, _SHAPE)
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
     # Counts are unbounded; probabilities, and the weights of ``WORLD`` among counts, add up to 1 at most.
-    ways = isinstance(automaton, Ways)
+    ways = isinstance(automaton, CountingAutomaton)
     alone = np.where(state_numbers[state] == WORLD, weight, 0.0) if ways else weight
     sums = np.bincount(np.repeat(np.arange(len(lengths)), lengths), alone, minlength=len(lengths))
     if (sums > 1 + 1e-6).any():

@@ -12,11 +12,11 @@ from perseid.deprecated import deprecated_method
 from perseid.engines.sequence.stream import Events
 from perseid.engines.uncertain.engine import make_plan
 from perseid.engines.uncertain.output import binding_schema, numeric_columns
+from perseid.engines.uncertain.output_policies import EVERY, OutputPolicy
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.results import UncertainMatches
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, LIKELIHOOD, READING, Known, Sampling, Stream, Streams
 from perseid.engines.uncertain.symbols import condition_columns
-from perseid.engines.uncertain.telling import EVERY, OutputPolicy
 from perseid.errors import EventDataError, UnsupportedError, missing_column
 from perseid.lang import ast
 from perseid.runtime.declaration import Data_co, StreamDeclaration
@@ -157,15 +157,15 @@ def bind_patterns(
     columns = _column_types(columns_read, schemas, named_columns, streams)
     plan = make_plan(patterns, streams, columns, output_policy=output_policy)
     plan = replace(plan, shards=stream.shards, max_state=stream.max_state)
-    if len({repr(one.unit) for one in plan.asked}) > 1:
+    if len({repr(one.unit) for one in plan.queries}) > 1:
         raise UnsupportedError(
             "These patterns partition events differently.", hint="Run patterns with different partitions separately."
         )
     plan.refuse_apart()
-    plan = replace(plan, apart=any(one.groups < len(one.unit) for one in plan.asked))
+    plan = replace(plan, apart=any(one.groups < len(one.unit) for one in plan.queries))
     step_schema = binding_schema(plan) if plan.apart else plan.schema
     return Query(
-        name=", ".join(one.name for one in plan.asked),
+        name=", ".join(one.name for one in plan.queries),
         engine="uncertain",
         plan=plan,
         inputs=tuple(
@@ -269,7 +269,7 @@ def _input(
 ) -> Input:
     own = {name: named.get(name, name) for name in columns}
     own = {name: source for name, source in own.items() if source in schema.columns}
-    route = (component.column(schema.event_type or "") for component in plan.asked[0].unit)
+    route = (component.column(schema.event_type or "") for component in plan.queries[0].unit)
     return Input(
         columns=own,
         identity=HashIdentity(tuple(sorted({*own.values()})), schema.event_type or ""),

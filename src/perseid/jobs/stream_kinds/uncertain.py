@@ -11,11 +11,11 @@ from perseid.api.arguments import Relations
 from perseid.api.patterns import PatternSet
 from perseid.api.uncertain_events import uncertain_events
 from perseid.deprecated import RENAMED_JOB_KEYS
-from perseid.engines.uncertain import telling
+from perseid.engines.uncertain import output_policies
+from perseid.engines.uncertain.output_policies import OutputPolicy
 from perseid.engines.uncertain.results import UncertainMatches
 from perseid.engines.uncertain.stream import UncertainEvents
 from perseid.engines.uncertain.streams import Sampling
-from perseid.engines.uncertain.telling import OutputPolicy
 from perseid.jobs.stream_kinds.additional_events import StreamWithAdditionalEvents
 from perseid.jobs.stream_kinds.contract import (
     JobQueryOptions,
@@ -107,12 +107,12 @@ class OutputSettings(Settings):
     def create(self) -> OutputPolicy:
         """Create the output policy."""
         if self.above is not None:
-            return telling.above(self.above)
+            return output_policies.above(self.above)
         if self.alerts is not None:
-            return telling.alerts(self.alerts.rise, self.alerts.fall)
+            return output_policies.alerts(self.alerts.rise, self.alerts.fall)
         if self.spans is not None:
-            return telling.spans(self.spans)
-        return telling.expected(cast("float", self.expected))
+            return output_policies.spans(self.spans)
+        return output_policies.expected(cast("float", self.expected))
 
 
 class UncertainStream(StreamWithAdditionalEvents):

@@ -31,7 +31,7 @@ MAX_WAYS = 4_096
 S = TypeVar("S", bound=np.generic)
 
 
-class Ways(Automaton):
+class CountingAutomaton(Automaton):
     """States are those of one way each. ``next`` has, by state and letter, the number of a *branching*: a range of
     ``targets``, the states that it leads to, and a number of completed matches in ``complete``."""
 

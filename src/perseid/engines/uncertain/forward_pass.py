@@ -17,16 +17,16 @@ import pyarrow as pa
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.chains import RetainedChains
 from perseid.engines.uncertain.counting import count
+from perseid.engines.uncertain.counting_automaton import CountingAutomaton
 from perseid.engines.uncertain.exact import AdvanceResult, StateWeights, move
 from perseid.engines.uncertain.kernel import Steps
 from perseid.engines.uncertain.memory import OFF, GroupStates, initial_weights, is_plain
+from perseid.engines.uncertain.output_policies import OpenAlerts
 from perseid.engines.uncertain.plan import PlannedQuery
 from perseid.engines.uncertain.reading import SymbolEncoder, Units
 from perseid.engines.uncertain.sampling import SampledRows, advance_worlds, exact_rows, fallback_worlds, fresh_worlds
 from perseid.engines.uncertain.streams import Streams
-from perseid.engines.uncertain.telling import OpenAlerts
 from perseid.engines.uncertain.traces import LATER, NEVER, ChainGroups, PatternInput, split_groups
-from perseid.engines.uncertain.ways import Ways
 from perseid.engines.uncertain.worlds import Worlds
 from perseid.runtime.arrays import BoolArray, IntArray
 
@@ -34,8 +34,8 @@ from perseid.runtime.arrays import BoolArray, IntArray
 def advance_groups(
     automaton: Automaton, chain_groups: ChainGroups, initial: StateWeights, prune: float, *, falls: bool = False
 ) -> AdvanceResult:
-    """Advance the groups of a lot: probabilities, or, for ``Ways``, numbers of matches, which are not pruned."""
-    if isinstance(automaton, Ways):
+    """Advance the groups of a batch: probabilities, or, for ``CountingAutomaton``, numbers of matches, which are not pruned."""
+    if isinstance(automaton, CountingAutomaton):
         return count(
             automaton, chain_groups.mode, chain_groups.steps, chain_groups.hidden, initial, values=chain_groups.values
         )
@@ -60,7 +60,7 @@ class ForwardPass:
     ) -> None:  # fmt: skip
         self.one, self.streams, self.reader, self.found, self.memory = one, streams, reader, pattern_input, memory
         self.numbered, self.done = numbered, done
-        self.sampled = one.is_sampled(streams) and not isinstance(reader.automaton, Ways)
+        self.sampled = one.is_sampled(streams) and not isinstance(reader.automaton, CountingAutomaton)
         units = len(pattern_input.units)
         self.stored_index = np.full(units, -1, np.int64)
         """By group: its index in the stored state, or -1."""

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from perseid.engines.uncertain.chains import Chains, no_retained_chains
 from perseid.engines.uncertain.intervals import ChainMarginals, PlanLayout, of_types
+from perseid.engines.uncertain.output_policies import OpenAlerts, no_open_alerts
 from perseid.engines.uncertain.plan import PlannedQuery
 from perseid.engines.uncertain.reading import Units
 from perseid.engines.uncertain.streams import Known, Stream, Streams
-from perseid.engines.uncertain.telling import OpenAlerts, no_open_alerts
 from perseid.engines.uncertain.traces import NEVER, CallInput, steps_of
 from perseid.lang import ast
 from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
@@ -29,7 +29,7 @@ from perseid.semantics.hashing import hash_values
 
 
 @dataclass(frozen=True)
-class Believed:
+class PriorBeliefs:
     """Marginal distributions of chains with readings: a row for every key and step."""
 
     keys: Mapping[str, ArrowColumn]
@@ -48,7 +48,7 @@ class WindowHistory:
     begin: int
     """The last evicted step."""
     rows: EventBatch
-    believed: Mapping[str, Believed]
+    believed: Mapping[str, PriorBeliefs]
     """By event type with readings."""
     starts: Mapping[str, ChainMarginals]
     """By event type with tables: the distribution after ``begin``."""
@@ -81,7 +81,7 @@ def empty_history(query: PlannedQuery, streams: Streams, rows: EventBatch) -> Wi
     for part in _streams_with_readings(query, streams):
         assert part.model is not None
         keys = no_retained_chains(part, no_rows).keys
-        believed[part.type] = Believed(keys, np.zeros(0, np.int64), np.zeros((0, len(part.model.values))))
+        believed[part.type] = PriorBeliefs(keys, np.zeros(0, np.int64), np.zeros((0, len(part.model.values))))
     return WindowHistory(NEVER, no_rows, believed, {}, [], no_open_alerts(0, NEVER))
 
 
@@ -105,7 +105,7 @@ def append_input(query: PlannedQuery, streams: Streams, history: WindowHistory, 
     )
 
 
-def _prepend_history(part: Stream, before: Believed, chains: Chains) -> Chains:
+def _prepend_history(part: Stream, before: PriorBeliefs, chains: Chains) -> Chains:
     """Prepend marginal distributions, as chains of one step each, to chains."""
     count = len(before)
     units = Units([list(before.keys.values()), list(chains.keys.values())], [count, len(chains.afresh)])
@@ -138,7 +138,7 @@ def evict_steps(
         some = np.flatnonzero(chains.counted & (chains.step > begin))
         owner = pa.array(chains.owner[some])
         keys = {name: column.take(owner) for name, column in chains.keys.items()}
-        believed[type_] = Believed(keys, chains.step[some], call_input.beliefs[type_][some])
+        believed[type_] = PriorBeliefs(keys, chains.step[some], call_input.beliefs[type_][some])
     starts = history.starts if begin == history.begin else _starts(query, streams, history, call_input, begin)
     return replace(history, begin=begin, rows=rows, believed=believed, starts=starts)
 
