@@ -133,6 +133,11 @@ OLD_CALLS: dict[str, tuple[Callable[[], object], Callable[[], object], list[str]
         lambda: ps.graph.react(_model()).current,
         ["standing", "current"],
     ),
+    "punctuation": (
+        lambda: ps.disorder.Conservative(promise="mark"),
+        lambda: ps.disorder.Conservative(punctuation="mark"),
+        ["promise=", "punctuation="],
+    ),
     "combine": (lambda: _places().beside(ps.events(EVENTS)), lambda: _places().combine(ps.events(EVENTS)), ["beside", "combine"]),
 }  # fmt: skip
 

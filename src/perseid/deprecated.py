@@ -127,6 +127,8 @@ RENAMED_JOB_KEYS = {
     "subscriptions": {"shares": "query_partitions"},
 }
 """New names of keys below ``stream:`` in job files by the old ones, by the kind of the stream."""
+RENAMED_STRATEGY_KEYS = {"conservative": {"promise": "punctuation"}}
+"""New names of keys below ``disorder:`` in job files by the old ones, by the strategy."""
 
 
 def warn_deprecated(old: str, new: str) -> None:

@@ -36,8 +36,8 @@ CODES = (
     ErrorCode(
         "pattern",
         "perseid.errors.PatternError",
-        "A pattern is invalid.",
-        "Fix the pattern at the position that the message shows.",
+        "A pattern or metamodel is invalid.",
+        "Fix the text at the position that the message shows.",
     ),
     ErrorCode(
         "pattern-syntax",
@@ -99,8 +99,8 @@ CODES = (
     ErrorCode(
         "not-yet",
         "perseid.errors.NotYetError",
-        "This kind of stream has no engine.",
-        "Use one of the kinds with an engine: ps.events, ps.documents, ps.uncertain_events, ps.graph.model, ps.graph.frames.",
+        "No engine runs this type of step.",
+        "Write the pattern with event types, `_` for any event, and events of models. docs/refusals.md has alternatives.",
     ),
     ErrorCode(
         "binding",

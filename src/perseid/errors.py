@@ -217,7 +217,7 @@ class SettingsError(PerseidError):
 
 
 class NotYetError(UnsupportedError):
-    """A kind of stream without an engine."""
+    """A step of a type that no engine runs."""
 
     code = "not-yet"
 

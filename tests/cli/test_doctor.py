@@ -101,7 +101,14 @@ def test_missing_pyspark_is_an_error_with_the_install_command() -> None:
 
 # --- findings -------------------------------------------------------------------------------------------
 
-VERSIONS = {"perseid": "1.2.0", "numba": "0.61.0", "numpy": "2.1.0", "pyarrow": "19.0.0", "pyspark": "4.0.1"}
+VERSIONS = {
+    "perseid": "1.2.0",
+    "numba": "0.61.0",
+    "numpy": "2.1.0",
+    "pyarrow": "19.0.0",
+    "pandas": "2.2.0",
+    "pyspark": "4.0.1",
+}
 DRIVER = PythonProcess(
     host="desk",
     process=10,
@@ -143,6 +150,7 @@ WORKERS = {
         replace(RIGHT, errors={"perseid": "ModuleNotFoundError: No module named 'lark'"}, versions=without("perseid"))
     ],
     "other_numpy": [replace(RIGHT, versions=without("numpy", "2.0.0"))],
+    "no_pandas": [replace(RIGHT, versions=without("pandas"))],
     "none": [],
 }
 
@@ -151,7 +159,7 @@ WORKERS = {
 def test_report_has_the_findings_of_its_workers(name: str) -> None:
     workers = tuple(WORKERS[name])
     report = Report(DRIVER, workers, tuple(findings(DRIVER, workers)))
-    assert report.ok == (name in ("right", "plain", "unwritable", "other_numpy"))
+    assert report.ok == (name in ("right", "plain", "unwritable", "other_numpy", "no_pandas"))
     assert json.loads(json.dumps(report.to_dict()))["ok"] == report.ok
     check_golden(f"doctor_{name}", f"{report}\n")
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from perseid.deprecated import RENAMED_JOB_KEYS, RENAMED_KINDS
+from perseid.deprecated import RENAMED_JOB_KEYS, RENAMED_KINDS, RENAMED_STRATEGY_KEYS
 from perseid.errors import DeprecatedNameWarning
 from perseid.jobs import JobFileError, read_job
+from perseid.jobs.stream_kinds.disorder import STRATEGY_SETTINGS
 from perseid.jobs.stream_kinds.settings_by_kind import settings_by_kind
 
 UNCERTAIN = Path(__file__).parent / "files" / "uncertain.yaml"
@@ -73,6 +74,15 @@ def test_old_keys_of_other_kinds(tmp_path: Path, text: str, old: str, new: str, 
     assert len(caught) == 1
     assert getattr(stream, new) is not None
     assert value is None or getattr(stream, new) == value
+
+
+def test_old_keys_of_strategies(tmp_path: Path) -> None:
+    for strategy, keys in RENAMED_STRATEGY_KEYS.items():
+        for old, new in keys.items():
+            with pytest.warns(DeprecatedNameWarning, match=f"^{old}: in a job file is deprecated .* Use {new}:"):
+                settings = STRATEGY_SETTINGS[strategy].model_validate({old: "mark"})
+            assert getattr(settings, new) == "mark"
+            assert f"| `{old}:` in `disorder: {{{strategy}: …}}` | `{new}:` |" in CHANGELOG
 
 
 def test_old_and_new_key_together_are_an_error(tmp_path: Path) -> None:

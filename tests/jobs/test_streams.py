@@ -115,7 +115,7 @@ def test_several_sources_are_declared_by_type() -> None:
 def test_job_files_have_the_strategies_of_the_python_api(tmp_path: Path) -> None:
     ways = {
         "assemble": ps.disorder.Assemble(),
-        "{conservative: {promise: p, source: s, sources: [a, b]}}": ps.disorder.Conservative("p", "s", ("a", "b")),
+        "{conservative: {punctuation: p, source: s, sources: [a, b]}}": ps.disorder.Conservative("p", "s", ("a", "b")),
         "early": ps.disorder.Early(),
         "aggressive": ps.disorder.Aggressive(),
         "{adaptive: {}}": ps.disorder.Adaptive(),

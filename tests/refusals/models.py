@@ -19,5 +19,5 @@ CASES = (
     Case('pattern("pattern p match found busy b partition by host pattern q match p x -> p y within 1 hour partition by host").match(model(data=past_changes, key="site"))', "A pattern over a model that uses matches of another pattern is unsupported on Spark", "local rows", spark=True),
     Case('model(data=past_changes, key="site").events("busy")', "model.events() needs local changes, got a Spark DataFrame", "`match(…)` of a pattern", spark=True),
     Case('ps.graph.react(model("rule r on found busy(host) do emit told(host)", data=changes, key="site"), until=START)', "until= is unsupported on a stream: its time advances with the watermark", "remove `until`", spark=True),
-    Case('ps.graph.react(model("rule r on found busy(host) do emit told(host)", data=changes, key="site"), observation=Observation())', "observation= requires a batch DataFrame: a stream counts in every batch", "`ps.progress(query)`", spark=True),
+    Case('ps.graph.react(model("rule r on found busy(host) do emit told(host)", data=changes, key="site"), observation=Observation())', "observation= requires a batch DataFrame: a streaming query reports its counts for each batch", "`ps.progress(query)`", spark=True),
 )  # fmt: skip

@@ -6,7 +6,7 @@ TITLE = "Spark, streaming"
 _TWO = "pattern p match A a -> B b within 1 minute partition by user pattern q match A a -> B b within 1 minute partition by host"
 _FED = "pattern p match A a partition by user pattern q match p x -> p y within 1 minute partition by user"
 CASES = (
-    Case('pattern("match A").match(ps.events(stream), observation=Observation())', "observation= requires a batch DataFrame: a stream counts in every batch", "`ps.progress(query)`", spark=True),
+    Case('pattern("match A").match(ps.events(stream), observation=Observation())', "observation= requires a batch DataFrame: a streaming query reports its counts for each batch", "`ps.progress(query)`", spark=True),
     Case('pattern("match A").why_not(ps.events(stream))', "why_not expects a batch DataFrame, got a streaming DataFrame", "the same rows as a batch", spark=True),
     Case(f'pattern("{_TWO}").match(ps.events(stream, order="arrival"))', "order='arrival' relies on the order within a key, but these patterns have 2 partitionings", "a query for each key", spark=True),
     Case(f'pattern("{_FED}").match(ps.events(stream, order="arrival"))', "Pattern q consumes matches of p; with order='arrival', a match that is emitted after a later event would be ordered after it", "`order='watermark'`", spark=True),

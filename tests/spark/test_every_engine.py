@@ -40,7 +40,14 @@ class SparkCase:
 # Patterns
 
 EVENTS = pa.schema(
-    {"ts": MOMENT, "type": pa.string(), "user": pa.string(), "v": pa.int64(), "n": pa.int64(), "promise": pa.string()}
+    {
+        "ts": MOMENT,
+        "type": pa.string(),
+        "user": pa.string(),
+        "v": pa.int64(),
+        "n": pa.int64(),
+        "punctuation": pa.string(),
+    }
 )
 ORDERED = "->>"
 """Steps whose matches the engines of all strategies can assemble."""
@@ -59,7 +66,7 @@ def _events() -> list[Row]:
             "user": chance.choice("ab"),
             "v": chance.randint(1, 3),
             "n": second,
-            "promise": None,
+            "punctuation": None,
         }
         for second in range(36)
     ]
@@ -82,7 +89,7 @@ def _pattern_case(disorder: str | Strategy | None) -> SparkCase:
     def run_locally(table: pa.Table) -> Output:
         return sorted((m.pattern, m.match_id, m.kind) for m in PATTERN.match(ps.events(table, id="n")))
 
-    closing = {"ts": at(FAR), "type": "Z", "user": "z", "v": 0, "n": 10**6, "promise": None}
+    closing = {"ts": at(FAR), "type": "Z", "user": "z", "v": 0, "n": 10**6, "punctuation": None}
     return SparkCase(EVENTS, _events(), closing, run_locally, lambda frame: PATTERN.match(declare(frame)), _current)
 
 

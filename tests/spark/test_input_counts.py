@@ -189,8 +189,8 @@ def test_clock_ticks_of_an_idle_stream_are_not_warned_of(spark: SparkSession, tm
 
 def test_punctuation_rows_are_not_counted_as_events_of_a_type(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
-    schema = ARROW.append(pa.field("promise", pa.string()))
-    punctuation = [{**event(30, "Transfer"), "promise": "all"}, {**event(31, "Login"), "promise": "key"}]
+    schema = ARROW.append(pa.field("punctuation", pa.string()))
+    punctuation = [{**event(30, "Transfer"), "punctuation": "all"}, {**event(31, "Login"), "punctuation": "key"}]
     frame = streams.stream(schema, [event(0, "Login")], punctuation, delay="1 hour")
     events = ps.events(
         frame, time="ts", type="kind", id="id", disorder="conservative", options=ps.StreamOptions(shards=2)

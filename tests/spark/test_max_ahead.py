@@ -19,7 +19,7 @@ from tests.spark import test_documents, test_models, test_subscriptions, test_un
 from tests.spark.streaming import FAR, MOMENT, Streams, at, ids
 
 SCHEMA = pa.schema({"ts": MOMENT, "type": pa.string(), "user": pa.string(), "n": pa.int64()})
-PROMISING = SCHEMA.append(pa.field("promise", pa.string()))
+PUNCTUATED = SCHEMA.append(pa.field("punctuation", pa.string()))
 PATTERNS = ps.patterns("""
 pattern paid
 match Order o -> Payment p
@@ -129,9 +129,9 @@ def test_rows_far_ahead_change_no_match_of_a_stream_out_of_order(streams: Stream
 
 
 def test_a_punctuation_dated_9999_is_rejected(streams: Streams) -> None:
-    batches = [[{**one, "promise": None} for one in batch] for batch in TIMELY]
-    batches[0].append({**row(0, "Payment"), "ts": POISON, "promise": "all"})
-    stream = streams.stream(PROMISING, *batches, delay=None)
+    batches = [[{**one, "punctuation": None} for one in batch] for batch in TIMELY]
+    batches[0].append({**row(0, "Payment"), "ts": POISON, "punctuation": "all"})
+    stream = streams.stream(PUNCTUATED, *batches, delay=None)
     run = streams.run(
         PATTERNS.match(ps.events(stream, id="n", disorder="conservative", **BOUND, options=ps.StreamOptions(shards=2)))
     )

@@ -22,7 +22,14 @@ from tests.contract.toy import TOY, Toy
 from tests.spark.streaming import FAR, MOMENT, Streams, at, ids, seconds
 
 SCHEMA = pa.schema(
-    {"ts": MOMENT, "type": pa.string(), "user": pa.string(), "v": pa.int64(), "n": pa.int64(), "promise": pa.string()}
+    {
+        "ts": MOMENT,
+        "type": pa.string(),
+        "user": pa.string(),
+        "v": pa.int64(),
+        "n": pa.int64(),
+        "punctuation": pa.string(),
+    }
 )
 PATTERNS = ps.patterns("""
 pattern paid
@@ -179,12 +186,12 @@ def test_punctuations_reach_every_shard(spark: SparkSession, tmp_path: Path) -> 
         {"ts": at(2), "type": "Order", "user": "bob", "v": 1, "n": 3},
         {"ts": at(4), "type": "Payment", "user": "bob", "v": 1, "n": 4},
     ]
-    about_all = {"ts": at(5), "promise": "all"}
-    said_less = {"ts": at(2), "promise": "all"}
-    untimed = {"promise": "all", "n": 7}
-    about_bob = {"ts": at(30), "user": "bob", "promise": "key"}
-    unclear = {"ts": at(5), "user": "bob", "promise": "perhaps"}
-    unasked = {"ts": at(40), "type": "Click", "promise": "all"}
+    about_all = {"ts": at(5), "punctuation": "all"}
+    said_less = {"ts": at(2), "punctuation": "all"}
+    untimed = {"punctuation": "all", "n": 7}
+    about_bob = {"ts": at(30), "user": "bob", "punctuation": "key"}
+    unclear = {"ts": at(5), "user": "bob", "punctuation": "perhaps"}
+    unasked = {"ts": at(40), "type": "Click", "punctuation": "all"}
     broken = {"ts": at(20), "type": "Order", "user": "bob", "v": 1, "n": 5}
     fine = {"ts": at(20), "type": "Order", "user": "ann", "v": 1, "n": 6}
     streams = Streams(spark, tmp_path)
@@ -213,7 +220,7 @@ def test_punctuations_of_sources(spark: SparkSession, tmp_path: Path) -> None:
         {"ts": at(3), "type": "Payment", "user": "ann", "v": 1, "n": 2, "reader": "y"},
     ]
     streams = Streams(spark, tmp_path)
-    first, second = ({"ts": at(5), "promise": "all", "reader": reader} for reader in "xy")
+    first, second = ({"ts": at(5), "punctuation": "all", "reader": reader} for reader in "xy")
     stream = streams.stream(schema, rows, [first], [second], delay="1 hour")
     strategy = ps.disorder.Conservative(source="reader", sources=("x", "y"))
     run = streams.run(
@@ -231,7 +238,7 @@ def test_reason_of_late_rows(spark: SparkSession, tmp_path: Path) -> None:
     for name in ("adaptive", "conservative", "aggressive"):
         (tmp_path / name).mkdir()
         streams = Streams(spark, tmp_path / name)
-        punctuation = [{"ts": at(56), "promise": "all"}] if name == "conservative" else []
+        punctuation = [{"ts": at(56), "punctuation": "all"}] if name == "conservative" else []
         batches = [prompt[:1], [*prompt[1:], *punctuation], [behind, far_behind]]
         stream = streams.stream(SCHEMA, *batches, delay="40 seconds")
         anything = ps.pattern("pattern anything match any x -> any y within 1 second partition by user")
@@ -280,10 +287,10 @@ def test_unsupported_strategies_are_rejected(spark: SparkSession, tmp_path: Path
         PATTERNS["paid"].match(ps.events(stream, disorder="assemble"))
     with pytest.raises(ps.errors.EventDataError, match="requires events in order, and disorder="):
         ps.events(stream, order="arrival", disorder="aggressive")
-    with pytest.raises(ps.errors.UnknownNameError, match="'promised'"):
-        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(promise="promised")))
+    with pytest.raises(ps.errors.UnknownNameError, match="'marker'"):
+        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(punctuation="marker")))
     with pytest.raises(ps.errors.TypeMismatchError, match="expected a string column"):
-        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(promise="v")))
+        PATTERNS["paid"].match(ps.events(stream, disorder=ps.disorder.Conservative(punctuation="v")))
     with pytest.raises(ps.errors.UnsupportedError, match="have 2 partitionings"):
         ps.patterns(f"{PATTERNS['paid']}\npattern all\nmatch Order o ->> Payment p\nwithin 5 seconds").match(
             ps.events(stream, disorder="conservative")

@@ -42,7 +42,7 @@ def require_no_observation(streaming: bool, observation: Observation | None) -> 
     """Raise an error for an observation of a stream."""
     if streaming and observation is not None:
         raise UnsupportedError(
-            "observation= requires a batch DataFrame: a stream counts in every batch.",
+            "observation= requires a batch DataFrame: a streaming query reports its counts for each batch.",
             hint="Use ps.progress(query) with the running query.",
         )
 

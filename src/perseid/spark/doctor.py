@@ -172,7 +172,7 @@ def _probe(expected: str, trial: bytes | None) -> Callable[[], ProcessFacts]:
 
         versions: dict[str, str | None] = {}
         errors: dict[str, str] = {}
-        for name in ("perseid", "numba", "numpy", "pyarrow", "pyspark"):
+        for name in ("perseid", "numba", "numpy", "pyarrow", "pandas", "pyspark"):
             versions[name] = None
             try:
                 versions[name] = str(importlib.import_module(name).__version__)
@@ -275,7 +275,8 @@ def _of_worker(driver: PythonProcess, worker: PythonProcess) -> Iterator[Finding
     if "perseid" in worker.errors:
         yield Finding(
             f"perseid is installed for {worker.executable} and does not import: {worker.errors['perseid']}",
-            "Install the missing packages for this Python; perseid needs lark, numba, numpy and pyarrow.",
+            "Install the missing packages for this Python; perseid needs lark, numba, numpy and "
+            "pyarrow, and streaming queries need pandas.",
         )
     elif worker_versions["perseid"] is None:
         yield Finding(
@@ -306,8 +307,15 @@ def _of_worker(driver: PythonProcess, worker: PythonProcess) -> Iterator[Finding
             "(spark.executorEnv.PERSEID_CACHE=…).",
             serious=False,
         )
-    for name in ("numba", "numpy", "pyarrow", "pyspark"):
-        if driver_versions[name] is not None and worker_versions[name] not in (None, driver_versions[name]):
+    if worker_versions.get("pandas") is None:
+        yield Finding(
+            f"pandas {'does not import' if 'pandas' in worker.errors else 'is not installed'} for {worker.executable}: "
+            "batch queries work, streaming queries fail.",
+            "Install pandas for this Python, if a query is a stream: pip install 'perseid[pandas]'.",
+            serious=False,
+        )
+    for name in ("numba", "numpy", "pyarrow", "pandas", "pyspark"):
+        if driver_versions.get(name) is not None and worker_versions.get(name) not in (None, driver_versions[name]):
             yield Finding(
                 f"The worker has {name} {worker_versions[name]}, the driver {driver_versions[name]}.",
                 "Install the same version everywhere: different versions may work, but are not tested.",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import ClassVar
 
+from perseid.deprecated import warn_deprecated
 from perseid.errors import EventDataError, nearest
+
+DEFAULT_PUNCTUATION = "punctuation"
+"""The column that marks punctuations, unless :class:`Conservative` names another."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +90,19 @@ class Conservative(Strategy):
     output_policy: ClassVar[str] = (
         "the matches of each key that punctuations in the stream, or the watermark, have made final"
     )
-    promise: str = "promise"
+    punctuation: str = DEFAULT_PUNCTUATION
     """The column that marks punctuations: ``"key"`` for the row's key, ``"all"`` for every key, null for an event."""
     source: str | None = None
     """The column with the source that a punctuation covers; None: punctuations cover an event type."""
     sources: tuple[str, ...] = ()
     """All sources: a key is complete up to the minimum of their punctuations."""
+    promise: InitVar[str | None] = None
+    """The deprecated name of ``punctuation``."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, promise: str | None) -> None:
+        if promise is not None:
+            warn_deprecated("Conservative(promise=…)", "Conservative(punctuation=…)")
+            object.__setattr__(self, "punctuation", promise)
         object.__setattr__(self, "sources", tuple(self.sources))
         if (self.source is None) != (not self.sources):
             raise EventDataError(

@@ -23,6 +23,7 @@ from perseid.semantics.detection import Match
 from perseid.semantics.model_queries import Match as QueryMatch
 from perseid.semantics.model_steps import EventStreamFilter
 from perseid.semantics.rules import Rules, column_name
+from perseid.semantics.typing import counted
 
 Key = tuple[object, ...]
 Row: TypeAlias = dict[str, Any]
@@ -122,7 +123,11 @@ class Reaction:
     def __repr__(self) -> str:
         fired = sum(entry["state"] == "fired" for entry in self.lives)
         emitted = sum(map(len, self.emitted.values()))
-        parts = [f"{fired} rules fired", f"{len(self.changes)} changes", f"{emitted} rows emitted"]
+        parts = [
+            counted(fired, "rule") + " fired",
+            counted(len(self.changes), "change"),
+            counted(emitted, "row") + " emitted",
+        ]
         if self.elsewhere:
             parts.append(f"{len(self.elsewhere)} changes for other models")
         if self.rejected:

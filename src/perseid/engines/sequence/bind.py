@@ -94,8 +94,8 @@ def bind_events(
     computed, needed = _needed_columns(undecided, compiled, schemas, engine_predicates, set(types), evaluator)
     punctuations = None
     if isinstance(strategy, Conservative):
-        require_punctuations(strategy, schemas, plan)
-        punctuations = PunctuationColumns(strategy.promise, strategy.source, plan.event_types)
+        column = require_punctuations(strategy, schemas, plan)
+        punctuations = PunctuationColumns(column, strategy.source, plan.event_types)
         needed |= set() if strategy.source is None else {strategy.source}
     _require_crossing(compiled, needed, columns)
     if options.streaming:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.disorder.strategy import Conservative
+from perseid.deprecated import warn_deprecated
+from perseid.engines.disorder.strategy import DEFAULT_PUNCTUATION, Conservative
 from perseid.engines.sequence.plan import SequencePlan
 from perseid.engines.sequence.schema import check_conditions, returned_type
 from perseid.errors import TypeMismatchError, UnknownNameError, UnsupportedError, is_internal, nearest
@@ -128,25 +129,39 @@ def require_typed(plan: Plan, compiled: SequencePlan, types: Mapping[str, t.Type
                 returned_type(expr, core, known)
 
 
-def require_punctuations(strategy: Conservative, schemas: Sequence[TableSchema], plan: Plan) -> None:
-    """Raise an error unless the tables have the punctuation columns and all patterns share one partitioning."""
+def require_punctuations(strategy: Conservative, schemas: Sequence[TableSchema], plan: Plan) -> str:
+    """Return the column of punctuations.
+
+    Raise an error unless the tables have the columns of punctuations and all patterns share one partitioning.
+    """
     if len(plan.routes) > 1:
         raise UnsupportedError(
             f"disorder='conservative' reads punctuations per key, but these patterns have {len(plan.routes)} "
             "partitionings.",
             hint="Use a separate query for the patterns of each partitioning.",
         )
-    for name in (strategy.promise, *([] if strategy.source is None else [strategy.source])):
+    column = punctuation_column(strategy, schemas)
+    for name in (column, *([] if strategy.source is None else [strategy.source])):
         found = [one.columns[name] for one in schemas if name in one.columns]
         if not found:
             raise UnknownNameError(
                 f"Column {name!r} not found in the input; disorder='conservative' reads punctuations from it.",
                 nearest=nearest(name, schemas[0].columns),
-                hint="Use ps.disorder.Conservative(promise=…, source=…) to name the columns; the promise column is 'all' or "
-                "'key' in punctuations, and null in events.",
+                hint="Use ps.disorder.Conservative(punctuation=…, source=…) to name the columns; the column of "
+                "punctuations is 'all' or 'key' in punctuations, and null in events.",
             )
         if not all(column.type is not None and pa.types.is_string(column.type) for column in found):
             raise TypeMismatchError(f"Punctuation column {name!r}: expected a string column.")
+    return column
+
+
+def punctuation_column(strategy: Conservative, schemas: Sequence[TableSchema]) -> str:
+    """Return the column of punctuations; the default of 0.0, ``promise``, is deprecated."""
+    columns = {name for one in schemas for name in one.columns}
+    if strategy.punctuation == DEFAULT_PUNCTUATION and DEFAULT_PUNCTUATION not in columns and "promise" in columns:
+        warn_deprecated("Column 'promise' as the default column of punctuations", "Conservative(punctuation='promise')")
+        return "promise"
+    return strategy.punctuation
 
 
 def _refs(expressions: Iterable[ex.Expr]) -> Iterable[ex.Ref]:

@@ -65,7 +65,7 @@ class PlanStep:
     def demand(self) -> int:
         """Allocate another requirement bit."""
         if self.demands == MAX_DEMANDS:
-            raise LimitError(f"A step of a tree pattern has at most {MAX_DEMANDS} requirements.")
+            raise LimitError(f"A step of a tree pattern has at most {MAX_DEMANDS} conditions.")
         self.demands += 1
         return self.demands - 1
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from perseid.engines.disorder.strategy import STRATEGIES, Strategy
+from perseid.deprecated import RENAMED_STRATEGY_KEYS
+from perseid.engines.disorder.strategy import DEFAULT_PUNCTUATION, STRATEGIES, Strategy
 from perseid.jobs.choices import ByKey
 from perseid.settings import Settings
 
@@ -37,7 +39,8 @@ class AdaptiveSettings(Settings):
 class ConservativeSettings(Settings):
     """Emit the matches that punctuations in the stream have made final."""
 
-    promise: str = "promise"
+    renamed_keys: ClassVar[Mapping[str, str]] = RENAMED_STRATEGY_KEYS["conservative"]
+    punctuation: str = DEFAULT_PUNCTUATION
     """The column that makes a row a punctuation: ``key`` for its key, ``all`` for every key, null for an event."""
     source: str | None = None
     """The column with the scope of a punctuation; without it, the event type."""
