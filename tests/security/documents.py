@@ -507,21 +507,21 @@ row(
 )
 row(
     G,
-    "latin-1, of version 1.1",
+    "latin-1, XML version 1.1",
     f"<?xml version='1.1' encoding='iso-8859-1'?><a>{_E}</a>".encode("latin-1"),
     Read(1, 0, 2),
     Read(1, 0, 2),
 )
 row(
     G,
-    "latin-1 behind 1,000 spaces",
+    "latin-1, XML declaration with 1,000 spaces",
     f"<?xml version='1.0' {' ' * 1000} encoding='iso-8859-1'?><a>{_E}</a>".encode("latin-1"),
     Read(1, 0, 2),
     Read(1, 0, 2),
 )
 row(
     G,
-    "latin-1 behind 5,000 spaces",
+    "latin-1, XML declaration with 5,000 spaces",
     f"<?xml version='1.0' {' ' * 5000} encoding='iso-8859-1'?><a>{_E}</a>".encode("latin-1"),
     Rejected("Unsupported XML declaration", 1, 1),
     Rejected("Unsupported XML declaration", 1, 1),
