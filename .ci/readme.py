@@ -19,6 +19,8 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def main(path: Path) -> None:
+    # As in an activated environment: Spark starts its workers with the first python3 of the path.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     blocks = BLOCK.findall(path.read_text(encoding="utf-8"))
     namespace: dict[str, object] = {"__name__": "readme"}
     ran = 0

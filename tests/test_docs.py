@@ -19,7 +19,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/guide-local.md", "docs/cheat-sheet.md", "docs/sql-differences.md", "docs/engines.md"]
+    "name", ["docs/guide-local.md", "docs/cheat-sheet.md", "docs/sql-differences.md", "docs/engines.md"]
 )
 def test_python_blocks_print_the_shown_output(name: str) -> None:
     blocks = BLOCK.findall((ROOT / name).read_text(encoding="utf-8"))

@@ -33,7 +33,7 @@ class Parquet(Sink):
     """A folder of Parquet files, which ``spark.read.parquet`` reads with the columns ``job`` and ``batch``.
 
     A batch is written to a staging folder and renamed to ``job=…/batch=…``. On a retry, the existing folder is moved
-    away first and removed once the new one is in place; :meth:`prepare` repairs the leftovers of a crash.
+    away first and removed once the new one is in place; the next start repairs the leftovers of a crash.
     """
 
     guarantee: ClassVar[str] = (

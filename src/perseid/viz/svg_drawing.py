@@ -13,8 +13,11 @@ COLUMN_GAP_PX, ROW_GAP_PX, ARC_PX = 44, 34, 30
 MARGIN_PX, LABEL_GAP_PX = 14, 4
 _STYLE = (
     "text{font:12px sans-serif;text-anchor:middle}.label{font-size:10px;fill:#444}"
-    ".state{fill:#fff;stroke:#222}.edge{fill:none;stroke:#222;marker-end:url(#arrow)}"
+    ".state{fill:#fff;stroke:#222}.edge{fill:none;stroke:#222;marker-end:url(#arrow)}.background{fill:#fff}"
+    "@media(prefers-color-scheme:dark){text{fill:#eee}.label{fill:#bbb}.state{fill:#2a2a2a;stroke:#ddd}"
+    ".edge{stroke:#ddd}#arrow path{fill:#ddd}.background{fill:#1e1e1e}}"
 )
+"""Light or dark colors, as the reader prefers; the background is drawn, because a page may have the other colors."""
 _ARROW = (
     "<defs><marker id='arrow' viewBox='0 0 10 10' refX='9' refY='5' markerWidth='7' markerHeight='7' orient='auto'>"
     "<path d='M0,0L10,5L0,10z'/></marker></defs>"
@@ -78,7 +81,9 @@ def draw_svg(name: str, graph: DrawnGraph) -> str:
         footer = _Text(graph.footer, right / 2, bottom + MARGIN_PX, "label")
         texts, bottom = [*texts, footer], bottom + footer.height + MARGIN_PX
     size = f"viewBox='0 {top:.0f} {right:.0f} {bottom - top:.0f}' width='{right:.0f}' height='{bottom - top:.0f}'"
-    body = [f"<style>{_STYLE}</style>{_ARROW}", *(f"<path class='edge' d='{arrow.path}'/>" for arrow in arrows)]
+    background = f"<rect class='background' y='{top:.0f}' width='{right:.0f}' height='{bottom - top:.0f}'/>"
+    body = [f"<style>{_STYLE}</style>{_ARROW}{background}"]
+    body += (f"<path class='edge' d='{arrow.path}'/>" for arrow in arrows)
     body += [_state(box, state) for state, box in boxes.items()]
     body += [line for text in texts for line in text.lines()]
     return f"<svg xmlns='http://www.w3.org/2000/svg' {size}>\n" + "\n".join(body) + "\n</svg>\n"
