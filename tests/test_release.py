@@ -234,6 +234,22 @@ def test_prepare_sets_the_version_in_all_files(release: dict[str, ModuleType], t
             version.prepare("99.1.0")
 
 
+def test_builds_that_differ_are_an_error(release: dict[str, ModuleType], tmp_path: Path) -> None:
+    def build(python: Path, commit: str, folder: Path, umask: int, variables: dict[str, str]) -> Path:
+        output = folder / "output"
+        output.mkdir(parents=True)
+        (output / "perseid-1.0.0.tar.gz").write_text("equal")
+        (output / "perseid-1.0.0-py3-none-any.whl").write_text(variables["TZ"])
+        return output
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(release["builds"], "git", lambda *words: "0" * 40)
+        patch.setattr(release["builds"], "build", build)
+        with pytest.raises(release["environments"].StepError, match="the builds differ"):
+            release["builds"].build_twice(Path(sys.executable), tmp_path / "packages")
+    assert not (tmp_path / "packages").exists()
+
+
 @pytest.mark.deep
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="builds a commit")
 def test_two_builds_are_equal(release: dict[str, ModuleType], tmp_path: Path) -> None:

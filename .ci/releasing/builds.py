@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -39,14 +38,11 @@ def build(python: Path, commit: str, folder: Path, umask: int, variables: dict[s
     """Check ``commit`` out into ``folder`` and build it there. Returns the folder with wheel and sdist."""
     source, output = folder / "source", folder / "output"
     folder.mkdir(parents=True)
-    for command in (
-        ["git", "clone", "-q", "--no-checkout", str(ROOT), str(source)],
-        ["git", "-C", str(source), "-c", "advice.detachedHead=false", "checkout", "-q", commit],
-    ):
-        subprocess.run(command, check=True, umask=umask)
+    run("git", "clone", "-q", "--no-checkout", ROOT, source, umask=umask)
+    run("git", "-C", source, "-c", "advice.detachedHead=false", "checkout", "-q", commit, umask=umask)
     run(
         python, "-m", "build", "--no-isolation", "--outdir", output, source,
-        SOURCE_DATE_EPOCH=commit_time(), PYTHONDONTWRITEBYTECODE="1", **variables,
+        umask=umask, SOURCE_DATE_EPOCH=commit_time(), PYTHONDONTWRITEBYTECODE="1", **variables,
     )  # fmt: skip
     return output
 

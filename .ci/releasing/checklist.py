@@ -80,12 +80,14 @@ def check_command(user: Path) -> str:
 
 
 def check_readme(user: Path) -> str:
-    """Run the first Python block of the README and compare the output with the block after it."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    code, wanted = re.search(r"^```python\n(.*?)^```\n```text\n(.*?)^```$", text, re.M | re.S).groups()
+    """Run the first Python block of the README and compare the output with the text block that follows it."""
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    first = next((i for i, (language, _) in enumerate(blocks) if language == "python"), None)
+    if first is None or [language for language, _ in blocks[first + 1 : first + 2]] != ["text"]:
+        raise StepError("no Python example with its output")
     with tempfile.TemporaryDirectory() as scratch:
-        printed = run_command(user, "-c", code, cwd=Path(scratch))
-    if printed.split() != wanted.split():
+        printed = run_command(user, "-c", blocks[first][1], cwd=Path(scratch))
+    if printed.split() != blocks[first + 1][1].split():
         raise StepError(f"printed {printed!r}")
     return printed.strip()
 

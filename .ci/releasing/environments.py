@@ -23,12 +23,13 @@ class StepError(Exception):
     """A step of the release failed. The message says which and why."""
 
 
-def run(*command: object, cwd: Path = ROOT, **variables: str) -> str:
+def run(*command: object, cwd: Path = ROOT, umask: int = -1, **variables: str) -> str:
     """Run a command and return its output. Raises StepError, with the end of the output, if the command fails."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
         env={**ENVIRONMENT, **variables},
+        umask=umask,
         capture_output=True,
         text=True,
     )
