@@ -41,7 +41,9 @@ def test_every_public_name_has_a_docstring_and_an_entry() -> None:
 
 
 def test_every_key_of_a_job_file_has_a_description() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]*) \|", (DOCS / "reference" / "job-file.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \| [^|]+ \| ([^|]*) \|", (DOCS / "reference" / "job-file.md").read_text(), re.MULTILINE
+    )
     assert len(rows) > 150
     missing = {key for key, text in rows if not text.strip()}
     assert missing == {"kind"} | UNDESCRIBED

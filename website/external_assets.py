@@ -32,7 +32,7 @@ def main(folder: Path) -> int:
         assets = Assets()
         assets.feed(page.read_text(encoding="utf-8"))
         for address in assets.external:
-            print(f"{page.relative_to(folder)}: {address}")
+            sys.stdout.write(f"{page.relative_to(folder)}: {address}\n")
             found += 1
     return int(found > 0)
 

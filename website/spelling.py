@@ -12,13 +12,17 @@ from spellchecker import SpellChecker
 ROOT = Path(__file__).parents[1]
 WORDS = ROOT / "website" / "words.txt"
 GLOSSARY = ROOT / "docs" / "glossary.md"
-NOT_PROSE = re.compile(r"^(```|~~~).*?^\1|``.+?``|`[^`\n]*`|<[^>\n]+>|\]\([^)]*\)|https?://\S+", re.MULTILINE | re.DOTALL)
+NOT_PROSE = re.compile(
+    r"^(```|~~~).*?^\1|``.+?``|`[^`\n]*`|<[^>\n]+>|\]\([^)]*\)|https?://\S+", re.MULTILINE | re.DOTALL
+)
 WORD = re.compile(r"(?<![\w.'/-])[A-Za-z][a-z]{3,}(?![\w'/-])")
 
 
 def pages() -> Iterator[Path]:
     """Return all pages of the site."""
-    yield from (ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))
+    yield from (
+        ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+    )
     yield from sorted((ROOT / "docs").rglob("*.md"))
 
 
@@ -44,5 +48,5 @@ def misspelled() -> dict[str, str]:
 if __name__ == "__main__":
     found = misspelled()
     for word, place in found.items():
-        print(f"{place}: {word}")
+        sys.stdout.write(f"{place}: {word}\n")
     sys.exit(1 if found else 0)

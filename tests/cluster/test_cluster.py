@@ -109,9 +109,7 @@ def test_different_version_on_one_worker(cluster: Cluster, environments: Environ
     assert not found["report"]["ok"]
     assert {worker["versions"]["perseid"] for worker in workers_of(found)} == {ps.__version__, OTHER}
     wrong = [finding for finding in found["report"]["findings"] if finding["serious"]]
-    assert [finding["what"] for finding in wrong] == [
-        f"The worker has perseid {OTHER}, the driver {ps.__version__}."
-    ]
+    assert [finding["what"] for finding in wrong] == [f"The worker has perseid {OTHER}, the driver {ps.__version__}."]
 
 
 def test_doctor_command_reports_a_worker_without_perseid(cluster: Cluster, environments: Environments) -> None:
