@@ -17,7 +17,7 @@ from perseid.jobs.metrics import JobMetrics
 from perseid.jobs.schema import job_schema
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
-GENERATED = "<!-- This page is generated from the code: python -m website.reference -->\n\n"
+GENERATED = "\n<!-- This page is generated from the code: python -m website.reference -->\n"
 Schema: TypeAlias = Mapping[str, Any]
 
 
@@ -48,7 +48,7 @@ def python_page() -> str:
             written.add(value)
             path = f"{value.__module__}.{value.__qualname__}"
             lines += [f"::: {path}", "    options:", f"      heading: {module}.{name}", ""]
-    return GENERATED + "\n".join(lines).rstrip() + "\n"
+    return "\n".join(lines).rstrip() + "\n" + GENERATED
 
 
 def metrics_page() -> str:
@@ -57,7 +57,7 @@ def metrics_page() -> str:
     for metric in JobMetrics("job").registry.collect():
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name
         rows.append(f"| `{name}` | {metric.type} | {metric.documentation} |")
-    return GENERATED + "\n".join([
+    return "\n".join([
         "# Metrics",
         "",
         "A job with `metrics` exports these metrics in the format of Prometheus. "
@@ -66,7 +66,7 @@ def metrics_page() -> str:
         "| metric | type | content |",
         "|---|---|---|",
         *rows,
-    ]) + "\n"  # fmt: skip
+    ]) + "\n" + GENERATED  # fmt: skip
 
 
 def command_page() -> str:
@@ -84,7 +84,7 @@ def command_page() -> str:
             lines += ["| parameter | content | default |", "|---|---|---|", *rows]
         else:
             lines.pop()
-    return GENERATED + "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + GENERATED
 
 
 def commands() -> dict[str, Any]:
@@ -123,7 +123,7 @@ def job_page() -> str:
         required = one.get("required", ())
         for key, value in one["properties"].items():
             lines.append(_key(key, _resolve(value, schema), key in required, schema))
-    return GENERATED + "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + GENERATED
 
 
 def _resolve(value: Schema, schema: Schema) -> Schema:
