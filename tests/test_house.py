@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import statistics
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -91,3 +92,15 @@ def test_files_outside_that_import_one_engine_are_listed() -> None:
             if len(engines - {"disorder"} or engines) == 1:
                 found.add(name)
     assert found <= listed
+
+
+def test_scripts_name_tests_that_exist() -> None:
+    root, names = Path(__file__).parents[1], 0
+    for script in (root / ".ci").iterdir():
+        if not script.is_file():
+            continue
+        for path, test in re.findall(r"(?<=\s)(tests/[\w/]+(?:\.py)?)(?:::(\w+))?", script.read_text(encoding="utf-8")):
+            names += 1
+            assert (root / path).exists(), f"{script.name}: {path}"
+            assert not test or f"def {test}(" in (root / path).read_text(encoding="utf-8"), f"{script.name}: {test}"
+    assert names > 15
