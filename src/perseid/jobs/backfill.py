@@ -66,7 +66,11 @@ class Backfill:
         if not self.ended:
             before = self.historical.unionByName(self.end_row, allowMissingColumns=True)
             parts = [part.withWatermark(self.time, self.lateness) for part in (before, self.live)]
-            return parts[0].unionByName(parts[1], allowMissingColumns=True)
+            # The end row moves the watermark and goes no further: in a state it would be the newest event for ever, and
+            # a changed rule takes only later events.
+            column = quoted(self.time)
+            historical = parts[0].where(f"{column} is null or {column} < timestamp'{END_TIME}'")
+            return historical.unionByName(parts[1], allowMissingColumns=True)
         no_row = self.end_row.where(f"{quoted(self.time)} is null and false")
         before = self.historical.unionByName(no_row, allowMissingColumns=True)
         return before.unionByName(self.live, allowMissingColumns=True).withWatermark(self.time, self.lateness)
