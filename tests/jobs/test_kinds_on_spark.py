@@ -111,6 +111,15 @@ def test_dead_letters_of_kinds_without_rejected_rows_are_an_error(kind: str, tmp
         assemble(read_job(path), unopened)
 
 
+def test_session_of_spark_connect_is_an_error(tmp_path: Path) -> None:
+    from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+    rows, settings, _ = INPUTS["model"]
+    session: Any = object.__new__(RemoteSession)  # without a server: the error is raised before the session is used
+    with pytest.raises(SettingsError, match="Jobs do not run through Spark Connect"):
+        assemble(read_job(job_with(tmp_path, "model", rows, settings)), session)
+
+
 def test_nested_streams_have_separate_times_and_bounds(tmp_path: Path) -> None:
     beside = {"source": {"files": {"path": "b", "format": "parquet"}}, "lateness": "1 minute", "time": "at"}
     for kind, given, prefix in (

@@ -106,6 +106,11 @@ def _has_backfill(job: JobFile, requested: bool) -> bool:
 def assemble(job: JobFile, session: SparkSession, *, once: bool = False, from_history: bool = False) -> JobPlan:
     """Assemble everything a run needs. With ``once``, the job reads the available records and ends."""
     stream = job.stream
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise SettingsError(
+            "Jobs do not run through Spark Connect: the function that writes a batch must run in the driver's process.",
+            hint="Unset SPARK_REMOTE, and run the job where a driver can start, for example with spark-submit.",
+        )
     if job.dead_letters is not None and not stream.supports_dead_letters:
         raise SettingsError(
             "dead_letters: unsupported for uncertain streams and models; their rejected records are only counted.",
