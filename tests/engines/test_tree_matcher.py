@@ -372,7 +372,7 @@ def test_unsupported_and_too_large_patterns_are_rejected() -> None:
         matcher_of([one("//a(/b[last()]:/c)")])
     with pytest.raises(LimitError, match="62 distinct steps"):
         matcher_of([one("//a(" + "|".join(f"/b{k}" for k in range(70)) + ")")])
-    with pytest.raises(LimitError, match="62 requirements"):
+    with pytest.raises(LimitError, match="62 conditions"):
         matcher_of([one("//a" + "".join(f"[/b{k}]" for k in range(70)))])
     with pytest.raises(LimitError, match="too large"):
         matcher_of([one("//a(((/b|/c|/d){1,1000}:/e){1,1000})")])
