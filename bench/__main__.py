@@ -143,6 +143,13 @@ def _soak(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size, args.out, args.minutes)
 
 
+def _report(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.report.benchmark import run
+
+    del data  # the journal must outlive the call
+    return run(args.size, args.data, args.out, args.only)
+
+
 BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Report]]] = {
     "sequence": (
         "Q1 to Q5 over keyed events, compared with baselines on Spark, Spark SQL and DuckDB",
@@ -189,6 +196,10 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
         "a job with ten rules, one of which exceeds its search budget, and the same job without this rule",
         _quarantine,
     ),
+    "report": (
+        "every engine on one workload: Flink, Trino, DuckDB, Esper, Siddhi, Spark by hand; writes docs/benchmarks",
+        _report,
+    ),
     "soak": ("a long-running job with keys that come and go: growth of memory and state", _soak),
 }
 
@@ -204,7 +215,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         type=lambda text: tuple(text.split(",")),
         default=None,
         metavar="Q1n,Q3",
-        help="only these queries, or these parts of joins (flat,deep,feed,million); the others' targets are not checked",
+        help="only these queries, these parts of joins (flat,deep,feed,million), or these engines of report; the others' "
+        "targets are not checked",
     )
     parser.add_argument(
         "--part", choices=["esma"], default=None, help="for trees: run only this part; targets are not checked"
@@ -228,7 +240,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if args.name is None:
         parser.error("expected the name of a benchmark, or --list")
-    _check_names(parser, args.only or (), JOINS_PARTS if args.name == "joins" else tuple(QUERIES))
+    _check_names(parser, args.only or (), _known_names(args.name))
     if args.part is not None and args.name != "trees":
         parser.error("--part is an option of trees")
     with tempfile.TemporaryDirectory(prefix="perseid-bench-") as scratch:
@@ -246,7 +258,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             targets = {}
         if args.kills is not None and "faults" in targets:
             targets["faults"] = args.kills
-        return harness.conclude(report, args.out, targets)
+        # The report writes its own files: a page, and the same figures as JSON.
+        return harness.conclude(report, None if args.name == "report" else args.out, targets)
+
+
+def _known_names(bench: str) -> tuple[str, ...]:
+    """Values of ``--only``."""
+    if bench == "report":
+        from bench.report.registry import ENGINES
+
+        return tuple(ENGINES)
+    return JOINS_PARTS if bench == "joins" else tuple(QUERIES)
 
 
 def _check_names(parser: argparse.ArgumentParser, texts: Sequence[str], known: Sequence[str]) -> None:

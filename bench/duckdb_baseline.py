@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 
 from bench.truth import MatchChecksum
 from bench.workload import ABSENCE_MS, WINDOW_MS
@@ -24,11 +26,11 @@ ab as (
   group by all),
 abc as (
   select ab.id from ab asof join c on ab.key = c.key and ab.b_ts < c.ts where c.ts < ab.ts + {_WINDOW_US})
-select count(*), sum(id) from abc
+select id as aid from abc
 """
 
 _Q2 = f"""
-select count(*), sum(id) from (
+select id as aid from (
   select id, ts, type, v, lead(type, 1) over w as type1, lead(type, 2) over w as type2, lead(v, 1) over w as v1,
     lead(ts, 2) over w as ts2
   from {_EVENTS} window w as (partition by key order by ts))
@@ -42,12 +44,12 @@ with numbered as (
 paired as (
   select *, lead(type) over w as type1, lead(ts) over w as ts1, lead(place) over w as place1, lead(b_sum) over w as b_sum1
   from numbered where type <> 'B' window w as (partition by key order by ts))
-select count(*), sum(id) from paired
+select id as aid from paired
 where type = 'A' and type1 = 'C' and place1 - place >= 2 and b_sum1 - b_sum > 100 and ts1 - ts < {_WINDOW_US}
 """
 
 _Q4 = f"""
-select count(*), sum(id) from (
+select id as aid from (
   select id, ts, type, min(case when type = 'B' then ts end) over (
     partition by key order by ts desc rows between unbounded preceding and 1 preceding) as next_b
   from {_EVENTS})
@@ -58,7 +60,7 @@ _Q4_FILTERED = _Q4.replace(f"from {_EVENTS})", f"from {_EVENTS} where type in ('
 
 _Q4_ASOF = f"""
 with e as (select id, ts, key, type from {_EVENTS} where type in ('A', 'B'))
-select count(*), sum(a.id)
+select a.id as aid
 from (select * from e where type = 'A') a asof left join (select key, ts from e where type = 'B') b
   on a.key = b.key and a.ts < b.ts
 where b.ts is null or b.ts - a.ts >= {_ABSENCE_US}
@@ -79,10 +81,20 @@ class DuckDB:
 
     def run(self, sql: str, path: Path) -> MatchChecksum:
         """Run one form of a query over a file."""
-        row = self._connection.execute(sql, {"path": str(path)}).fetchone()
+        counted = f"select count(*), sum(aid) from ({sql})"
+        row = self._connection.execute(counted, {"path": str(path)}).fetchone()
         if row is None:
             return MatchChecksum(0, 0)
         return MatchChecksum(int(row[0]), int(row[1] or 0))
+
+    def ids(self, sql: str, path: Path) -> npt.NDArray[np.int64]:
+        """Ids of the matches of one form of a query over a file."""
+        found = self._connection.execute(sql, {"path": str(path)}).fetchnumpy()["aid"]
+        return np.asarray(found, np.int64)
+
+    def interrupt(self) -> None:
+        """End the running query, from another thread."""
+        self._connection.interrupt()
 
     def close(self) -> None:
         """Release the memory."""

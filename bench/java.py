@@ -15,6 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+import numpy as np
+import numpy.typing as npt
+
 from bench.harness import MissingToolError, Timed
 from bench.truth import MatchChecksum
 
@@ -113,15 +116,15 @@ class Rounds:
             self._process.kill()
             self._process.communicate()
 
-    def round(self) -> Timed:
-        """Run the query once more; the process measures the time."""
+    def round(self, ids: Path | None = None) -> Timed:
+        """Run the query once more; the process measures the time, and then writes the ids of the matches to a file."""
         printed, answers = self._process.stdin, self._process.stdout
         assert printed is not None
         assert answers is not None
         said: list[str] = []
         self._busy = True
         try:
-            printed.write("round\n")
+            printed.write("round\n" if ids is None else f"round {ids}\n")
             printed.flush()
         except BrokenPipeError:
             pass  # the process has ended: its output has the reason
@@ -138,6 +141,11 @@ class Rounds:
         """End the process during a round, from another thread; an idle one may continue to wait."""
         if self._busy:
             self._process.kill()
+
+
+def read_ids(path: Path) -> npt.NDArray[np.int64]:
+    """Ids of matches as a process wrote them, in ascending order."""
+    return np.sort(np.fromfile(path, "<i8").astype(np.int64))
 
 
 def parse_round(line: str) -> Timed | None:

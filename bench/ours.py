@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 import perseid
 from bench.truth import MatchChecksum
@@ -30,16 +30,25 @@ def on_spark(query: Query, frame: DataFrame) -> MatchChecksum:
     """Matches of a query over a Spark DataFrame; Spark counts them and sums their ids."""
     from bench.spark_baselines import checksum_of
 
-    pattern = _perseid.pattern(query.text)
-    return checksum_of(pattern.match(_perseid.events(frame, time="ts", type="type", id="id")), "aid")
+    return checksum_of(batch(query, frame), "aid")
 
 
 def local(query: Query, path: Path) -> MatchChecksum:
     """Matches of a query over a Parquet file, without Spark."""
-    pattern = _perseid.pattern(query.text)
-    matches = pattern.match(_perseid.events(str(path), time="ts", type="type", id="id"))
-    ids = matches.to_arrow().column("aid")
-    return MatchChecksum(len(matches), int(pc.sum(ids).as_py() or 0))
+    ids = local_ids(query, path)
+    return MatchChecksum(len(ids), int(ids.sum()))
+
+
+def local_ids(query: Query, path: Path) -> npt.NDArray[np.int64]:
+    """Ids of the matches of a query over a Parquet file, without Spark."""
+    matches = _perseid.pattern(query.text).match(_perseid.events(str(path), time="ts", type="type", id="id"))
+    return np.asarray(matches.to_arrow().column("aid").to_numpy(), np.int64)
+
+
+def batch(query: Query, frame: DataFrame) -> DataFrame:
+    """Matches of a query over a Spark DataFrame."""
+    found: DataFrame = _perseid.pattern(query.text).match(_perseid.events(frame, time="ts", type="type", id="id"))
+    return found
 
 
 def in_memory(query: Query, rows: list[dict[str, Any]]) -> MatchChecksum:
@@ -77,10 +86,16 @@ def kernel_rate(query: Query, arrays: EventArrays) -> tuple[float, MatchChecksum
 
 
 def engine_rate(query: Query, arrays: EventArrays) -> tuple[float, MatchChecksum]:
-    """Events per second of the engine on one thread, from arrays in time order to match positions.
+    """Events per second of the engine on one thread, and the result: see :func:`engine_ids`."""
+    taken, ids = engine_ids(query, arrays)
+    return len(arrays) / taken, MatchChecksum(len(ids), int(ids.sum()))
+
+
+def engine_ids(query: Query, arrays: EventArrays) -> tuple[float, npt.NDArray[np.int64]]:
+    """Seconds of the engine on one thread, from arrays in time order to match positions, and the ids of the matches.
 
     Times dropping what no step takes, ordering by key and time, masks and indexes, and the kernel. Planning comes
-    before, and so must a first call, which compiles. Also returns the result.
+    before, and so must a first call, which compiles.
     """
     from perseid.engines.sequence.engine import find_all
     from perseid.engines.sequence.plan import make_plan
@@ -94,8 +109,7 @@ def engine_rate(query: Query, arrays: EventArrays) -> tuple[float, MatchChecksum
     started = time.perf_counter()
     [found] = find_all(numbered, rows, threads=1)
     taken = time.perf_counter() - started
-    starts = found.batch.order[found.raw.starts]
-    return len(arrays) / taken, MatchChecksum(len(found.raw), int(arrays.id[starts].sum()))
+    return taken, arrays.id[found.batch.order[found.raw.starts]]
 
 
 def _columns(arrays: EventArrays) -> dict[str, Any]:

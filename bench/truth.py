@@ -49,46 +49,46 @@ def _rising_end(i: int, end: int, ts: Ints, kind: Kinds, v: Floats) -> int:
 
 
 @_compiled
-def _rising_past_last(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple[int, int]:
-    matches = id_sum = 0
+def _rising_past_last(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> Ints:
+    found, matches = np.empty(len(ids), np.int64), 0
     for k in range(len(bounds) - 1):
         i = bounds[k]
         while i < bounds[k + 1]:
             last = _rising_end(i, bounds[k + 1], ts, kind, v) if kind[i] == A else -1
             if last >= 0:
+                found[matches] = ids[i]
                 matches += 1
-                id_sum += ids[i]
                 i = last
             i += 1
-    return matches, id_sum
+    return found[:matches]
 
 
 @_compiled
-def _rising_every_start(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple[int, int]:
-    matches = id_sum = 0
+def _rising_every_start(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> Ints:
+    found, matches = np.empty(len(ids), np.int64), 0
     for k in range(len(bounds) - 1):
         for i in range(bounds[k], bounds[k + 1]):
             if kind[i] == A and _rising_end(i, bounds[k + 1], ts, kind, v) >= 0:
+                found[matches] = ids[i]
                 matches += 1
-                id_sum += ids[i]
-    return matches, id_sum
+    return found[:matches]
 
 
 @_compiled
-def _strict_three(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple[int, int]:
-    matches = id_sum = 0
+def _strict_three(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> Ints:
+    found, matches = np.empty(len(ids), np.int64), 0
     for k in range(len(bounds) - 1):
         for i in range(bounds[k], bounds[k + 1] - 2):
             named = kind[i] == A and kind[i + 1] == B and kind[i + 2] == C
             if named and v[i + 1] > v[i] and ts[i + 2] - ts[i] < WINDOW_MS:
+                found[matches] = ids[i]
                 matches += 1
-                id_sum += ids[i]
-    return matches, id_sum
+    return found[:matches]
 
 
 @_compiled
-def _strict_run(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple[int, int]:
-    matches = id_sum = 0
+def _strict_run(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> Ints:
+    found, matches = np.empty(len(ids), np.int64), 0
     for k in range(len(bounds) - 1):
         for i in range(bounds[k], bounds[k + 1]):
             if kind[i] == A:
@@ -99,14 +99,14 @@ def _strict_run(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tu
                     j += 1
                 ended = j > i + 1 and j < bounds[k + 1] and kind[j] == C
                 if ended and total > 100 and ts[j] - ts[i] < WINDOW_MS:
+                    found[matches] = ids[i]
                     matches += 1
-                    id_sum += ids[i]
-    return matches, id_sum
+    return found[:matches]
 
 
 @_compiled
-def _absence(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple[int, int]:
-    matches = id_sum = 0
+def _absence(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> Ints:
+    found, matches = np.empty(len(ids), np.int64), 0
     for k in range(len(bounds) - 1):
         for i in range(bounds[k], bounds[k + 1]):
             if kind[i] == A:
@@ -114,14 +114,14 @@ def _absence(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple
                 while j < bounds[k + 1] and ts[j] - ts[i] < ABSENCE_MS and kind[j] != B:
                     j += 1
                 if j >= bounds[k + 1] or ts[j] - ts[i] >= ABSENCE_MS:
+                    found[matches] = ids[i]
                     matches += 1
-                    id_sum += ids[i]
-    return matches, id_sum
+    return found[:matches]
 
 
 @_compiled
-def _pairs(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple[int, int]:
-    matches = id_sum = 0
+def _pairs(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> Ints:
+    found, matches = np.empty(len(ids), np.int64), 0
     for k in range(len(bounds) - 1):
         for i in range(bounds[k], bounds[k + 1]):
             if kind[i] == A:
@@ -129,12 +129,12 @@ def _pairs(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple[i
                 while j < bounds[k + 1] and kind[j] != A:
                     j += 1
                 if j < bounds[k + 1] and ts[j] - ts[i] < PAIR_WINDOW_MS:
+                    found[matches] = ids[i]
                     matches += 1
-                    id_sum += ids[i]
-    return matches, id_sum
+    return found[:matches]
 
 
-_LOOPS: dict[str, Callable[..., tuple[int, int]]] = {
+_LOOPS: dict[str, Callable[..., Ints]] = {
     "Q1": _rising_past_last,
     "Q1n": _rising_every_start,
     "Q2": _strict_three,
@@ -147,8 +147,13 @@ _LOOPS: dict[str, Callable[..., tuple[int, int]]] = {
 
 def expected_result(query: str, events: EventArrays) -> MatchChecksum:
     """Expected result of a query over events that are ordered by key, time and id."""
-    found = _LOOPS[query](events.key_bounds(), events.id, events.ts, events.type, events.v)
-    return MatchChecksum(int(found[0]), int(found[1]))
+    found = expected_ids(query, events)
+    return MatchChecksum(len(found), int(found.sum()))
+
+
+def expected_ids(query: str, events: EventArrays) -> Ints:
+    """Ids of the first events of the expected matches, in ascending order; no two matches share one."""
+    return np.sort(_LOOPS[query](events.key_bounds(), events.id, events.ts, events.type, events.v))
 
 
 def relevant_events(query: Query, events: EventArrays) -> MatchChecksum:

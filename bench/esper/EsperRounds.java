@@ -13,14 +13,17 @@ import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Locale;
 
 /**
  * Rounds of one query over events held in memory. Usage: EsperRounds FILE COUNT together|by-type TICK EPL
  *
  * <p>Each line on standard input asks for a round and is answered by "round SECONDS MATCHES ID_SUM"; the end of input
- * ends the process. Only sending is timed: events are objects before the first round, and the statement is compiled
+ * ends the process. A line "round PATH" also writes the ids of the matches to a file, as little-endian longs, after the
+ * clock has stopped. Only sending is timed: events are objects before the first round, and the statement is compiled
  * and deployed before the clock starts.
  */
 public final class EsperRounds {
@@ -33,12 +36,22 @@ public final class EsperRounds {
 
     /** What Esper calls with each match; cheaper for it than a listener. */
     public static final class Matches {
-        private long count;
+        private int count;
         private long idSum;
+        private long[] ids = new long[1024];
 
         public void update(long aid) {
-            count++;
+            if (count == ids.length) {
+                ids = Arrays.copyOf(ids, 2 * count);
+            }
+            ids[count++] = aid;
             idSum += aid;
+        }
+
+        void write(Path file) throws IOException {
+            ByteBuffer bytes = ByteBuffer.allocate(8 * count).order(ByteOrder.LITTLE_ENDIAN);
+            bytes.asLongBuffer().put(ids, 0, count);
+            Files.write(file, bytes.array());
         }
     }
 
@@ -72,8 +85,13 @@ public final class EsperRounds {
         EsperRounds rounds = new EsperRounds(
                 Path.of(args[0]), Integer.parseInt(args[1]), args[2].equals("by-type"), Long.parseLong(args[3]), args[4]);
         BufferedReader asked = new BufferedReader(new InputStreamReader(System.in));
-        while (asked.readLine() != null) {
+        String line;
+        while ((line = asked.readLine()) != null) {
             double seconds = rounds.next();
+            int path = line.indexOf(' ');
+            if (path > 0) {
+                rounds.matches.write(Path.of(line.substring(path + 1)));
+            }
             System.out.printf(Locale.ROOT, "round %.9f %d %d%n", seconds, rounds.matches.count, rounds.matches.idSum);
             System.out.flush();
         }

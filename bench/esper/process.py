@@ -11,14 +11,15 @@ from bench.workload import EventArrays
 HERE = Path(__file__).parent
 # Heap for 20 million events, allocated before the clock starts; one garbage collector thread was no slower than
 # several.
-JVM = ("-Xms6g", "-Xmx6g", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC")
+HEAP = "6g"
+JVM = ("-XX:+AlwaysPreTouch", "-XX:+UseSerialGC")
 
 
-def command(program: Program, form: Form, events: Path, count: int) -> list[str]:
+def command(program: Program, form: Form, events: Path, count: int, heap: str = HEAP) -> list[str]:
     """Command line of the process that runs one query over a file of events."""
     streams = "by-type" if form.by_type else "together"
     main = ["EsperRounds", str(events), str(count), streams, str(TICK_MS), form.epl]
-    return [program.java, *JVM, "-cp", program.classpath, *main]
+    return [program.java, f"-Xms{heap}", f"-Xmx{heap}", *JVM, "-cp", program.classpath, *main]
 
 
 def write_events(events: EventArrays, path: Path) -> None:

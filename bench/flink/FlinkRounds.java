@@ -1,5 +1,6 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Locale;
 import java.util.concurrent.TimeUnit;
@@ -22,7 +23,8 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * TYPES read-v|no-v long-keys|int-keys
  *
  * <p>Each line on standard input asks for a round and is answered by "round SECONDS MATCHES ID_SUM"; the end of input
- * ends the process. The time is that from the first task's being ready to read until the last task's being done: the
+ * ends the process. A line "round PATH" also writes the ids of the matches to a file, as little-endian longs, after the
+ * clock has stopped. The time is that from the first task's being ready to read until the last task's being done: the
  * cluster is up, the job planned, its tasks are deployed and opened before it begins.
  */
 public final class FlinkRounds {
@@ -44,11 +46,16 @@ public final class FlinkRounds {
         try (MiniCluster cluster = new MiniCluster(shape)) {
             cluster.start();
             BufferedReader asked = new BufferedReader(new InputStreamReader(System.in));
-            while (asked.readLine() != null) {
+            String line;
+            while ((line = asked.readLine()) != null) {
                 StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(parallelism, settings);
                 build(env, args);
                 Found.forget();
                 double seconds = run(cluster, env.getStreamGraph().getJobGraph());
+                int path = line.indexOf(' ');
+                if (path > 0) {
+                    Found.write(Path.of(line.substring(path + 1)));
+                }
                 System.out.printf(
                         Locale.ROOT, "round %.3f %d %d%n", seconds, Found.COUNT.sum(), Found.ID_SUM.sum());
                 System.out.flush();

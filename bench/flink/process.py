@@ -10,7 +10,8 @@ from bench.workload import Query
 
 HERE = Path(__file__).parent
 # Heap for the buffered state; the parallel collector was faster than G1. Flink reads the opened packages by reflection.
-JVM = ("-Xms4g", "-Xmx4g", "-XX:+UseParallelGC")
+HEAP = "4g"
+JVM = ("-XX:+UseParallelGC",)
 OPENED = (
     "--add-opens", "java.base/java.util=ALL-UNNAMED",
     "--add-opens", "java.base/java.lang=ALL-UNNAMED",
@@ -20,8 +21,8 @@ OPENED = (
 class Flink:
     """The compiled Java side and the command lines of its processes."""
 
-    def __init__(self, program: Program, scratch: Path, parallelism: int) -> None:
-        self._program, self._scratch, self._parallelism = program, scratch, parallelism
+    def __init__(self, program: Program, scratch: Path, parallelism: int, heap: str = HEAP) -> None:
+        self._program, self._scratch, self._parallelism, self._heap = program, scratch, parallelism, heap
 
     def sql(self, query: Query, lanes: Path) -> list[str]:
         """Command line of the process that runs a query in SQL over a folder of Parquet files."""
@@ -42,10 +43,19 @@ class Flink:
 
     def _command(self, *args: str) -> list[str]:
         folder = f"-Djava.io.tmpdir={self._scratch}"  # temporary files of a killed process
-        java = [self._program.java, *JVM, *OPENED, folder, "-cp", self._program.classpath]
+        java = [
+            self._program.java,
+            f"-Xms{self._heap}",
+            f"-Xmx{self._heap}",
+            *JVM,
+            *OPENED,
+            folder,
+            "-cp",
+            self._program.classpath,
+        ]
         return [*java, "FlinkRounds", str(self._parallelism), *args]
 
 
-def compile_flink(folder: Path, scratch: Path, parallelism: int) -> Flink:
+def compile_flink(folder: Path, scratch: Path, parallelism: int, heap: str = HEAP) -> Flink:
     """Flink, compiled into a folder."""
-    return Flink(build(HERE, folder), scratch, parallelism)
+    return Flink(build(HERE, folder), scratch, parallelism, heap)

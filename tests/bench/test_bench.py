@@ -54,12 +54,17 @@ def naive(query: str, events: list[tuple[int, int, str, float]]) -> Iterator[int
                 yield id_
 
 
-def naive_result(query: str, events: EventArrays) -> truth.MatchChecksum:
+def naive_ids(query: str, events: EventArrays) -> list[int]:
+    """Return the ids of a in all matches, key by key."""
     streams: dict[int, list[tuple[int, int, str, float]]] = {}
     for i in range(len(events)):
         row = (int(events.id[i]), int(events.ts[i]), "ABCDEFGHIJ"[events.type[i]], float(events.v[i]))
         streams.setdefault(int(events.key[i]), []).append(row)
-    ids = [id_ for stream in streams.values() for id_ in naive(query, stream)]
+    return [id_ for key in sorted(streams) for id_ in naive(query, streams[key])]
+
+
+def naive_result(query: str, events: EventArrays) -> truth.MatchChecksum:
+    ids = naive_ids(query, events)
     return truth.MatchChecksum(len(ids), sum(ids))
 
 
@@ -69,6 +74,9 @@ def test_expected_matches_equal_naive_search(query: Query) -> None:
     expected = naive_result(query.name, events)
     assert expected.matches > 0 or query.name == "Q3"
     assert truth.expected_result(query.name, events.by_key()) == expected
+    ids = truth.expected_ids(query.name, events.by_key()).tolist()
+    assert ids == sorted(set(naive_ids(query.name, events)))
+    assert len(ids) == expected.matches
 
 
 def test_expected_matches_equal_naive_search_with_frequent_repetitions() -> None:

@@ -48,7 +48,7 @@ def normalize_output(text: str) -> str:
         flags=re.M,
     )
     text = re.sub(r"Python [\d.]+ \(.*\)", "Python VERSION (EXECUTABLE)", text)
-    text = re.sub(r"\b(perseid|numba|numpy|pyarrow|pyspark) \d[\w.]*", r"\1 VERSION", text)
+    text = re.sub(r"\b(perseid|numba|numpy|pyarrow|pandas|pyspark) \d[\w.]*", r"\1 VERSION", text)
     return re.sub(r"(perseid from|cached in) \S+", r"\1 FOLDER", text)
 
 
