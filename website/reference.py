@@ -119,7 +119,10 @@ def job_page() -> str:
         lines += ["", f"## {title.replace(' of kind ', '` of kind `')}", ""]
         if one.get("description") and path:
             lines += [_text(one["description"]), ""]
-        lines += ["| key | type | content | default |", "|---|---|---|---|"]
+        if one["properties"]:
+            lines += ["| key | type | content | default |", "|---|---|---|---|"]
+        else:
+            lines.pop()
         required = one.get("required", ())
         for key, value in one["properties"].items():
             lines.append(_key(key, _resolve(value, schema), key in required, schema))
@@ -143,7 +146,7 @@ def _objects(path: str, one: Schema, schema: Schema, seen: set[str] | None = Non
             return
         seen.add(digest)
         kind = one["properties"].get("kind", {}).get("const")
-        if not _is_choice(one):
+        if not _is_choice(one, schema):
             yield (f"stream of kind {kind}" if kind and path == "stream" else path), one
         for key, value in one["properties"].items():
             yield from _objects(f"{path}.{key}" if path else key, value, schema, seen)
@@ -155,10 +158,10 @@ def _objects(path: str, one: Schema, schema: Schema, seen: set[str] | None = Non
             yield from _objects(path, one[items], schema, seen)
 
 
-def _is_choice(one: Schema) -> bool:
+def _is_choice(one: Schema, schema: Schema) -> bool:
     """True for an object with one key that names its kind, as in ``{kafka: {…}}``."""
     keys = list(one["properties"])
-    return len(keys) == 1 and "properties" in one["properties"][keys[0]]
+    return len(keys) == 1 and "properties" in _resolve(one["properties"][keys[0]], schema)
 
 
 def _key(key: str, value: Schema, required: bool, schema: Schema) -> str:

@@ -18,7 +18,7 @@ class StopRule(Settings):
     share: float = Field(ge=0, lt=1, examples=[0.05])
     """The share of malformed records above which the job stops; 0 stops at the first."""
     of: int = Field(default=1000, gt=0)
-    """Minimum number of records to evaluate: the newest batches with this many in total. With fewer, the rule waits."""
+    """Minimum number of records: the newest batches with this many in total. With fewer, the job continues."""
 
     def counted(self, batches: Sequence[Counts]) -> list[Counts]:
         """The newest batches that the rule evaluates, in order; earlier ones can be dropped."""
@@ -48,7 +48,7 @@ class LateRule(StopRule):
     share: float = Field(ge=0, lt=1, examples=[0.5])
     """The share of late records above which the job stops; 0 stops at the first."""
     of: int = Field(default=1000, gt=0)
-    """Minimum number of records that reached the patterns, in the newest batches. With fewer, the rule waits."""
+    """Minimum number of records that reached the patterns, in the newest batches. With fewer, the job continues."""
 
     def stop_reason(self, batches: Sequence[Counts]) -> str | None:
         counted = self.counted(batches)

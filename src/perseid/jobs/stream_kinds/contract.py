@@ -104,7 +104,7 @@ class StreamSettings(Settings):
     lateness: Duration | None = None
     """The maximum lateness of a record: the delay of the watermark. Later records are rejected as late."""
     max_ahead: MaxAhead = "1 hour"
-    """The maximum time of a record beyond its arrival, the start of its batch; none: no bound.
+    """The limit on how far the time of a record may be after its arrival, the start of its batch; none: no limit.
 
     Records further ahead are rejected before they move the watermark.
     """

@@ -96,7 +96,7 @@ class OutputSettings(Settings):
     spans: float | None = Field(default=None, gt=0, le=1)
     """Emit spans of time in which the probability is at least this."""
     expected: float | None = Field(default=None, ge=0)
-    """Emit the expected number of matches too, for steps with more than this."""
+    """Also emit the expected number of matches, for steps at which it is above this."""
 
     @model_validator(mode="after")
     def _check_one(self) -> OutputSettings:
@@ -162,7 +162,7 @@ class UncertainStream(StreamWithAdditionalEvents):
     seed: int = 0
     """The seed of sampling."""
     prune: float = Field(default=0.0, ge=0, lt=1)
-    """Drop weights below this."""
+    """Drop states of a pattern whose probability is below this."""
     emit: OutputSettings | None = None
     """The output policy; by default every step is emitted."""
     events: list[EventStream] = Field(default_factory=list)
