@@ -4,7 +4,7 @@ from tests.refusals.case import Case
 
 TITLE = "Spark, batch"
 CASES = (
-    Case('pattern("match A").match(df, horizon=START)', "horizon= (a fixed watermark) is unsupported on Spark DataFrames", "remove the rows after it", spark=True),
+    Case('pattern("match A").match(df, horizon=START)', "horizon= (a fixed watermark) is unsupported on Spark DataFrames", "remove the rows after it, and the matches with a later `end`", spark=True),
     Case('pattern("match A").match(rows, rejected=True)', "rejected= requires a Spark DataFrame, and these rows are local", "remove `rejected=`"),
     Case('pattern("match A").match(ps.events(df), rejected=True)', "rejected=True requires a streaming DataFrame: a batch DataFrame has no late rows", "`observation=…`", spark=True),
     Case('pattern("match A").match(ps.events(df), checkpoint="there")', "checkpoint= requires a streaming DataFrame, got a batch DataFrame", "remove `checkpoint=`", spark=True),
